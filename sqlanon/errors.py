@@ -1,0 +1,67 @@
+"""Every error that a person can meet: what happened, then what to do.
+
+Messages are functions of the policy, the command and the schema. They never carry a value that was
+read from a protected row, with one exception that is named as such: hierarchy validation tells the owner
+which values his hierarchy does not cover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class SqlanonError(Exception):
+    """Base of all errors that are reported without a traceback; `sqlstate` follows PostgreSQL's codes."""
+
+    sqlstate = "XX000"
+
+    def __init__(self, message: str, *, detail: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.detail = detail
+        self.hint = hint
+
+    def __str__(self) -> str:
+        lines = [self.message]
+        if self.detail:
+            lines += [f"  {line}" for line in self.detail.splitlines()]
+        if self.hint:
+            lines.append(f"  hint: {self.hint}")
+        return "\n".join(lines)
+
+
+class PolicyError(SqlanonError):
+    """The policy, or the options that stand for one, ask for something that does not exist."""
+
+    sqlstate = "22023"
+
+
+class SourceError(SqlanonError):
+    """The database, file, table or column cannot be read."""
+
+    sqlstate = "42P01"
+
+
+class HierarchyError(SqlanonError):
+    """A hierarchy does not cover its data, or is not a hierarchy."""
+
+    sqlstate = "22023"
+
+
+class EngineError(SqlanonError):
+    """The database refused or broke off a statement."""
+
+    sqlstate = "58000"
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    """A hint with the nearest right spelling, or None.
+
+    >>> did_you_mean("k_anonimity", ["k_anonymity", "t_closeness"])
+    "did you mean 'k_anonymity'?"
+    """
+    names = list(known)
+    folded = {name.casefold(): name for name in names}
+    near = get_close_matches(word.casefold(), folded, n=1, cutoff=0.6)
+    return f"did you mean '{folded[near[0]]}'?" if near else None

@@ -1,0 +1,204 @@
+"""Families: a plug-in is a file, found by its name.
+
+A family of SQL plug-ins is a folder below `sql/`. The header of a file is its manual page and its interface:
+
+    -- First lines: what it promises, in words.
+    -- cite: where it was defined
+    -- param: k integer >= 2: what it means
+    -- measures: what the column `measured` holds; worse when smaller
+    -- needs: sensitive
+    -- monotone: yes, also under record suppression
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from sqlanon.errors import PolicyError, did_you_mean
+
+KEYS = ("cite", "param", "measures", "needs", "monotone", "unit")
+_HEADER_KEY = re.compile(r"^(%s):\s*(.*)$" % "|".join(KEYS))
+_PARAM = re.compile(
+    r"^(?P<name>\w+) (?P<type>integer|number|text|boolean|list|map|columns)"
+    r"(?: (?P<bound>(?:>=|<=|>|<) [-\d.]+(?: (?:>=|<=|>|<) [-\d.]+)?))?"
+    r"(?: default (?P<default>\S+))?: (?P<meaning>.+)$"
+)
+_COMPARE = {
+    ">=": lambda value, edge: value >= edge,
+    "<=": lambda value, edge: value <= edge,
+    ">": lambda value, edge: value > edge,
+    "<": lambda value, edge: value < edge,
+}
+
+
+def sql_root() -> Path:
+    """The folder `sql/`: inside the installed package, or beside it in a checkout."""
+    installed = Path(__file__).parent / "sql"
+    return installed if installed.is_dir() else Path(__file__).parent.parent / "sql"
+
+
+@dataclass(frozen=True)
+class Param:
+    name: str
+    type: str
+    meaning: str
+    bounds: tuple[tuple[str, float], ...] = ()
+    default: Any = None
+    required: bool = True
+
+    def problem(self, value: Any) -> str | None:
+        """What is wrong with a value for this parameter, or None."""
+        if self.type in ("integer", "number"):
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                return f"'{self.name}' must be {_article(self.type)}, not {_describe(value)}"
+            if self.type == "integer" and not float(value).is_integer():
+                return f"'{self.name}' must be an integer, not {value}"
+            if value != value or value in (float("inf"), float("-inf")):
+                return f"'{self.name}' must be a finite number"
+            for sign, edge in self.bounds:
+                if not _COMPARE[sign](value, edge):
+                    return f"'{self.name}' must be {self.bound_text()}, not {value}"
+            return None
+        if self.type == "columns":
+            ok = isinstance(value, list) and bool(value) and all(isinstance(item, str) for item in value)
+            return None if ok else f"'{self.name}' must be a list of column names, not {_describe(value)}"
+        kinds: dict[str, type] = {"text": str, "boolean": bool, "list": list, "map": dict}
+        if not isinstance(value, kinds[self.type]):
+            return f"'{self.name}' must be {_article(self.type)}, not {_describe(value)}"
+        if self.type in ("list", "map") and not value:
+            return f"'{self.name}' must not be empty"
+        return None
+
+    def bound_text(self) -> str:
+        return " and ".join(f"{sign} {edge:g}" for sign, edge in self.bounds)
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """One `.sql` file: its manual page, its interface and its statement."""
+
+    family: str
+    name: str
+    summary: str
+    sql: str
+    cite: str = ""
+    measures: str = ""
+    monotone: str = ""
+    unit: str = ""
+    needs: tuple[str, ...] = ()
+    params: tuple[Param, ...] = field(default=())
+
+    @property
+    def worse_when_smaller(self) -> bool:
+        return self.measures.endswith("worse when smaller")
+
+    def param(self, name: str) -> Param | None:
+        return next((param for param in self.params if param.name == name), None)
+
+    def problems(self, given: Mapping[str, Any]) -> list[tuple[str | None, str, str | None]]:
+        """All that is wrong with these parameters: (parameter or None, message, hint)."""
+        found: list[tuple[str | None, str, str | None]] = []
+        for name, value in given.items():
+            param = self.param(name)
+            if param is None:
+                known = [p.name for p in self.params]
+                hint = did_you_mean(name, known) or (
+                    f"it takes {', '.join(known)}" if known else "it takes no parameter"
+                )
+                found.append((name, f"{self.name} has no parameter '{name}'", hint))
+            elif problem := param.problem(value):
+                found.append((name, f"{self.name}: {problem}", param.meaning))
+        for param in self.params:
+            if param.required and param.name not in given:
+                found.append((None, f"{self.name} needs the parameter '{param.name}'", param.meaning))
+        return found
+
+    def filled(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The given parameters with the defaults of the others."""
+        return {param.name: given.get(param.name, param.default) for param in self.params}
+
+
+def _article(kind: str) -> str:
+    return {"integer": "an integer", "map": "a mapping"}.get(kind, f"a {kind}")
+
+
+def _describe(value: Any) -> str:
+    names = {str: "text", bool: "a boolean", list: "a list", dict: "a mapping", type(None): "nothing"}
+    return names.get(type(value), f"{value!r}")
+
+
+def _parse_param(text: str, where: str) -> Param:
+    match = _PARAM.match(text)
+    if match is None:
+        raise PolicyError(f"{where}: the header line 'param: {text}' cannot be read")
+    bounds = re.findall(r"(>=|<=|>|<) ([-\d.]+)", match["bound"] or "")
+    default: Any = match["default"]
+    if default is not None:
+        default = {"true": True, "false": False, "none": None}.get(default, default)
+        if isinstance(default, str) and match["type"] in ("integer", "number"):
+            default = int(default) if match["type"] == "integer" else float(default)
+    return Param(
+        name=match["name"],
+        type=match["type"],
+        meaning=match["meaning"],
+        bounds=tuple((sign, float(edge)) for sign, edge in bounds),
+        default=default,
+        required=match["default"] is None,
+    )
+
+
+def parse(family: str, name: str, text: str) -> Plugin:
+    """Read a `.sql` file: the leading comment is the header, the rest is the statement."""
+    summary: list[str] = []
+    values: dict[str, list[str]] = {key: [] for key in KEYS}
+    current: list[str] | None = None
+    lines = text.splitlines()
+    body = 0
+    for body, line in enumerate(lines):  # noqa: B007 - the index after the header is used below
+        if not line.startswith("--"):
+            break
+        content = line[2:].strip()
+        if match := _HEADER_KEY.match(content):
+            values[match[1]].append(match[2])
+            current = values[match[1]]
+        elif current is not None and line.startswith("--   "):
+            current[-1] += " " + content
+        else:
+            summary.append(content)
+            current = None
+    where = f"{family}/{name}.sql"
+    return Plugin(
+        family=family,
+        name=name,
+        summary=" ".join(summary).strip(),
+        sql="\n".join(lines[body:]).strip().rstrip(";"),
+        cite=" ".join(values["cite"]),
+        measures=" ".join(values["measures"]),
+        monotone=" ".join(values["monotone"]),
+        unit=" ".join(values["unit"]),
+        needs=tuple(word.strip() for line in values["needs"] for word in line.split(",") if word.strip()),
+        params=tuple(_parse_param(line, where) for line in values["param"]),
+    )
+
+
+@cache
+def family(folder: str) -> dict[str, Plugin]:
+    """All plug-ins of a family of SQL files, by name."""
+    files = sorted((sql_root() / folder).glob("*.sql"))
+    return {file.stem: parse(folder, file.stem, file.read_text(encoding="utf-8")) for file in files}
+
+
+def plugin(folder: str, name: str) -> Plugin:
+    known = family(folder)
+    if name not in known:
+        kind = {"models": "privacy model", "loss": "loss metric"}.get(folder, folder)
+        raise PolicyError(
+            f"unknown {kind} '{name}'",
+            hint=did_you_mean(name, known) or f"'sqlanon models' lists every {kind}",
+        )
+    return known[name]
