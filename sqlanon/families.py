@@ -8,6 +8,8 @@ A family of SQL plug-ins is a folder below `sql/`. The header of a file is its m
     -- measures: what the column `measured` holds; worse when smaller
     -- needs: sensitive
     -- monotone: yes, also under record suppression
+    -- classes: x (what makes a class, where it is not the quasi-identifiers)
+    -- counts: y (what is counted in a class, where it is not rows or persons)
 """
 
 from __future__ import annotations
@@ -21,10 +23,10 @@ from typing import Any
 
 from sqlanon.errors import PolicyError, did_you_mean
 
-KEYS = ("cite", "param", "measures", "needs", "monotone", "unit")
+KEYS = ("cite", "param", "measures", "needs", "monotone", "classes", "counts")
 _HEADER_KEY = re.compile(r"^(%s):\s*(.*)$" % "|".join(KEYS))
 _PARAM = re.compile(
-    r"^(?P<name>\w+) (?P<type>integer|number|text|boolean|list|map|columns)"
+    r"^(?P<name>\w+) (?P<type>integer|number|text|boolean|list|map|columns|column|column_map)"
     r"(?: (?P<bound>(?:>=|<=|>|<) [-\d.]+(?: (?:>=|<=|>|<) [-\d.]+)?))?"
     r"(?: default (?P<default>\S+))?: (?P<meaning>.+)$"
 )
@@ -67,12 +69,20 @@ class Param:
         if self.type == "columns":
             ok = isinstance(value, list) and bool(value) and all(isinstance(item, str) for item in value)
             return None if ok else f"'{self.name}' must be a list of column names, not {_describe(value)}"
-        kinds: dict[str, type] = {"text": str, "boolean": bool, "list": list, "map": dict}
+        kinds: dict[str, type] = {
+            "text": str, "boolean": bool, "list": list, "map": dict, "column": str, "column_map": dict,
+        }  # fmt: skip
         if not isinstance(value, kinds[self.type]):
             return f"'{self.name}' must be {_article(self.type)}, not {_describe(value)}"
-        if self.type in ("list", "map") and not value:
+        if self.type in ("list", "map", "column_map") and not value:
             return f"'{self.name}' must not be empty"
         return None
+
+    def columns_in(self, value: Any) -> list[Any]:
+        """The columns that a value of this parameter names."""
+        if self.type == "column":
+            return [value]
+        return list(value) if self.type in ("columns", "column_map") else []
 
     def bound_text(self) -> str:
         return " and ".join(f"{sign} {edge:g}" for sign, edge in self.bounds)
@@ -89,7 +99,8 @@ class Plugin:
     cite: str = ""
     measures: str = ""
     monotone: str = ""
-    unit: str = ""
+    classes: str = ""
+    counts: str = ""
     needs: tuple[str, ...] = ()
     params: tuple[Param, ...] = field(default=())
 
@@ -119,12 +130,20 @@ class Plugin:
         return found
 
     def filled(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The given parameters with the defaults of the others."""
-        return {param.name: given.get(param.name, param.default) for param in self.params}
+        """The given parameters with the defaults of the others; a number is a float however it was written."""
+        chosen = {param.name: given.get(param.name, param.default) for param in self.params}
+        numbers = {param.name for param in self.params if param.type == "number"}
+        return {name: float(value) if name in numbers else value for name, value in chosen.items()}
 
 
 def _article(kind: str) -> str:
-    return {"integer": "an integer", "map": "a mapping"}.get(kind, f"a {kind}")
+    words = {
+        "integer": "an integer",
+        "map": "a mapping",
+        "column_map": "a mapping of columns",
+        "column": "a column name",
+    }
+    return words.get(kind, f"a {kind}")
 
 
 def _describe(value: Any) -> str:
@@ -142,6 +161,8 @@ def _parse_param(text: str, where: str) -> Param:
         default = {"true": True, "false": False, "none": None}.get(default, default)
         if isinstance(default, str) and match["type"] in ("integer", "number"):
             default = int(default) if match["type"] == "integer" else float(default)
+        if match["type"] in ("list", "map", "columns", "column_map"):
+            default = None  # the word says what stands in for a collection that is not given
     return Param(
         name=match["name"],
         type=match["type"],
@@ -180,7 +201,8 @@ def parse(family: str, name: str, text: str) -> Plugin:
         cite=" ".join(values["cite"]),
         measures=" ".join(values["measures"]),
         monotone=" ".join(values["monotone"]),
-        unit=" ".join(values["unit"]),
+        classes=" ".join(values["classes"]),
+        counts=" ".join(values["counts"]),
         needs=tuple(word.strip() for line in values["needs"] for word in line.split(",") if word.strip()),
         params=tuple(_parse_param(line, where) for line in values["param"]),
     )

@@ -1,0 +1,14 @@
+-- Kullback-Leibler divergence between the joint distribution of the original records and the one that a reader
+-- rebuilds from the release by spreading each class evenly over all combinations that it covers. Over the released
+-- records; a suppressed record would make it infinite.
+-- cite: Kifer and Gehrke 2006
+-- measures: divergence in nats; worse when larger
+-- monotone: no
+SELECT
+    COALESCE(
+        SUM(records * LN(CAST(records AS DOUBLE PRECISION) * area / class_records))
+        / CAST(SUM(records) AS DOUBLE PRECISION),
+        0
+    ) AS loss
+FROM recoded_tuples
+WHERE kept = 1

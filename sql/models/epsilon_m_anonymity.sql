@@ -1,0 +1,29 @@
+-- For a numeric sensitive attribute: for every value s of a class, at most 1/m of the class lies within
+-- [s - epsilon, s + epsilon]. It stops the proximity attack.
+-- A person with several values that count counts once for each: the share errs on the safe side.
+-- cite: Li, Tao and Xiao 2008
+-- param: epsilon number >= 0: half width of the neighbourhood
+-- param: m integer >= 2: at most one in m lies in a neighbourhood
+-- measures: largest share of the class within one neighbourhood; worse when larger
+-- needs: sensitive, numeric
+-- monotone: no
+WITH near AS (
+    SELECT
+        v.class_id,
+        SUM(v.records) OVER (
+            PARTITION BY v.class_id
+            ORDER BY t.number
+            RANGE BETWEEN :epsilon PRECEDING AND :epsilon FOLLOWING
+        ) AS records
+    FROM class_values AS v
+    JOIN totals AS t ON t.value = v.value
+    WHERE t.number IS NOT NULL
+)
+SELECT class_id, measured
+FROM (
+    SELECT c.class_id, LEAST(COALESCE(CAST(MAX(n.records) AS DOUBLE PRECISION) / c.records, 0), 1) AS measured
+    FROM classes AS c
+    LEFT JOIN near AS n ON n.class_id = c.class_id
+    GROUP BY c.class_id, c.records
+) AS proximity
+WHERE measured > 1.0 / :m + 1e-12

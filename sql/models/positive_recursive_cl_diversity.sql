@@ -1,0 +1,49 @@
+-- Recursive (c,l)-diversity with values that may be disclosed: a don't-care value may dominate a class, and the
+-- bound is on the most frequent value that is not one of them.
+-- cite: Machanavajjhala et al. 2007, definition 4.3
+-- param: c number > 0: how far the most frequent guarded value may exceed the tail
+-- param: l integer >= 2: where the tail begins
+-- param: dont_care list: sensitive values whose disclosure does no harm
+-- measures: share of the most frequent guarded value to its tail, which c must exceed; worse when larger
+-- needs: sensitive
+-- monotone: yes; not under record suppression
+WITH ranked AS (
+    SELECT
+        v.class_id,
+        v.records,
+        CASE WHEN d.label IS NULL THEN 1 ELSE 0 END AS guarded,
+        ROW_NUMBER() OVER (
+            PARTITION BY v.class_id
+            ORDER BY v.records DESC, CASE WHEN d.label IS NULL THEN 0 ELSE 1 END, v.value
+        ) AS place
+    FROM class_values AS v
+    JOIN totals AS t ON t.value = v.value
+    LEFT JOIN dont_care AS d ON d.label = t.label
+),
+firsts AS (
+    SELECT class_id, MIN(CASE WHEN guarded = 1 THEN place END) AS place FROM ranked GROUP BY class_id
+),
+sums AS (
+    SELECT
+        r.class_id,
+        COALESCE(CAST(MAX(CASE WHEN r.place = f.place THEN r.records END) AS DOUBLE PRECISION), 0) AS most,
+        CAST(SUM(
+            CASE
+                WHEN f.place <= :l - 1 AND r.place >= :l THEN r.records
+                WHEN f.place > :l - 1 AND r.place >= :l - 1 AND r.place <> f.place THEN r.records
+                ELSE 0
+            END
+        ) AS DOUBLE PRECISION) AS tail
+    FROM ranked AS r
+    JOIN firsts AS f ON f.class_id = r.class_id
+    GROUP BY r.class_id
+)
+SELECT
+    class_id,
+    CASE
+        WHEN most = 0 THEN 0
+        WHEN tail = 0 THEN CAST('Infinity' AS DOUBLE PRECISION)
+        ELSE most / tail
+    END AS measured
+FROM sums
+WHERE most > 0 AND most >= :c * tail

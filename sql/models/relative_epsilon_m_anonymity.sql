@@ -1,0 +1,30 @@
+-- As epsilon_m_anonymity, with neighbourhoods that grow with the value: [s * (1 - epsilon), s * (1 + epsilon)].
+-- A person with several values that count counts once for each: the share errs on the safe side.
+-- cite: Li, Tao and Xiao 2008
+-- param: epsilon number >= 0 < 1: half width of the neighbourhood as a share of the value
+-- param: m integer >= 2: at most one in m lies in a neighbourhood
+-- measures: largest share of the class within one neighbourhood; worse when larger
+-- needs: sensitive, numeric
+-- monotone: no
+WITH numbered AS (
+    SELECT v.class_id, v.value, t.number, v.records
+    FROM class_values AS v
+    JOIN totals AS t ON t.value = v.value
+    WHERE t.number IS NOT NULL
+),
+near AS (
+    SELECT s.class_id, s.value, SUM(o.records) AS records
+    FROM numbered AS s
+    JOIN numbered AS o
+        ON o.class_id = s.class_id
+        AND o.number BETWEEN s.number - ABS(s.number) * :epsilon AND s.number + ABS(s.number) * :epsilon
+    GROUP BY s.class_id, s.value
+)
+SELECT class_id, measured
+FROM (
+    SELECT c.class_id, LEAST(COALESCE(CAST(MAX(n.records) AS DOUBLE PRECISION) / c.records, 0), 1) AS measured
+    FROM classes AS c
+    LEFT JOIN near AS n ON n.class_id = c.class_id
+    GROUP BY c.class_id, c.records
+) AS proximity
+WHERE measured > 1.0 / :m + 1e-12

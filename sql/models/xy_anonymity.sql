@@ -1,0 +1,11 @@
+-- Every value on X co-occurs with at least k distinct values on Y. With X the quasi-identifiers and Y a person
+-- key this is k-anonymity of persons; with Y a sensitive attribute it is a plain diversity requirement.
+-- cite: Wang and Fung 2006
+-- param: x columns: the columns that an attacker knows
+-- param: y columns: the columns whose distinct values are counted (a NULL is not counted)
+-- param: k integer >= 2: fewest distinct values on Y
+-- measures: distinct values on Y in the class; worse when smaller
+-- classes: x
+-- counts: y
+-- monotone: yes, also under record suppression
+SELECT class_id, records AS measured FROM classes WHERE records < :k

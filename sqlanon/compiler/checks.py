@@ -1,0 +1,296 @@
+"""From a policy to the statements that check it: each model, for each quasi-identifier and sensitive attribute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sqlglot import exp
+
+from sqlanon.compiler.classes import (
+    NULL_NODE,
+    Grouping,
+    Prelude,
+    as_label,
+    class_categories,
+    class_guards,
+    class_population,
+    class_values,
+    classes,
+    totals,
+)
+from sqlanon.compiler.lookups import level_names, lookup, taxonomy
+from sqlanon.compiler.source import relation, rows_to_check
+from sqlanon.compiler.special import class_probability, combinations, supersets
+from sqlanon.compiler.tree import (
+    DOUBLE,
+    TEXT,
+    alias,
+    bind,
+    literal,
+    referenced,
+    rows_relation,
+    table,
+    union_all,
+    with_verdict,
+)
+from sqlanon.compiler.weights import category_rows
+from sqlanon.errors import PolicyError
+from sqlanon.families import Plugin, plugin
+from sqlanon.hierarchies import Hierarchy
+from sqlanon.policy import ModelUse, Policy, Source
+
+SUPPRESSED = "*"
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """Something that must hold before a model can be measured; rows (value, records) are what breaks it."""
+
+    query: exp.Select
+    message: str
+    hint: str
+
+
+@dataclass(frozen=True)
+class Check:
+    """One model on one quasi-identifier and attribute, compiled."""
+
+    model: Plugin
+    params: Mapping[str, Any]
+    qid: tuple[str, ...]
+    attribute: str | None
+    result: str  # table (class_id, measured, broken)
+    sizes: str  # table with class_id and records
+    labels: str  # table with class_id and the columns below
+    shown: Mapping[str, str]  # column of the table above to the name that a person knows
+    requirements: tuple[Requirement, ...] = ()
+    listed_values: tuple[str, ...] = ()  # sensitive values that the policy names; a typo there would weaken it
+    totals: str | None = None
+
+
+@dataclass
+class Compiler:
+    """The state of one compilation: what was asked, and the temporary tables made so far."""
+
+    policy: Policy
+    hierarchies: Mapping[str, Hierarchy]
+    dialect: str
+    source: Source
+    population: exp.Select | None = None  # in place of the policy's own, where it had to be generalized
+    prelude: Prelude = field(init=False)
+
+    def __post_init__(self) -> None:
+        names = self.policy.quasi_identifiers
+        rows = rows_to_check(
+            relation(self.source, self.dialect),
+            names,
+            suppressed_marker=SUPPRESSED if self.policy.suppressed_rows == "keep" else None,
+            number_rows=self.policy.nulls == "unique",
+        )
+        self.prelude = Prelude(rows)
+
+    def checks(self) -> list[Check]:
+        uses = [
+            (use, qid, attribute)
+            for use in self.policy.models
+            for qid in self._qids(use)
+            for attribute in self._attributes(use)
+        ]
+        # A relation of classes is rolled up from class values where some model of the same classes needs those anyway.
+        self._shared = {
+            qid: attribute for _, qid, attribute in uses if attribute is not None and self.policy.person is None
+        }
+        return [self._check(use, qid, attribute) for use, qid, attribute in uses]
+
+    def _qids(self, use: ModelUse) -> list[tuple[str, ...]]:
+        model = plugin("models", use.name)
+        if model.classes == "x":
+            return [tuple(use.params["x"])]
+        if "combinations" in model.needs:
+            return [()]
+        if isinstance(use.qid, tuple):
+            return [use.qid]
+        # A smaller quasi-identifier is implied by a larger one, for models that hold on under generalization.
+        sets = self.policy.qid_sets(drop_contained=use.qid is None and model.monotone.startswith("yes"))
+        chosen = [sets[use.qid]] if isinstance(use.qid, str) else list(sets.values())
+        if not all(chosen):
+            raise PolicyError(
+                f"{use.name} has no quasi-identifier to look at",
+                hint="give at least one column the role quasi_identifier",
+            )
+        return chosen
+
+    def _attributes(self, use: ModelUse) -> list[str | None]:
+        if "sensitive" not in plugin("models", use.name).needs:
+            return [None]
+        return [use.attribute] if use.attribute else list(self.policy.sensitive)
+
+    def _grouping(self, model: Plugin, use: ModelUse, qid: tuple[str, ...], attribute: str | None) -> Grouping:
+        columns = qid
+        if model.classes == "other_sensitive":
+            columns = (*qid, *(name for name in self.policy.sensitive if name != attribute))
+        return Grouping(
+            columns=columns,
+            person=None if model.counts else self.policy.person,
+            distinct=tuple(use.params["y"]) if model.counts == "y" else (),
+            nulls_match=self.policy.nulls == "value" or "population" in model.needs,
+        )
+
+    def _check(self, use: ModelUse, qid: tuple[str, ...], attribute: str | None) -> Check:
+        model = plugin("models", use.name)
+        params = model.filled(use.params)
+        grouping = self._grouping(model, use, qid, attribute)
+        if "combinations" in model.needs:
+            return self._freeform_check(model, params)
+        needed = referenced(model.sql)
+        relations = self._relations(needed, model, params, grouping, attribute)
+        sizes, holder = self._sizes(relations, grouping, qid, attribute)
+        requirements, lists = self._parameter_relations(model, params, relations)
+        result = self.prelude.once(
+            "result",
+            (use.name, repr(params), grouping, attribute),
+            lambda: with_verdict(bind(model.sql, params, relations)),
+        )
+        return Check(
+            model=model,
+            params=use.params,
+            qid=qid,
+            attribute=attribute,
+            result=result,
+            sizes=sizes,
+            labels=holder,
+            shown={f"c{i}": name for i, name in enumerate(grouping.columns, start=1) if name in qid},
+            requirements=tuple(requirements) + self._guard_requirement(relations, attribute),
+            listed_values=lists,
+            totals=relations.get("totals"),
+        )
+
+    def _sizes(
+        self, relations: dict[str, str], grouping: Grouping, qid: tuple[str, ...], attribute: str | None
+    ) -> tuple[str, str]:
+        """The table that knows the size of each class, and the one that knows its columns."""
+        if "class_population" in relations:
+            return relations["class_population"], relations["class_population"]
+        holder = relations.get("class_values")
+        shared = attribute or (self._shared.get(qid) if not grouping.distinct else None)
+        made = relations.get("classes") or classes(self.prelude, grouping, shared)
+        if holder is None:
+            holder = made if shared is None else class_values(self.prelude, grouping, shared)
+        return made, holder
+
+    def _relations(
+        self, needed: set[str], model: Plugin, params: Mapping[str, Any], grouping: Grouping, attribute: str | None
+    ) -> dict[str, str]:
+        made: dict[str, str] = {}
+        if "class_population" in needed:
+            assert self.policy.population is not None
+            rows = self.population or relation(self.policy.population, self.dialect)
+            made["class_population"] = class_population(self.prelude, grouping, rows)
+        if attribute is not None:
+            made["class_values"] = class_values(self.prelude, grouping, attribute)
+            made["totals"] = totals(self.prelude, grouping, attribute, numeric="numeric" in model.needs)
+        if "classes" in needed:
+            shared = attribute or (self._shared.get(grouping.columns) if not grouping.distinct else None)
+            made["classes"] = classes(self.prelude, grouping, shared)
+        if "taxonomy" in needed and attribute is not None:
+            made["taxonomy"] = taxonomy(self.prelude, grouping, attribute, self.hierarchies[attribute])
+        if "class_guards" in needed:
+            made["class_guards"] = class_guards(self.prelude, grouping, params["guard"])
+        if "class_supersets" in needed and attribute is not None:
+            plain = replace(grouping, nulls_match=True)
+            made["class_supersets"], made["superset_values"], made["superset_sizes"] = supersets(
+                self.prelude, plain, attribute, self.hierarchies
+            )
+        if "class_categories" in needed and attribute is not None:
+            made["class_categories"] = class_categories(self.prelude, grouping, attribute, params["categories"])
+        if "class_probability" in needed and attribute is not None:
+            made["class_probability"] = class_probability(
+                self.prelude, grouping, attribute, params["public"], params["conditional"]
+            )
+        return made
+
+    def _parameter_relations(
+        self, model: Plugin, params: Mapping[str, Any], relations: dict[str, str]
+    ) -> tuple[list[Requirement], tuple[str, ...]]:
+        """Parameters that are lists or mappings of sensitive values become small relations."""
+        requirements: list[Requirement] = []
+        named: list[str] = [params["value"]] if model.param("value") else []
+        for name in ("guarded", "dont_care", "protect"):
+            if model.param(name):
+                relations[name] = self._value_list(name, params[name], relations)
+                named += [str(value) for value in params[name] or ()]
+        if model.param("thresholds"):
+            rows = [(_label(value), float(amount)) for value, amount in params["thresholds"].items()]
+            relations["thresholds"] = self._rows("thresholds", rows, ("label", "amount"), [TEXT, DOUBLE])
+            named += [str(value) for value in params["thresholds"]]
+        if model.param("categories"):
+            weighed = category_rows(params["categories"], params["weights"], params["weighting"], params["beta"])
+            labelled = [(_label(value), place, weight) for value, place, weight in weighed]
+            columns = ("label", "category", "weight")
+            kinds = [TEXT, exp.DataType.build("int"), DOUBLE]
+            relations["weights"] = self._rows("weights", labelled, columns, kinds)
+            requirements.append(_covered(relations["totals"], relations["weights"], model.name))
+        return requirements, tuple(named)
+
+    def _value_list(self, name: str, values: list[Any] | None, relations: Mapping[str, str]) -> str:
+        if values is None and name == "guarded":
+            every = exp.select("label").from_(table(relations["totals"]))
+            return self.prelude.once(name, (relations["totals"],), lambda: every)
+        return self._rows(name, [(_label(value),) for value in values or ()], ("label",), [TEXT])
+
+    def _rows(self, kind: str, rows: list[Any], columns: tuple[str, ...], kinds: list[exp.DataType]) -> str:
+        return self.prelude.once(kind, (repr(rows),), lambda: rows_relation(rows, columns, kinds))
+
+    def _known_nodes(self, attribute: str, present: str) -> exp.Query:
+        """All nodes of a taxonomy: of the whole lookup table, or of the values present where levels are computed."""
+        made = lookup(self.prelude, attribute, self.hierarchies[attribute])
+        if made is None:
+            return exp.select("node").from_(table(present))
+        names = level_names(self.hierarchies[attribute])
+        return union_all([exp.select(name).from_(table(made)) for name in names])
+
+    def _guard_requirement(self, relations: Mapping[str, str], attribute: str | None) -> tuple[Requirement, ...]:
+        if "class_guards" not in relations or attribute is None:
+            return ()
+        known = self._known_nodes(attribute, relations["taxonomy"])
+        query = (
+            exp.select(alias(exp.column("guard"), "value"), alias(exp.Count(this=exp.Star()), "records"))
+            .from_(table(relations["class_guards"]))
+            .where(exp.column("guard").isin(query=known).not_())
+            .group_by("guard")
+        )
+        message = "guarding nodes that are not in the taxonomy of the sensitive attribute"
+        return (Requirement(query, message, "correct the guarding nodes, or add them to the hierarchy"),)
+
+    def _freeform_check(self, model: Plugin, params: Mapping[str, Any]) -> Check:
+        secrets = params["sensitive_values"]
+        columns = tuple(dict.fromkeys((*self.policy.quasi_identifiers, *self.policy.sensitive, *secrets)))
+        made = combinations(self.prelude, columns, secrets, self.policy.person)
+        result = self.prelude.once(
+            "result",
+            (model.name, repr(params)),
+            lambda: with_verdict(bind(model.sql, params, {"combinations": made})),
+        )
+        shown = {f"c{i}": name for i, name in enumerate(columns, start=1)} | {"secret": "infers"}
+        return Check(model, params, columns, None, result, made, made, shown)
+
+
+def _label(value: Any) -> str | None:
+    return None if value is None else as_label(value)
+
+
+def _covered(all_values: str, weights: str, model: str) -> Requirement:
+    """Every sensitive value needs a category, or the class weights would silently leave it out."""
+    known = exp.Coalesce(this=exp.column("label", table="w"), expressions=[literal(NULL_NODE)])
+    own = exp.Coalesce(this=exp.column("label", table="t"), expressions=[literal(NULL_NODE)])
+    listed = exp.select(known).from_(table(weights, alias="w"))
+    query = (
+        exp.select(alias(own, "value"), exp.column("records", table="t"))
+        .from_(table(all_values, alias="t"))
+        .where(own.copy().isin(query=listed).not_())
+    )
+    return Requirement(
+        query, f"{model}: sensitive values without a category", "put each value into one of the categories"
+    )

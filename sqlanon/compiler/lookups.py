@@ -1,0 +1,125 @@
+"""Hierarchies in SQL: a lookup table (level_0, level_1, …) joined on the text of a value, or an expression."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from sqlanon.compiler.classes import NULL_NODE, Grouping, Prelude, source, totals
+from sqlanon.compiler.tree import alias, column, count_all, literal, table, text, union_all
+from sqlanon.hierarchies import Hierarchy
+
+
+def level_names(hierarchy: Hierarchy) -> tuple[str, ...]:
+    return tuple(f"level_{i}" for i in range(hierarchy.height + 1))
+
+
+def lookup(prelude: Prelude, name: str, hierarchy: Hierarchy) -> str | None:
+    """The lookup table of a column's hierarchy, or None where its levels are computed."""
+    if hierarchy.rows:
+        return prelude.load("lookup", (name,), level_names(hierarchy), hierarchy.rows)
+    if hierarchy.relation is not None:
+        relation = hierarchy.relation
+        chosen = [text(exp.column(level)).as_(level) for level in level_names(hierarchy)]
+        return prelude.once(
+            "lookup", (name,), lambda: exp.select(*chosen).from_(relation.subquery(alias="given", copy=True))
+        )
+    return None
+
+
+def generalized(hierarchy: Hierarchy, level: int, value: exp.Expr, looked_up: str | None) -> exp.Expr:
+    """The label of a value at a level. NULL stays NULL below the root; the root covers it like everything else."""
+    if level == 0:
+        return value
+    if level >= hierarchy.height:
+        return literal(hierarchy.root)
+    if looked_up is not None:
+        return exp.column(f"level_{level}", table=looked_up)
+    return hierarchy.levels[level - 1](value)
+
+
+def recoded(
+    prelude: Prelude,
+    rows: exp.Select,
+    hierarchies: dict[str, Hierarchy],
+    levels: dict[str, int],
+    columns: dict[str, exp.Expr],
+) -> exp.Select:
+    """SELECT over rows with each column at its level: `columns` maps output names to expressions over rows AS original,
+    and an output name that is a key of `levels` is generalized."""
+    tree = exp.select().from_(rows.subquery(alias="original"))
+    for place, (name, value) in enumerate(columns.items()):
+        level = levels.get(name, 0)
+        if level == 0:
+            tree = tree.select(alias(value, name, quoted=True))
+            continue
+        hierarchy = hierarchies[name]
+        made = lookup(prelude, name, hierarchy) if level < hierarchy.height else None
+        joined = f"lookup_{place}" if made else None
+        if made and joined:
+            condition = exp.column("level_0", table=joined).eq(text(value.copy()))
+            tree = tree.join(table(made, alias=joined), on=condition, join_type="left")
+        tree = tree.select(alias(generalized(hierarchy, level, value.copy(), joined), name, quoted=True))
+    return tree
+
+
+def taxonomy(prelude: Prelude, grouping: Grouping, attribute: str, hierarchy: Hierarchy) -> str:
+    """The ancestors of each sensitive value, for models that measure along a tree."""
+
+    def build() -> exp.Query:
+        values = totals(prelude, grouping, attribute, numeric=False)
+        made = lookup(prelude, attribute, hierarchy)
+        return union_all([level(i, values, made) for i in range(hierarchy.height + 1)])
+
+    def level(i: int, values: str, made: str | None) -> exp.Select:
+        own = exp.column("label", table="t")
+        node = own if i == 0 else generalized(hierarchy, i, exp.column("original", table="t"), "l" if made else None)
+        tree = exp.select(
+            exp.column("value", table="t"),
+            alias(literal(i), "level"),
+            alias(exp.Coalesce(this=text(node), expressions=[literal(NULL_NODE)]), "node"),
+        ).from_(table(values, alias="t"))
+        if made:
+            tree = tree.join(
+                table(made, alias="l"),
+                on=exp.column("level_0", table="l").eq(exp.column("label", table="t")),
+                join_type="left",
+            )
+        return tree
+
+    return prelude.once("taxonomy", (grouping.person or grouping, attribute), build)
+
+
+def source_values(prelude: Prelude, name: str) -> str:
+    """The values of a column as text, with their row counts: what a hierarchy has to cover."""
+
+    def build() -> exp.Query:
+        value = column(name)
+        tree = exp.select(alias(value, "original"), alias(count_all(), "records")).from_(source(prelude))
+        grouped = tree.group_by(value.copy())
+        return exp.select(alias(text(exp.column("original")), "value"), "records", "original").from_(
+            grouped.subquery(alias="grouped")
+        )
+
+    return prelude.once("source_values", (name,), build)
+
+
+def long_taxonomy(prelude: Prelude, name: str, hierarchy: Hierarchy) -> str:
+    """The hierarchy as (leaf, level, node), one row a leaf and level, for its validation."""
+
+    def build() -> exp.Query:
+        made = lookup(prelude, name, hierarchy)
+        origin = made if made else source_values(prelude, name)
+        leaf = exp.column("level_0" if made else "value", table="o")
+        parts = []
+        for i in range(hierarchy.height + 1):
+            if i == 0:
+                node: exp.Expr = leaf.copy()
+            elif made:
+                node = exp.column(f"level_{i}", table="o")
+            else:
+                node = hierarchy.levels[i - 1](exp.column("original", table="o"))
+            part = exp.select(alias(leaf.copy(), "leaf"), alias(literal(i), "level"), alias(node, "node"))
+            parts.append(part.from_(table(origin, alias="o")).where(leaf.copy().is_(exp.Null()).not_()))
+        return union_all(parts)
+
+    return prelude.once("hierarchy", (name,), build)

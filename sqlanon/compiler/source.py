@@ -1,0 +1,118 @@
+"""The relation that a policy reads: a table, a view, a query or files, joined along foreign keys."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from sqlanon.compiler.tree import alias, case, column, literal, text, window
+from sqlanon.errors import PolicyError
+from sqlanon.policy import Join, Source
+
+READERS = {".parquet": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv"}
+
+
+def table_parts(name: str) -> list[str]:
+    """Split `schema.table`; double quotes protect a dot, as in SQL.
+
+    >>> table_parts('raw."visits 1.5"')
+    ['raw', 'visits 1.5']
+    """
+    parts: list[str] = []
+    word, quoted = "", False
+    for char in name:
+        if char == '"':
+            quoted = not quoted
+        elif char == "." and not quoted:
+            parts.append(word)
+            word = ""
+        else:
+            word += char
+    parts.append(word)
+    if quoted or len(parts) > 3 or not all(parts):
+        raise PolicyError(
+            f"'{name}' is not the name of a table",
+            hint="write table, schema.table or database.schema.table; put a name with dots into double quotes",
+        )
+    return parts
+
+
+def table_tree(name: str) -> exp.Table:
+    parts = [exp.to_identifier(part, quoted=True) for part in table_parts(name)]
+    keys = ("this", "db", "catalog")
+    return exp.Table(**dict(zip(keys, reversed(parts), strict=False)))
+
+
+def reader(path: str) -> exp.Expr:
+    """DuckDB's table function for a file or glob, by its ending."""
+    suffixes = [suffix.lower() for suffix in PurePath(path).suffixes if suffix.lower() not in (".gz", ".zst")]
+    function = READERS.get(suffixes[-1] if suffixes else "")
+    if function is None:
+        raise PolicyError(
+            f"'{path}' is neither a Parquet nor a CSV file", hint="the name ends in .parquet, .csv or .tsv"
+        )
+    return exp.Anonymous(this=function, expressions=[literal(path)])
+
+
+def query_tree(sql: str, dialect: str) -> exp.Query:
+    """An owner's query. It is his own SQL, run with his own rights; it must still be one SELECT."""
+    try:
+        trees = sqlglot.parse(sql, read=dialect)
+    except SqlglotError as error:
+        raise PolicyError(f"the query of the source cannot be read: {str(error).splitlines()[0]}") from None
+    if len(trees) != 1 or not isinstance(trees[0], exp.Query):
+        raise PolicyError("the query of the source must be one SELECT statement")
+    return trees[0]
+
+
+def from_item(source: Source, dialect: str, name: str) -> exp.Expr:
+    """What stands after FROM for one source, under the given alias."""
+    if source.query is not None:
+        return query_tree(source.query, dialect).subquery(alias=name)
+    if source.path is not None:
+        if dialect != "duckdb":
+            raise PolicyError("files are read by DuckDB only", hint="load the file into a table of your database")
+        return exp.Table(this=reader(source.path), alias=exp.TableAlias(this=exp.to_identifier(name)))
+    named = source.table if source.table is not None else source.view
+    assert named is not None
+    tree = table_tree(named)
+    tree.set("alias", exp.TableAlias(this=exp.to_identifier(name)))
+    return tree
+
+
+def relation(source: Source, dialect: str) -> exp.Select:
+    """SELECT * over a source with its joins. Owners without child rows stay, so that none escapes a check."""
+    tree = exp.select("*").from_(from_item(source, dialect, "source"))
+    for place, join in enumerate(source.joins, start=1):
+        child = table_tree(join.table)
+        child.set("alias", exp.TableAlias(this=exp.to_identifier(f"child_{place}")))
+        tree = _joined(tree, child, join, f"child_{place}")
+    return tree
+
+
+def _joined(tree: exp.Select, child: exp.Table, join: Join, name: str) -> exp.Select:
+    pairs = list(join.on.items())
+    if all(left == right for left, right in pairs):
+        using: list[int | str | exp.Expr] = [exp.to_identifier(left, quoted=True) for left, _ in pairs]
+        return tree.join(child, using=using, join_type="left")
+    condition = exp.and_(*(column(left).eq(column(right, name)) for left, right in pairs))
+    return tree.join(child, on=condition, join_type="left")
+
+
+def rows_to_check(
+    rows: exp.Select, quasi_identifiers: tuple[str, ...], *, suppressed_marker: str | None, number_rows: bool
+) -> exp.Select:
+    """The rows that form classes: without rows kept as all-suppressed ones, numbered where NULLs match nothing."""
+    tree = rows
+    if suppressed_marker is not None and quasi_identifiers:
+        # CASE, since a comparison with NULL must leave the row in.
+        hidden = exp.and_(*(text(column(name)).eq(literal(suppressed_marker)) for name in quasi_identifiers))
+        flag = case((hidden, literal(1)), default=literal(0))
+        tree = exp.select("*").from_(tree.subquery(alias="source")).where(flag.eq(0))
+    if number_rows:
+        numbered = alias(window(exp.RowNumber()), "sqlanon_row")
+        tree = exp.select("*", numbered).from_(tree.subquery(alias="source"))
+    return tree

@@ -1,0 +1,280 @@
+"""Canonical relations that one model each needs: supersets, public probabilities, freeform combinations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations as subsets
+from typing import Any
+
+from sqlglot import exp
+
+from sqlanon.compiler.classes import (
+    NULL_NODE,
+    Grouping,
+    Prelude,
+    class_number,
+    class_values,
+    grouped_rows,
+    labels,
+    source,
+    totals,
+)
+from sqlanon.compiler.lookups import generalized, lookup
+from sqlanon.compiler.tree import (
+    alias,
+    case,
+    column,
+    count_all,
+    double,
+    literal,
+    summed,
+    table,
+    text,
+    union_all,
+    window,
+)
+from sqlanon.errors import PolicyError
+from sqlanon.hierarchies import Hierarchy
+
+# 2^9 combinations for each sensitive column: more columns than this are refused rather than left to run for hours.
+MOST_FREEFORM_COLUMNS = 10
+
+
+def _known(value: exp.Expr) -> exp.Expr:
+    return exp.Coalesce(this=text(value), expressions=[literal(NULL_NODE)])
+
+
+def ancestors(prelude: Prelude, values: str, label: str, name: str, hierarchy: Hierarchy | None) -> str:
+    """For each value of a class column, as it stands in the table: itself and every node above it."""
+
+    def build() -> exp.Query:
+        own = exp.column(label, table="v")
+        origin = exp.select(exp.column(label)).distinct().from_(table(values)).subquery(alias="v")
+        parts = [exp.select(alias(_known(own.copy()), "value"), alias(_known(own.copy()), "node")).from_(origin.copy())]
+        root = hierarchy.root if hierarchy else "*"
+        parts.append(exp.select(alias(_known(own.copy()), "value"), alias(literal(root), "node")).from_(origin.copy()))
+        made = lookup(prelude, name, hierarchy) if hierarchy else None
+        if hierarchy:
+            parts += _levels(hierarchy, made, own, origin)
+        return exp.select("value", "node").distinct().from_(union_all(parts).subquery(alias="all_nodes"))
+
+    return prelude.once("ancestors", (values, label), build)
+
+
+def _levels(hierarchy: Hierarchy, made: str | None, own: exp.Column, origin: exp.Subquery) -> list[exp.Select]:
+    if made is None:
+        # Computed levels apply to original values only.
+        return [
+            exp.select(
+                alias(_known(own.copy()), "value"),
+                alias(_known(generalized(hierarchy, level, own.copy(), None)), "node"),
+            ).from_(origin.copy())
+            for level in range(1, hierarchy.height)
+        ]
+    found = []
+    for below in range(hierarchy.height):
+        for above in range(below + 1, hierarchy.height):
+            tree = exp.select(
+                alias(_known(own.copy()), "value"), alias(exp.column(f"level_{above}", table="l"), "node")
+            )
+            condition = exp.column(f"level_{below}", table="l").eq(text(own.copy()))
+            found.append(tree.from_(origin.copy()).join(table(made, alias="l"), on=condition))
+    return found
+
+
+def supersets(
+    prelude: Prelude, grouping: Grouping, attribute: str, hierarchies: Mapping[str, Hierarchy]
+) -> tuple[str, str, str]:
+    """The classes above each class in the generalization lattice, the sensitive values in them, and their sizes."""
+    values = class_values(prelude, grouping, attribute)
+    names = labels(grouping)
+    above = [
+        ancestors(prelude, values, label, name, hierarchies.get(name))
+        for label, name in zip(names, grouping.columns, strict=True)
+    ]
+
+    def build() -> exp.Query:
+        owned = exp.select("class_id", *names).distinct().from_(table(values)).subquery(alias="k")
+        tree = exp.select(exp.column("class_id", table="k")).from_(owned)
+        nodes = []
+        for place, (label, made) in enumerate(zip(names, above, strict=True)):
+            node = exp.column("node", table=f"a{place}")
+            nodes.append(node)
+            condition = exp.column("value", table=f"a{place}").eq(_known(exp.column(label, table="k")))
+            tree = tree.join(table(made, alias=f"a{place}"), on=condition)
+        return tree.select(alias(window(exp.DenseRank(), order=nodes), "superset_id"))
+
+    links = prelude.once("class_supersets", (grouping, attribute), build)
+
+    members = values if grouping.person is None else class_members(prelude, grouping, attribute)
+    return (
+        links,
+        _superset_counts(prelude, grouping, (grouping, attribute, "values"), links, members, by_value=True),
+        _superset_counts(prelude, grouping, (grouping, attribute, "sizes"), links, members, by_value=False),
+    )
+
+
+def class_members(prelude: Prelude, grouping: Grouping, attribute: str) -> str:
+    """Who has which sensitive value in which class: a person in several classes of a superset is one person there."""
+
+    def build() -> exp.Query:
+        assert grouping.person is not None
+        extra: dict[str, exp.Expr] = {"original": column(attribute), "person": column(grouping.person)}
+        grouped = grouped_rows(prelude, grouping, extra, count_all())
+        return exp.select(
+            alias(class_number(grouping), "class_id"),
+            alias(window(exp.DenseRank(), order=[exp.column("original")]), "value"),
+            alias(_known(exp.column("person")), "person"),
+        ).from_(grouped.subquery(alias="grouped"))
+
+    return prelude.once("class_members", (grouping, attribute), build)
+
+
+def _superset_counts(
+    prelude: Prelude, grouping: Grouping, key: tuple[object, ...], links: str, members: str, *, by_value: bool
+) -> str:
+    def build() -> exp.Query:
+        counted: exp.Expr = summed(exp.column("records", table="v"))
+        if grouping.person is not None:
+            counted = exp.Count(this=exp.Distinct(expressions=[exp.column("person", table="v")]))
+        groups = [exp.column("superset_id", table="l")]
+        if by_value:
+            groups.append(exp.column("value", table="v"))
+        same = exp.column("class_id", table="v").eq(exp.column("class_id", table="l"))
+        return (
+            exp.select(*groups, alias(counted, "records"))
+            .from_(table(links, alias="l"))
+            .join(table(members, alias="v"), on=same)
+            .group_by(*(item.copy() for item in groups))
+        )
+
+    return prelude.once("superset_values" if by_value else "superset_sizes", key, build)
+
+
+def class_probability(
+    prelude: Prelude,
+    grouping: Grouping,
+    attribute: str,
+    public: Mapping[str, Mapping[Any, float]] | None,
+    conditional: Sequence[Mapping[str, Any]] | None,
+) -> str:
+    """Pr(record) = product of the public probabilities of its values; a value that nobody announced has none."""
+    known = public or {}
+    names = dict(zip(grouping.columns, labels(grouping), strict=False))
+
+    def announced(column_name: str, label: exp.Expr, own_share: exp.Expr) -> exp.Expr:
+        if column_name not in known:
+            return own_share
+        branches = [
+            (text(label.copy()).eq(literal(str(value))), double(literal(probability)))
+            for value, probability in known[column_name].items()
+        ]
+        return case(*branches, default=double(literal(0)))
+
+    def share(label: exp.Expr) -> exp.Expr:
+        total = window(exp.Sum(this=exp.column("records", table="v")))
+        part = window(exp.Sum(this=exp.column("records", table="v")), partition=[label])
+        return exp.Div(this=double(part), expression=double(total))
+
+    def build() -> exp.Query:
+        values = class_values(prelude, grouping, attribute)
+        all_values = totals(prelude, grouping, attribute, numeric=False)
+        label = exp.column("label", table="t")
+        of_value = announced(attribute, label, share(exp.column("value", table="v")))
+        for rule in conditional or ():
+            of_value = case((_applies(rule, names, label), double(literal(rule["probability"]))), default=of_value)
+        factors = [of_value]
+        for name, short in names.items():
+            owned = exp.column(short, table="v")
+            factors.append(announced(name, owned, share(owned)))
+        product = factors[0]
+        for factor in factors[1:]:
+            product = exp.Mul(this=exp.paren(product), expression=exp.paren(factor))
+        return (
+            exp.select(exp.column("class_id", table="v"), exp.column("value", table="v"), alias(product, "probability"))
+            .from_(table(values, alias="v"))
+            .join(table(all_values, alias="t"), on=exp.column("value", table="t").eq(exp.column("value", table="v")))
+        )
+
+    return prelude.once("class_probability", (grouping, attribute, repr(public), repr(conditional)), build)
+
+
+def _applies(rule: Mapping[str, Any], names: Mapping[str, str], label: exp.Expr) -> exp.Expr:
+    try:
+        conditions = [
+            text(exp.column(names[name], table="v")).eq(literal(str(value))) for name, value in rule["when"].items()
+        ]
+        return exp.and_(label.copy().eq(literal(str(rule["value"]))), *conditions)
+    except (KeyError, AttributeError, TypeError):
+        raise PolicyError(
+            "a rule of 'conditional' cannot be read",
+            hint="write {when: {quasi-identifier: value}, value: sensitive value, probability: number}",
+        ) from None
+
+
+def combinations(
+    prelude: Prelude, columns: Sequence[str], sensitive_values: Mapping[str, Sequence[Any]], person: str | None
+) -> str:
+    """Every combination of non-sensitive values beside each sensitive value, with its rows and the matching ones."""
+    if len(columns) > MOST_FREEFORM_COLUMNS:
+        raise PolicyError(
+            f"ff_anonymity looks at every combination of columns; {len(columns)} columns are too many",
+            hint=f"declare at most {MOST_FREEFORM_COLUMNS} columns as quasi-identifiers and sensitive, or split the policy",
+        )
+    short = {name: f"c{i}" for i, name in enumerate(columns, start=1)}
+
+    def compressed() -> exp.Query:
+        named = [alias(column(name), label) for name, label in short.items()]
+        plain = [column(name) for name in columns]
+        who = [] if person is None else [column(person)]
+        chosen = [*named, *(alias(item, "person") for item in who)]
+        tree = exp.select(*chosen, alias(count_all(), "records")).from_(source(prelude))
+        return tree.group_by(*plain, *(item.copy() for item in who))
+
+    base = prelude.once("freeform", (tuple(columns), person), compressed)
+
+    def harmless(name: str) -> exp.Expr:
+        listed = [literal(str(value)) for value in sensitive_values.get(name, ())]
+        if not listed:
+            return exp.true()
+        hit = text(exp.column(short[name])).isin(*listed)
+        return case((hit, literal(0)), default=literal(1)).eq(1)
+
+    def part(target: str, value: Any, given: tuple[str, ...]) -> exp.Select:
+        matches = text(exp.column(short[target])).eq(literal(str(value)))
+        known = [exp.column(short[name]) for name in given]
+        shown = [
+            _known(item.copy()) if name in given else exp.cast(exp.Null(), "text")
+            for name, item in ((name, exp.column(short[name])) for name in columns)
+        ]
+        rows: exp.Expr = summed(exp.column("records"))
+        matching: exp.Expr = summed(case((matches, exp.column("records")), default=literal(0)))
+        if person is not None:
+            rows = exp.Count(this=exp.Distinct(expressions=[_known(exp.column("person"))]))
+            whose = case((matches.copy(), _known(exp.column("person"))), default=exp.Null())
+            matching = exp.Count(this=exp.Distinct(expressions=[whose]))
+        tree = exp.select(
+            *(alias(item, short[name]) for name, item in zip(columns, shown, strict=True)),
+            alias(literal(f"{target} = {value}"), "secret"),
+            alias(rows, "records"),
+            alias(matching, "matching"),
+        ).from_(table(base))
+        tree = tree.where(*(harmless(name) for name in given)) if given else tree
+        return tree.group_by(*known) if known else tree
+
+    def build() -> exp.Query:
+        parts = [
+            part(target, value, given)
+            for target, values in sensitive_values.items()
+            for value in values
+            for size in range(len(columns))
+            for given in subsets([name for name in columns if name != target], size)
+        ]
+        number = window(exp.RowNumber())
+        return (
+            exp.select(alias(number, "class_id"), "records", "matching", "secret", *short.values())
+            .from_(union_all(parts).subquery(alias="parts"))
+            .where(exp.column("matching") > 0)
+        )
+
+    return prelude.once("combinations", (tuple(columns), repr(sensitive_values), person), build)

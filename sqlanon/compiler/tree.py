@@ -1,0 +1,151 @@
+"""Small builders of SQL trees, and the binding of `.sql` files to parameters and relations.
+
+Every user identifier is quoted and every user value is a literal of the tree: no SQL text is put together by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+
+# The `.sql` files are written in what PostgreSQL and DuckDB share; PostgreSQL's grammar is the stricter reading.
+FILE_DIALECT = "postgres"
+
+DOUBLE = exp.DataType.build("double")
+TEXT = exp.DataType.build("text")
+BIGINT = exp.DataType.build("bigint")
+
+
+def column(name: str, table: str | None = None) -> exp.Column:
+    """A quoted column: `column('order by')` is "order by"."""
+    return exp.column(exp.to_identifier(name, quoted=True), table=table)
+
+
+def table(name: str, alias: str | None = None) -> exp.Table:
+    """A table of sqlanon's own, or a user's `schema.table` given as parts by the caller."""
+    return exp.to_table(name, alias=alias) if alias else exp.to_table(name)
+
+
+def literal(value: Any) -> exp.Expr:
+    """A Python value as a literal of the tree. Floats are cast: 1.0 must not turn a division into one of integers,
+    nor a comparison into one of decimals.
+    """
+    return double(exp.convert(value)) if isinstance(value, float) else exp.convert(value)
+
+
+def text(expression: exp.Expr) -> exp.Expr:
+    return exp.Cast(this=expression, to=TEXT.copy())
+
+
+def double(expression: exp.Expr) -> exp.Expr:
+    return exp.Cast(this=expression, to=DOUBLE.copy())
+
+
+def bigint(expression: exp.Expr) -> exp.Expr:
+    return exp.Cast(this=expression, to=BIGINT.copy())
+
+
+def alias(expression: exp.Expr, name: str, *, quoted: bool = False) -> exp.Alias:
+    return exp.Alias(this=expression, alias=exp.to_identifier(name, quoted=quoted))
+
+
+def count_all() -> exp.Expr:
+    return exp.Count(this=exp.Star(), big_int=True)
+
+
+def summed(expression: exp.Expr) -> exp.Expr:
+    """SUM as BIGINT: engines widen it to HUGEINT or NUMERIC, which is slow and prints differently."""
+    return bigint(exp.Sum(this=expression))
+
+
+def case(*branches: tuple[exp.Expr, exp.Expr], default: exp.Expr) -> exp.Expr:
+    tree = exp.Case()
+    for condition, value in branches:
+        tree = tree.when(condition, value)
+    return tree.else_(default)
+
+
+def window(
+    function: exp.Expr,
+    *,
+    partition: Sequence[exp.Expr] = (),
+    order: Sequence[exp.Expr] = (),
+) -> exp.Window:
+    """A window with every NULL first, since engines differ in where they put them by themselves."""
+    ordered = [exp.Ordered(this=item, desc=False, nulls_first=True) for item in order]
+    return exp.Window(
+        this=function,
+        partition_by=list(partition) or None,
+        order=exp.Order(expressions=ordered) if ordered else None,
+    )
+
+
+def union_all(queries: Sequence[exp.Query]) -> exp.Query:
+    tree = queries[0]
+    for query in queries[1:]:
+        tree = exp.union(tree, query, distinct=False, copy=False)
+    return tree
+
+
+def rows_relation(rows: Iterable[Sequence[Any]], columns: Sequence[str], types: Sequence[exp.DataType]) -> exp.Select:
+    """A small relation written out as VALUES; NULLs and empty relations keep their column types."""
+    listed = [tuple(row) for row in rows]
+    if not listed:
+        nulls = [
+            alias(exp.Cast(this=exp.Null(), to=kind.copy()), name) for name, kind in zip(columns, types, strict=True)
+        ]
+        return exp.select(*nulls).where(exp.false())
+    names = [f"v{i}" for i in range(len(columns))]
+    values = exp.values([tuple(literal(item) for item in row) for row in listed], alias="listed", columns=names)
+    chosen = [
+        alias(exp.Cast(this=exp.column(source), to=kind.copy()), name)
+        for source, name, kind in zip(names, columns, types, strict=True)
+    ]
+    return exp.select(*chosen).from_(values)
+
+
+@cache
+def _parsed(sql: str) -> exp.Expr:
+    return sqlglot.parse_one(sql, read=FILE_DIALECT)
+
+
+def bind(sql: str, params: Mapping[str, Any], relations: Mapping[str, str]) -> exp.Select:
+    """Parse a `.sql` file, put literals for its `:parameters` and real tables for its canonical relations."""
+    tree = _parsed(sql).copy()
+    assert isinstance(tree, exp.Select)
+    local = {cte.alias for cte in tree.find_all(exp.CTE)}
+    for node in list(tree.find_all(exp.Placeholder)):
+        node.replace(literal(params[node.name]))
+    for found in list(tree.find_all(exp.Table)):
+        if found.name in local or found.name not in relations:
+            continue
+        real = exp.to_table(relations[found.name])
+        found.set("this", real.this)
+    return tree
+
+
+def referenced(sql: str) -> set[str]:
+    """The relations that a `.sql` file reads, without those that it defines itself."""
+    tree = _parsed(sql)
+    local = {cte.alias for cte in tree.find_all(exp.CTE)}
+    return {found.name for found in tree.find_all(exp.Table)} - local
+
+
+def with_verdict(tree: exp.Select) -> exp.Select:
+    """Measure every class: the outermost WHERE of a model, which lists what breaks it, becomes the column `broken`.
+
+    A condition that is NULL counts as broken: what cannot be measured is not safe.
+
+    >>> with_verdict(bind("SELECT class_id, records AS measured FROM classes WHERE records < :k", {"k": 3}, {})).sql()
+    'SELECT class_id, records AS measured, CASE WHEN NOT records < 3 THEN 0 ELSE 1 END AS broken FROM classes'
+    """
+    measured = tree.copy()
+    where = measured.args["where"]
+    measured.set("where", None)
+    verdict = case((exp.not_(where.this), literal(0)), default=literal(1))
+    measured.append("expressions", alias(verdict, "broken"))
+    return measured

@@ -1,0 +1,67 @@
+"""Engines: where SQL runs. `connect(url)` gives one; DuckDB is the default, PostgreSQL is an extra."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from sqlglot import exp
+
+from sqlanon.errors import SourceError
+from sqlanon.policy import Source
+
+
+@dataclass(frozen=True)
+class ColumnInfo:
+    """A column as the engine knows it. `numeric` decides what may be measured, `temporal` what may be truncated."""
+
+    name: str
+    type: str
+    numeric: bool
+    temporal: bool
+
+
+class Engine(Protocol):
+    """A connection to one database. Errors are sqlanon's own, without values."""
+
+    dialect: str
+
+    def query(self, tree: exp.Expr) -> list[tuple[Any, ...]]:
+        """Run a statement that returns a summary: few rows, never the table."""
+
+    def execute(self, tree: exp.Expr) -> None:
+        """Run a statement for its effect."""
+
+    def create_temporary(self, name: str, query: exp.Query) -> None:
+        """CREATE TEMPORARY TABLE name AS query, in place of one of that name."""
+
+    def load_temporary(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """A temporary table of text, from rows that are known to the caller, such as a hierarchy file."""
+
+    def drop_temporary(self, name: str) -> None: ...
+
+    def columns(self, rows: exp.Select) -> list[ColumnInfo]:
+        """The columns of a relation, without reading it."""
+
+    def resolve(self, source: Source) -> Source:
+        """The source with a folder of files made into a pattern; says what is there if it is not."""
+
+    def close(self) -> None: ...
+
+
+def connect(url: str | None = None, *, read_only: bool = True, memory_limit: str | None = None) -> Engine:
+    """Open a database: a DuckDB file, `:memory:` (default), or a `postgresql://` URL."""
+    if url is not None and url.startswith(("postgresql://", "postgres://")):
+        from sqlanon.engines.postgres import Postgres
+
+        return Postgres(url)
+    if url is not None and "://" in url and not url.startswith("duckdb://"):
+        scheme = url.split("://", 1)[0]
+        raise SourceError(
+            f"there is no engine for '{scheme}://'",
+            hint="give a DuckDB file, ':memory:' or a postgresql:// URL",
+        )
+    from sqlanon.engines.duckdb import DuckDB
+
+    return DuckDB((url or ":memory:").removeprefix("duckdb://"), read_only=read_only, memory_limit=memory_limit)

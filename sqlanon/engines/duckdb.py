@@ -1,0 +1,180 @@
+"""DuckDB, embedded: a database file, memory, or Parquet and CSV files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from sqlglot import exp
+
+from sqlanon.engines import ColumnInfo
+from sqlanon.errors import EngineError, SourceError, did_you_mean
+from sqlanon.policy import Source
+
+NUMERIC = {
+    "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
+    "UHUGEINT", "FLOAT", "DOUBLE", "DECIMAL",
+}  # fmt: skip
+TEMPORAL = {"DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}
+
+
+class DuckDB:
+    dialect = "duckdb"
+
+    def __init__(self, path: str = ":memory:", *, read_only: bool = True, memory_limit: str | None = None) -> None:
+        self.path = path
+        self._connection = _open(path, read_only=read_only and path != ":memory:")
+        # The order of rows means nothing here, and keeping it costs time and memory.
+        self._connection.execute("SET preserve_insertion_order = false")
+        if memory_limit is not None:
+            try:
+                self._connection.execute("SET memory_limit = ?", [memory_limit])
+            except duckdb.Error:
+                raise EngineError(
+                    f"'{memory_limit}' is not an amount of memory", hint="write for example 1GB or 500MB"
+                ) from None
+
+    def query(self, tree: exp.Expr) -> list[tuple[Any, ...]]:
+        with _clear_errors(self):
+            return self._connection.execute(tree.sql(self.dialect)).fetchall()
+
+    def execute(self, tree: exp.Expr) -> None:
+        with _clear_errors(self):
+            self._connection.execute(tree.sql(self.dialect))
+
+    def create_temporary(self, name: str, query: exp.Query) -> None:
+        made = exp.Create(
+            this=exp.to_table(name),
+            kind="TABLE",
+            replace=True,
+            expression=query,
+            properties=exp.Properties(expressions=[exp.TemporaryProperty()]),
+        )
+        self.execute(made)
+
+    def load_temporary(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        declared = ", ".join(f"{column} TEXT" for column in columns)
+        # One list a column: row by row would take seconds for a hierarchy of all postal codes.
+        marks = ", ".join("unnest(?)" for _ in columns)
+        with _clear_errors(self):
+            self._connection.execute(f"CREATE OR REPLACE TEMPORARY TABLE {name} ({declared})")
+            if rows:
+                by_column = [list(values) for values in zip(*rows, strict=True)]
+                self._connection.execute(f"INSERT INTO {name} SELECT {marks}", by_column)
+
+    def drop_temporary(self, name: str) -> None:
+        # Only from the temporary schema: a user's table of that name is none of our business.
+        with _clear_errors(self):
+            self._connection.execute(f"DROP TABLE IF EXISTS temp.{name}")
+
+    def columns(self, rows: exp.Select) -> list[ColumnInfo]:
+        with _clear_errors(self):
+            described = self._connection.execute(f"DESCRIBE {rows.sql(self.dialect)}").fetchall()
+        return [_column(name, str(kind)) for name, kind, *_ in described]
+
+    def resolve(self, source: Source) -> Source:
+        if source.path is None or "://" in source.path:
+            return source
+        path = Path(source.path)
+        if path.is_dir():
+            for ending in ("parquet", "csv"):
+                if any(path.rglob(f"*.{ending}")):
+                    return source.model_copy(update={"path": str(path / "**" / f"*.{ending}")})
+            raise SourceError(f"the folder '{path}' holds no Parquet or CSV file")
+        if not any(sign in source.path for sign in "*?[") and not path.exists():
+            raise SourceError(f"there is no file '{path}'", hint=_nearest_file(path))
+        return source
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def tables(self) -> list[str]:
+        found = self._connection.execute(
+            "SELECT CASE WHEN table_schema = current_schema() THEN table_name "
+            "ELSE table_schema || '.' || table_name END FROM information_schema.tables "
+            "WHERE table_catalog = current_database() AND table_name NOT LIKE 'sqlanon\\_%' ESCAPE '\\' ORDER BY 1"
+        ).fetchall()
+        return [str(name) for (name,) in found]
+
+
+def _column(name: str, kind: str) -> ColumnInfo:
+    base = kind.split("(")[0].strip()
+    return ColumnInfo(name, kind, numeric=base in NUMERIC, temporal=base in TEMPORAL)
+
+
+def _nearest_file(path: Path) -> str | None:
+    if not path.parent.is_dir():
+        return None
+    return did_you_mean(path.name, [entry.name for entry in path.parent.iterdir()])
+
+
+def _open(path: str, *, read_only: bool) -> duckdb.DuckDBPyConnection:
+    if path != ":memory:" and read_only and not Path(path).exists():
+        raise SourceError(f"there is no database '{path}'", hint=_nearest_file(Path(path)))
+    try:
+        return duckdb.connect(path, read_only=read_only)
+    except duckdb.IOException as error:
+        if "lock" in str(error).lower():
+            raise SourceError(
+                f"the database '{path}' is in use by another process that writes to it",
+                hint="wait until it is done, or check a copy of the file",
+            ) from None
+        raise SourceError(f"the database '{path}' cannot be opened", hint=_not_duckdb(path)) from None
+    except duckdb.Error:
+        raise SourceError(f"the database '{path}' cannot be opened", hint=_not_duckdb(path)) from None
+
+
+def _not_duckdb(path: str) -> str:
+    if Path(path).is_dir():
+        return "it is a folder; give its files with 'path:', or the database file inside it"
+    return "is it a DuckDB file, written by a version that this one can read, and may you read it?"
+
+
+class _clear_errors:
+    """Turn the engine's errors into ours. Those about values quote the values: their text is not shown."""
+
+    def __init__(self, engine: DuckDB) -> None:
+        self.engine = engine
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if not isinstance(error, duckdb.Error):
+            return
+        raise translate(error, self.engine) from None
+
+
+def translate(error: duckdb.Error, engine: DuckDB) -> SourceError | EngineError:
+    first = str(error).splitlines()[0]
+    if isinstance(error, duckdb.CatalogException) and "does not exist" in first:
+        named = first.split("with name ", 1)[-1].split(" does not exist")[0].strip("\"'")
+        known = engine.tables()
+        listed = f"the database has {', '.join(known[:8])}" if known else "the database has no table"
+        return SourceError(f"there is no table '{named}'", hint=did_you_mean(named, known) or listed)
+    if isinstance(error, duckdb.BinderException):
+        return SourceError(_binder_message(first), hint="compare the policy with the columns of the table")
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return EngineError(
+            "the database ran out of memory", hint="raise --memory-limit, or free space for its temporary files"
+        )
+    if isinstance(error, duckdb.IOException):
+        return EngineError(
+            "the database could not read or write a file", hint="is the disk full, or was a file removed?"
+        )
+    if isinstance(error, duckdb.InterruptException):
+        return EngineError("the statement was interrupted")
+    return EngineError(
+        f"the database refused a statement ({type(error).__name__})",
+        hint="'sqlanon compile' shows the statements, to try them one by one",
+    )
+
+
+def _binder_message(first: str) -> str:
+    """Binder errors speak of names in the statement, never of values in rows."""
+    text = first.removeprefix("Binder Error: ")
+    if "Referenced column" in text and '"' in text:
+        return f"there is no column '{text.split(chr(34))[1]}'"
+    return text.rstrip("!")

@@ -1,0 +1,140 @@
+"""PostgreSQL through psycopg (extra `postgres`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, LiteralString
+
+from sqlglot import exp
+
+from sqlanon.engines import ColumnInfo
+from sqlanon.errors import EngineError, SourceError, did_you_mean
+from sqlanon.policy import Source
+
+try:
+    import psycopg
+except ImportError:
+    raise SourceError("PostgreSQL needs the package psycopg", hint="pip install 'sqlanon[postgres]'") from None
+
+NUMERIC_OIDS = {20, 21, 23, 700, 701, 1700}
+TEMPORAL_OIDS = {1082, 1114, 1184}
+
+
+class Postgres:
+    dialect = "postgres"
+
+    def __init__(self, url: str) -> None:
+        try:
+            self._connection = psycopg.connect(url, autocommit=True, application_name="sqlanon")
+        except psycopg.Error as error:
+            raise SourceError(f"cannot connect to {_without_password(url)}", hint=_reason(error)) from None
+
+    def query(self, tree: exp.Expr) -> list[tuple[Any, ...]]:
+        return self._run(tree.sql(self.dialect)).fetchall()
+
+    def execute(self, tree: exp.Expr) -> None:
+        self._run(tree.sql(self.dialect))
+
+    def create_temporary(self, name: str, query: exp.Query) -> None:
+        self.drop_temporary(name)
+        made = exp.Create(
+            this=exp.to_table(name),
+            kind="TABLE",
+            expression=query,
+            properties=exp.Properties(expressions=[exp.TemporaryProperty()]),
+        )
+        self.execute(made)
+        # Without statistics the planner takes a temporary table to be small, and chooses nested loops.
+        self._run(f"ANALYZE {name}")
+
+    def load_temporary(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        self.drop_temporary(name)
+        declared = ", ".join(f"{column} TEXT" for column in columns)
+        self._run(f"CREATE TEMPORARY TABLE {name} ({declared})")
+        try:
+            with self._connection.cursor() as cursor, cursor.copy(_sql(f"COPY {name} FROM STDIN")) as copy:
+                for row in rows:
+                    copy.write_row(row)
+        except psycopg.Error as error:
+            raise translate(error, self) from None
+        self._run(f"ANALYZE {name}")
+
+    def drop_temporary(self, name: str) -> None:
+        # Only from the temporary schema: a user's table of that name is none of our business.
+        self._run(f"DROP TABLE IF EXISTS pg_temp.{name}")
+
+    def columns(self, rows: exp.Select) -> list[ColumnInfo]:
+        described = self._run(rows.limit(0).sql(self.dialect)).description or []
+        return [
+            ColumnInfo(
+                item.name,
+                item.type_display,
+                numeric=item.type_code in NUMERIC_OIDS,
+                temporal=item.type_code in TEMPORAL_OIDS,
+            )
+            for item in described
+        ]
+
+    def resolve(self, source: Source) -> Source:
+        return source
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def tables(self) -> list[str]:
+        found = self._connection.execute(
+            "SELECT CASE WHEN schemaname = current_schema() THEN name ELSE schemaname || '.' || name END FROM ("
+            "SELECT schemaname, tablename AS name FROM pg_tables UNION ALL SELECT schemaname, viewname FROM pg_views"
+            ") AS t WHERE schemaname NOT IN ('pg_catalog', 'information_schema') AND schemaname NOT LIKE 'pg_temp%' "
+            "ORDER BY 1"
+        ).fetchall()
+        return [str(name) for (name,) in found]
+
+    def _run(self, sql: str) -> psycopg.Cursor[tuple[Any, ...]]:
+        try:
+            return self._connection.execute(_sql(sql))
+        except psycopg.Error as error:
+            raise translate(error, self) from None
+
+
+def _sql(text: str) -> LiteralString:
+    # The text was generated from a tree, or holds sqlanon's own names only; psycopg's type asks for a literal.
+    return text
+
+
+def _without_password(url: str) -> str:
+    head, sign, rest = url.partition("://")
+    login, at, host = rest.rpartition("@")
+    user = login.split(":", 1)[0]
+    return f"{head}{sign}{user}{at}{host.split('?', 1)[0]}"
+
+
+def _reason(error: psycopg.Error) -> str | None:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else None
+
+
+def translate(error: psycopg.Error, engine: Postgres) -> SourceError | EngineError:
+    state = error.sqlstate or ""
+    message = error.diag.message_primary or ""
+    if state == "42P01":
+        name = message.split('"')[1] if '"' in message else message
+        try:
+            known = engine.tables()
+        except psycopg.Error:
+            known = []
+        listed = f"the database has {', '.join(known[:8])}" if known else None
+        return SourceError(f"there is no table '{name}'", hint=did_you_mean(name, known) or listed)
+    if state.startswith("42"):
+        # Errors of this class speak of names and types in the statement, never of values in rows.
+        return SourceError(message, hint="compare the policy with the columns of the table")
+    if state.startswith("53"):
+        return EngineError("the database is short of memory, disk or connections", hint=f"SQLSTATE {state}")
+    if state.startswith("57"):
+        return EngineError("the database cancelled the statement", hint=f"SQLSTATE {state}")
+    if not state:
+        return EngineError("the connection to the database broke off", hint="is the server still running?")
+    return EngineError(
+        f"the database refused a statement (SQLSTATE {state})",
+        hint="'sqlanon compile' shows the statements, to try them one by one",
+    )

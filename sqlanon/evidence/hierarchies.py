@@ -1,0 +1,65 @@
+"""Build the hierarchies of a policy, and validate them against the data, inside the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from sqlanon import hierarchies as hierarchy_kinds
+from sqlanon.compiler.classes import Prelude
+from sqlanon.compiler.lookups import long_taxonomy, source_values
+from sqlanon.compiler.source import relation
+from sqlanon.compiler.tree import bind
+from sqlanon.engines import Engine
+from sqlanon.errors import HierarchyError
+from sqlanon.evidence.steps import SHOWN_VALUES, drop_steps, listed, run_steps
+from sqlanon.families import family
+from sqlanon.hierarchies import Hierarchy
+from sqlanon.policy import Policy
+
+HIERARCHY_PROBLEMS = {
+    "uncovered": ("does not cover values of the column", "add them to the hierarchy, or correct the data"),
+    "duplicated": ("lists leaves more than once", "keep one entry for each value"),
+    "empty_nodes": ("has gaps: values with an empty level", "give each value a node on every level"),
+    "not_nested": ("does not nest: nodes with several parents", "make each level a function of the one below"),
+    "rootless": ("has no root: several nodes on its top level", "end every line with the same node, such as *"),
+}
+
+
+def build_hierarchies(policy: Policy) -> dict[str, Hierarchy]:
+    return {name: hierarchy_kinds.build(use.kind, use.params, policy.base) for name, use in policy.hierarchies.items()}
+
+
+def validate_hierarchies(policy: Policy, engine: Engine, hierarchies: Mapping[str, Hierarchy]) -> None:
+    """Each value covered exactly once, each level a function of the one below, one root; all in the engine."""
+    source = engine.resolve(policy.source)
+    prelude = Prelude(relation(source, engine.dialect))
+    problems: list[str] = []
+    try:
+        for name, hierarchy in hierarchies.items():
+            problems += _hierarchy_problems(policy, engine, prelude, name, hierarchy)
+    finally:
+        drop_steps(engine, prelude.steps)
+    if problems:
+        raise HierarchyError("\n".join(problems))
+
+
+def _hierarchy_problems(policy: Policy, engine: Engine, prelude: Prelude, name: str, hierarchy: Hierarchy) -> list[str]:
+    done = len(prelude.steps)
+    relations = {
+        "source_values": source_values(prelude, name),
+        "taxonomy": long_taxonomy(prelude, name, hierarchy),
+    }
+    run_steps(engine, prelude.steps[done:])
+    found_problems = []
+    for kind, (message, hint) in HIERARCHY_PROBLEMS.items():
+        tree = bind(family("hierarchies")[kind].sql, {}, relations)
+        ordered = exp.select("value", "records").from_(tree.subquery(alias="found"))
+        found = engine.query(ordered.order_by("records DESC", "value").limit(SHOWN_VALUES + 1))
+        if found:
+            line = policy.line_of("hierarchies", name)
+            where = f"{policy.name}:{line}: " if line else ""
+            values = "\n  ".join(listed(found).splitlines())
+            found_problems.append(f"{where}the hierarchy of '{name}' {message}\n  {values}\n  hint: {hint}")
+    return found_problems

@@ -1,0 +1,99 @@
+"""Dates and times become longer and longer periods: 2024-03-05 -> 2024-03 -> 2024-Q1 -> 2024 -> 2020s -> *.
+
+    hierarchies:
+      born:
+        dates: {levels: [month, year]}
+
+`levels` names periods from short to long: day, month, quarter, year, decade; the level after the last is
+the root. `day` is for timestamps. There is no week, since weeks do not nest in months.
+
+It takes DATE and TIMESTAMP columns. A TIMESTAMP WITH TIME ZONE falls on the day that the time zone of the
+session says: convert it to a fixed zone first. NULL stays NULL below the root; the infinities are "not a
+date". Years have as many digits as they need. Before year 1, a year is the number that the engine gives: 44
+BC is -43 for DuckDB, which counts a year 0, and -44 for PostgreSQL, which does not; the decade "-50s" is
+the years -50 to -41.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+from sqlglot import exp
+
+from sqlanon.hierarchies import Hierarchy, Level
+from sqlanon.hierarchies._sql import call, joined, root, string, text
+
+Period = Literal["day", "month", "quarter", "year", "decade"]
+PERIODS: tuple[Period, ...] = get_args(Period)
+NOT_A_DATE = "not a date"
+
+
+class Params(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    levels: tuple[Period, ...] = Field(
+        ("month", "quarter", "year", "decade"), min_length=1, description="The periods, from short to long."
+    )
+
+    @field_validator("levels", mode="before")
+    @classmethod
+    def _no_weeks(cls, levels: Any) -> Any:
+        if isinstance(levels, list | tuple) and "week" in levels:
+            raise ValueError("'week' is no level, since weeks do not nest in months; use 'day' or 'month'")
+        return levels
+
+    @field_validator("levels")
+    @classmethod
+    def _from_short_to_long(cls, levels: tuple[Period, ...]) -> tuple[Period, ...]:
+        ordered = tuple(period for period in PERIODS if period in levels)
+        if levels != ordered:
+            raise ValueError(f"name each period once, from short to long: [{', '.join(ordered)}]")
+        return levels
+
+
+def _part(name: str, column: exp.Expression) -> exp.Expression:
+    return exp.Extract(this=exp.var(name), expression=column.copy())
+
+
+def _whole(value: exp.Expression) -> exp.Expression:
+    return text(exp.cast(value, "INT"))
+
+
+def _two_digits(name: str, column: exp.Expression) -> exp.Expression:
+    return call("LPAD", _whole(_part(name, column)), 2, "0")
+
+
+def _period(period: Period, column: exp.Expression) -> exp.Expression:
+    """The label of a finite date.
+
+    >>> _period("quarter", exp.column("born")).sql("duckdb")
+    "CAST(CAST(EXTRACT(YEAR FROM born) AS INT) AS TEXT) || '-Q' || CAST(CAST(EXTRACT(QUARTER FROM born) AS INT) AS TEXT)"
+    """  # noqa: E501 - the SQL is shown as it is
+    year = _whole(_part("YEAR", column))
+    if period == "day":
+        return joined(year, "-", _two_digits("MONTH", column), "-", _two_digits("DAY", column))
+    if period == "month":
+        return joined(year, "-", _two_digits("MONTH", column))
+    if period == "quarter":
+        return joined(year, "-Q", _whole(_part("QUARTER", column)))
+    if period == "year":
+        return year
+    tens = call("FLOOR", _part("YEAR", column) / exp.Literal.number("10.0"))
+    return joined(_whole(tens * 10), "s")
+
+
+def _level(period: Period) -> Level:
+    def label(column: exp.Expression) -> exp.Expression:
+        # Infinity has no month; for PostgreSQL its year is infinite, which cannot be cast.
+        finite = _part("MONTH", column).is_(exp.null()).not_()
+        known = column.is_(exp.null()).not_()
+        return exp.case().when(finite, _period(period, column)).when(known, string(NOT_A_DATE))
+
+    return label
+
+
+def build(params: Params, base: Path) -> Hierarchy:
+    levels = tuple(_level(period) for period in params.levels)
+    return Hierarchy(height=len(levels) + 1, levels=(*levels, root("*")))

@@ -1,0 +1,74 @@
+"""Command line options, put in the form in which a policy file says the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlanon.families import family
+from sqlanon.policy import yaml_lines
+from sqlanon.policy.yaml_lines import KeyPath, Problem
+
+_OPTION = {"quasi_identifier": "--qi", "sensitive": "--sensitive"}
+
+
+def as_written(
+    source: str | Mapping[str, Any],
+    roles: Mapping[str, Sequence[str]],
+    models: Sequence[tuple[str, Mapping[str, Any]]],
+    settings: Mapping[str, Any],
+) -> tuple[dict[str, Any], dict[KeyPath, int | str], list[Problem]]:
+    """The data of a policy, the option that each part came from, and what is wrong already."""
+    data: dict[str, Any] = {"source": source_of(source) if isinstance(source, str) else dict(source)}
+    places: dict[KeyPath, int | str] = {("source",): "--source", ("columns",): "--qi", ("models",): "--model"}
+    problems: list[Problem] = []
+    columns: dict[str, str] = {}
+    for role, names in roles.items():
+        option = _OPTION.get(role, f"--{role}")
+        for name in names:
+            path: KeyPath = ("columns", name)
+            if name in columns:
+                problems.append(
+                    Problem(f"column '{name}' is given twice, in {places[path]} and {option}", "keep one", path)
+                )
+                continue
+            columns[name] = role
+            places[path] = option
+    data["columns"] = columns
+    data["models"] = [{name: _params(name, given)} for name, given in models]
+    for key, value in settings.items():
+        if value is not None:
+            data[key] = value
+            places[(key,)] = f"--{key.replace('_', '-')}"
+    return data, places, problems
+
+
+def source_of(text: str) -> dict[str, str]:
+    """A query, a path or a table, told apart by how it looks.
+
+    >>> source_of("select * from t"), source_of("data/*.csv"), source_of("patients"), source_of("a.patients")
+    ({'query': 'select * from t'}, {'path': 'data/*.csv'}, {'table': 'patients'}, {'table': 'a.patients'})
+    """
+    if re.match(r"\s*(select|with|from|values)\s", text, re.IGNORECASE) or re.match(r"\s*\(", text):
+        return {"query": text}
+    if re.search(r"[/\\*]|\.(parquet|csv|tsv|csv\.gz)$", text, re.IGNORECASE):
+        return {"path": text}
+    return {"table": text}
+
+
+def _params(model: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters that came as text are read as YAML would read them, lists of columns split at commas."""
+    plugin = family("models").get(model)
+    read: dict[str, Any] = {}
+    for key, value in given.items():
+        param = plugin.param(key) if plugin else None
+        kind = param.type if param else None
+        if not isinstance(value, str) or kind in ("text", "column", None):
+            read[key] = value
+        elif kind == "columns":
+            read[key] = [name.strip() for name in value.split(",")]
+        else:
+            data = yaml_lines.read(value)
+            read[key] = value if data.problems else data.data
+    return read

@@ -1,0 +1,81 @@
+"""JSON Schema of a policy file: what an editor needs to complete and check it while it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+
+from sqlanon import hierarchies
+from sqlanon.families import Param, Plugin, family
+
+_TYPES = {
+    "text": "string",
+    "map": "object",
+    "list": "array",
+    "columns": "array",
+    "column": "string",
+    "column_map": "object",
+}
+_BOUNDS = {">=": "minimum", "<=": "maximum", ">": "exclusiveMinimum", "<": "exclusiveMaximum"}
+
+TEXT_OR_TEXTS = {
+    "anyOf": [{"type": "string"}, {"type": "object", "additionalProperties": {"type": "string"}}],
+}
+
+
+def of_policy(policy: type[BaseModel]) -> dict[str, Any]:
+    schema: dict[str, Any] = _without_null(policy.model_json_schema())
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def of_model(shared: Mapping[str, Any]) -> JsonSchemaValue:
+    """One key: the name of a privacy model, with the parameters of its header."""
+    return _one_key({name: _of_plugin(plugin, shared) for name, plugin in family("models").items()})
+
+
+def of_hierarchy(handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    """One key: a kind of hierarchy, with its parameters."""
+    kinds = sorted(hierarchies.kinds().items())
+    return _one_key({kind: handler(module.Params.__pydantic_core_schema__) for kind, module in kinds})
+
+
+def _one_key(properties: dict[str, Any]) -> JsonSchemaValue:
+    return {
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": False,
+        "minProperties": 1,
+        "maxProperties": 1,
+    }
+
+
+def _of_plugin(plugin: Plugin, shared: Mapping[str, Any]) -> JsonSchemaValue:
+    return {
+        "type": "object",
+        "description": plugin.summary,
+        "properties": {**{param.name: _of_param(param) for param in plugin.params}, **shared},
+        "required": [param.name for param in plugin.params if param.required],
+        "additionalProperties": False,
+    }
+
+
+def _of_param(param: Param) -> JsonSchemaValue:
+    schema: JsonSchemaValue = {"type": _TYPES.get(param.type, param.type), "description": param.meaning}
+    return schema | {_BOUNDS[sign]: edge for sign, edge in param.bounds}
+
+
+def _without_null(schema: Any) -> Any:
+    # "Not given" is None in Python, but an empty value in the file is an error.
+    if isinstance(schema, list):
+        return [_without_null(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {key: _without_null(value) for key, value in schema.items() if (key, value) != ("default", None)}
+    if isinstance(arms := kept.get("anyOf"), list):
+        arms = [arm for arm in arms if arm != {"type": "null"}]
+        rest = {key: value for key, value in kept.items() if key != "anyOf"}
+        return {**arms[0], **rest} if len(arms) == 1 else {"anyOf": arms, **rest}
+    return kept

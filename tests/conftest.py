@@ -1,0 +1,96 @@
+"""Databases for the tests: an embedded DuckDB and a real PostgreSQL server, behind one small interface."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from sqlanon.engines import Engine, connect
+
+settings.register_profile(
+    "sqlanon", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+settings.load_profile("sqlanon")
+
+SHARED = Path(__file__).parents[2] / "shared"
+
+
+def shared(*parts: str) -> Path:
+    """A file of the folder with independent tools' results; the test is skipped where there is none."""
+    path = SHARED.joinpath(*parts)
+    if not path.exists():
+        pytest.skip(f"needs the folder {'/'.join(('shared', *parts))} beside the checkout, which is not there")
+    return path
+
+
+class Database:
+    """An engine with a way to put small tables in."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.url = ""
+
+    def run(self, sql: str) -> None:
+        self.engine._connection.execute(sql)  # type: ignore[attr-defined]
+
+    def fetch(self, sql: str) -> list[tuple[Any, ...]]:
+        return self.engine._connection.execute(sql).fetchall()  # type: ignore[attr-defined, no-any-return]
+
+    def table(self, name: str, columns: dict[str, str], rows: Sequence[dict[str, Any]]) -> None:
+        """A fresh table; `columns` maps names to SQL types."""
+        quoted = '"' + name.replace('"', '""') + '"'
+        declared = ", ".join('"' + column.replace('"', '""') + '" ' + kind for column, kind in columns.items())
+        self.run(f"DROP TABLE IF EXISTS {quoted}")
+        self.run(f"CREATE TABLE {quoted} ({declared})")
+        mark = "?" if self.engine.dialect == "duckdb" else "%s"
+        insert = f"INSERT INTO {quoted} VALUES ({', '.join(mark for _ in columns)})"
+        if rows:
+            cursor = self.engine._connection.cursor()  # type: ignore[attr-defined]
+            cursor.executemany(insert, [[row[column] for column in columns] for row in rows])
+            cursor.close()
+
+
+@pytest.fixture(scope="session")
+def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server of the tests' own from the pgserver wheel, or the one that SQLANON_TEST_POSTGRES names."""
+    if given := os.environ.get("SQLANON_TEST_POSTGRES"):
+        yield given
+        return
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the wheel's own dependencies
+            import pgserver
+
+            server = pgserver.get_server(tmp_path_factory.mktemp("postgres"))
+    except ImportError:
+        pytest.skip("needs the package pgserver, or SQLANON_TEST_POSTGRES with the URL of a server")
+    yield server.get_uri()
+    server.cleanup()
+
+
+@pytest.fixture(params=["duckdb", "postgres"])
+def database(request: pytest.FixtureRequest) -> Iterator[Database]:
+    """Each test runs on both engines."""
+    if request.param == "duckdb":
+        made = Database(connect(":memory:"))
+    else:
+        url = request.getfixturevalue("postgres_url")
+        made = Database(connect(url))
+        made.url = url
+        made.run("DROP SCHEMA public CASCADE")
+        made.run("CREATE SCHEMA public")
+    yield made
+    made.engine.close()
+
+
+@pytest.fixture
+def duck() -> Iterator[Database]:
+    made = Database(connect(":memory:"))
+    yield made
+    made.engine.close()

@@ -1,0 +1,50 @@
+"""What a model measures for every class, read from the tables that the compiled statements make."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sqlglot import exp
+
+from sqlanon.compiler.checks import Compiler
+from sqlanon.compiler.tree import table
+from sqlanon.engines import Engine
+from sqlanon.evidence.hierarchies import build_hierarchies, validate_hierarchies
+from sqlanon.evidence.steps import drop_steps, run_steps
+from sqlanon.policy import Policy, parse
+
+
+def policy_for(
+    group: list[str],
+    sensitive: list[str],
+    models: list[dict[str, Any]],
+    **more: Any,
+) -> Policy:
+    roles = dict.fromkeys(group, "quasi_identifier") | dict.fromkeys(sensitive, "sensitive")
+    written = {"source": {"table": "t"}, "columns": roles, "models": models, **more}
+    return parse(json.dumps(written, ensure_ascii=False))  # JSON is YAML
+
+
+def measure(engine: Engine, policy: Policy) -> list[dict[tuple[str | None, ...], tuple[float, bool]]]:
+    """For each check of the policy: class -> (measured, broken)."""
+    hierarchies = build_hierarchies(policy)
+    validate_hierarchies(policy, engine, hierarchies)
+    compiler = Compiler(policy, hierarchies, engine.dialect, policy.source)
+    checks = compiler.checks()
+    run_steps(engine, compiler.prelude.steps)
+    found = []
+    for check in checks:
+        shown = [exp.column(name, table="l") for name in check.shown]
+        holder = exp.select("class_id", *check.shown).distinct().from_(table(check.labels)).subquery(alias="l")
+        same = exp.column("class_id", table="l").eq(exp.column("class_id", table="r"))
+        tree = exp.select("r.measured", "r.broken", *(exp.cast(name, "text") for name in shown))
+        rows = engine.query(tree.from_(table(check.result, alias="r")).join(holder, on=same))
+        by_class: dict[tuple[str | None, ...], tuple[float, bool]] = {}
+        for measured, broken, *key in rows:
+            # Where classes are made of more than what is shown, one broken class is enough.
+            earlier = by_class.get(tuple(key), (0.0, False))[1]
+            by_class[tuple(key)] = (float(measured), broken == 1 or earlier)
+        found.append(by_class)
+    drop_steps(engine, compiler.prelude.steps)
+    return found
