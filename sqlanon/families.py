@@ -24,7 +24,7 @@ from typing import Any
 from sqlanon.errors import PolicyError, did_you_mean
 
 KEYS = ("cite", "param", "measures", "needs", "monotone", "classes", "counts")
-_HEADER_KEY = re.compile(r"^(%s):\s*(.*)$" % "|".join(KEYS))
+_HEADER_KEY = re.compile(rf"^({'|'.join(KEYS)}):\s*(.*)$")
 _PARAM = re.compile(
     r"^(?P<name>\w+) (?P<type>integer|number|text|boolean|list|map|columns|column|column_map)"
     r"(?: (?P<bound>(?:>=|<=|>|<) [-\d.]+(?: (?:>=|<=|>|<) [-\d.]+)?))?"

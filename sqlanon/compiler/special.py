@@ -219,7 +219,7 @@ def combinations(
     if len(columns) > MOST_FREEFORM_COLUMNS:
         raise PolicyError(
             f"ff_anonymity looks at every combination of columns; {len(columns)} columns are too many",
-            hint=f"declare at most {MOST_FREEFORM_COLUMNS} columns as quasi-identifiers and sensitive, or split the policy",
+            hint=f"declare at most {MOST_FREEFORM_COLUMNS} quasi-identifiers and sensitive columns in all",
         )
     short = {name: f"c{i}" for i, name in enumerate(columns, start=1)}
 

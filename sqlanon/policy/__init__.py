@@ -266,6 +266,16 @@ class Policy(BaseModel):
         """A path of this policy seen from the working directory; URLs stay as they are."""
         return path if "://" in path or path == ":memory:" else str(self.base / path)
 
+    def located(self) -> Policy:
+        """This policy with the paths of its files seen from the working directory."""
+        parts = {"source": self.source, "population": self.population, "release": self.release}
+        moved = {
+            key: part.model_copy(update={"path": self.locate(part.path)})
+            for key, part in parts.items()
+            if part is not None and part.path is not None
+        }
+        return self.model_copy(update=moved)
+
 
 def load(path: str | Path) -> Policy:
     """Read and check a policy file."""

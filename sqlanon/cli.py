@@ -1,0 +1,299 @@
+"""The command line: a thin skin over the Python API. Exit code 0: all holds; 1: a requirement is broken; 2: error."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sqlanon import __version__
+from sqlanon.errors import PolicyError, SqlanonError
+
+# Short forms for the models that are asked for most: --k 5 is --model k_anonymity k=5.
+SHORTHANDS = {"k": ("k_anonymity", "k"), "l": ("distinct_l_diversity", "l"), "t": ("t_closeness", "t")}
+
+
+class Commands(click.Group):
+    """Turns every error that sqlanon knows into a message on standard error and exit code 2."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except SqlanonError as error:
+            click.echo(f"sqlanon: {error}", err=True)
+            sys.exit(2)
+        except KeyboardInterrupt:
+            click.echo("sqlanon: interrupted", err=True)
+            sys.exit(130)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="sqlanon")
+def main() -> None:
+    """Privacy as SQL: check, anonymize and query tables inside your database.
+
+    A first look, with no file at all:
+
+      sqlanon check patients.parquet --qi age,zip,sex --sensitive disease --k 5 --l 2
+
+    The same with a policy file, which 'sqlanon init' drafts from a table:
+
+      sqlanon init warehouse.duckdb patients > policy.yml
+      sqlanon check policy.yml
+    """
+
+
+def policy_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """TARGET [TABLE] and the options that stand for a policy file."""
+    decorators = [
+        click.argument("target"),
+        click.argument("table", required=False),
+        click.option("--qi", help="Quasi-identifiers: columns that an attacker may know, separated by commas."),
+        click.option("--sensitive", help="Sensitive columns, separated by commas."),
+        click.option("--person", help="Column that identifies a person; persons are counted, not rows."),
+        click.option("--k", help="Ask for k-anonymity."),
+        click.option("--l", help="Ask for distinct l-diversity of each sensitive column."),
+        click.option("--t", help="Ask for t-closeness of each sensitive column (equal distance)."),
+        click.option(
+            "--model",
+            "models",
+            multiple=True,
+            metavar="'NAME KEY=VALUE …'",
+            help="Ask for any model, as in --model 'recursive_cl_diversity c=3 l=2'. May be repeated.",
+        ),
+        click.option("--nulls", type=click.Choice(["value", "unique"]), help="How NULLs match; 'value' by default."),
+    ]
+    for decorator in reversed(decorators):
+        command = decorator(command)
+    return command
+
+
+@main.command()
+@policy_options
+@click.option("--release", help="Check this release (table or file) of the policy's source, and measure its loss.")
+@click.option("--limit", default=5, show_default=True, help="Show at most this many broken classes for each model.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option("--memory-limit", help="Most memory that DuckDB may use, such as 1GB; it spills to disk beyond that.")
+def check(
+    target: str,
+    table: str | None,
+    release: str | None,
+    limit: int,
+    as_json: bool,
+    memory_limit: str | None,
+    **options: Any,
+) -> None:
+    """Tell whether a table meets its privacy requirements, which classes break them, and how badly.
+
+    TARGET is a policy file, a Parquet or CSV file or folder, a DuckDB file, or a postgresql:// URL; with a database,
+    TABLE names the table in it. Only classes are shown, never the rows of persons.
+    """
+    from sqlanon.engines import connect
+    from sqlanon.evidence.checks import check as measure
+    from sqlanon.evidence.loss import loss
+
+    policy, url = _policy(target, table, options)
+    engine = connect(url, memory_limit=memory_limit)
+    try:
+        source = _release_source(policy, release) if release else None
+        found = measure(policy, engine, release=source, limit=limit)
+        lost = loss(policy, engine, source) if source and policy.hierarchies else None
+    finally:
+        engine.close()
+    if as_json:
+        result = _plain({"holds": found.holds, **asdict(found), "loss": asdict(lost) if lost else None})
+        click.echo(json.dumps(result, indent=2, ensure_ascii=False))
+    else:
+        from sqlanon.console import print_evidence
+
+        print_evidence(policy, found, lost)
+    sys.exit(0 if found.holds else 1)
+
+
+@main.command()
+@policy_options
+@click.option(
+    "--dialect", type=click.Choice(["duckdb", "postgres", "spark"]), help="The engine's own dialect by default."
+)
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file.")
+def compile(target: str, table: str | None, dialect: str | None, output: Path | None, **options: Any) -> None:
+    """Show the SQL that a check runs, to read it or to run it yourself. Touches no data."""
+    from sqlanon.compiler.script import check_script
+
+    policy, url = _policy(target, table, options)
+    own = "postgres" if url and url.startswith(("postgres://", "postgresql://")) else "duckdb"
+    script = check_script(policy, dialect or own)
+    if output:
+        output.write_text(script, encoding="utf-8")
+    else:
+        click.echo(script, nl=False)
+
+
+@main.command()
+@click.argument("database")
+@click.argument("table", required=False)
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file.")
+@click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
+def init(database: str, table: str | None, output: Path | None, force: bool) -> None:
+    """Profile a table inside its database and write a commented starter policy.
+
+    DATABASE is a DuckDB file or a postgresql:// URL with TABLE in it, or a Parquet or CSV file or folder.
+    """
+    from sqlanon.evidence.profile import starter_policy
+
+    if output and output.exists() and not force:
+        raise PolicyError(f"'{output}' exists already", hint="choose another name, or add --force")
+    text = starter_policy(database, table)
+    if output:
+        output.write_text(text, encoding="utf-8")
+        click.echo(f"wrote {output}; read it through, then: sqlanon check {output}")
+    else:
+        click.echo(text, nl=False)
+
+
+@main.command()
+@click.argument("name", required=False)
+def explain(name: str | None) -> None:
+    """Say what a privacy model, loss metric or kind of hierarchy means, with its parameters and its SQL."""
+    from sqlanon.console import explain as show
+
+    show(name)
+
+
+@main.command()
+@click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
+def models(as_json: bool) -> None:
+    """List the privacy models, loss metrics and kinds of hierarchy."""
+    from sqlanon.console import catalogue, print_catalogue
+
+    if as_json:
+        click.echo(json.dumps(catalogue(), indent=2, ensure_ascii=False))
+    else:
+        print_catalogue()
+
+
+@main.command()
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file.")
+def schema(output: Path | None) -> None:
+    """Print the JSON Schema of policy files, for completion and checks in an editor."""
+    from sqlanon.policy import json_schema
+
+    text = json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+    if output:
+        output.write_text(text, encoding="utf-8")
+    else:
+        click.echo(text, nl=False)
+
+
+@main.command()
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path), default=Path("demo"))
+@click.option("--rows", default=20_000, show_default=True, help="How many patients to generate.")
+def demo(folder: Path, rows: int) -> None:
+    """Generate hospital data in FOLDER and go through the main job with it, step by step."""
+    from sqlanon.demo import run
+
+    run(folder, rows)
+
+
+@main.command()
+def version() -> None:
+    """Print the versions of sqlanon and of what it runs on."""
+    import platform
+
+    import duckdb
+    import sqlglot
+
+    click.echo(f"sqlanon {__version__}")
+    click.echo(f"duckdb {duckdb.__version__}, sqlglot {sqlglot.__version__}, python {platform.python_version()}")
+
+
+def _policy(target: str, table: str | None, options: dict[str, Any]) -> tuple[Any, str | None]:
+    """The policy and the database: from a policy file, or from options."""
+    from sqlanon.policy import load
+
+    if target.lower().endswith((".yml", ".yaml")):
+        given = [f"--{name}" for name, value in options.items() if value]
+        if given or table:
+            raise PolicyError(
+                f"a policy file takes no {' or '.join(given) or 'table'}",
+                hint="write it into the policy, or leave the policy file out",
+            )
+        policy = load(Path(target))
+        database = policy.source.database
+        return policy.located(), policy.locate(database) if database else None
+    return _from_options(target, table, options)
+
+
+def _from_options(target: str, table: str | None, options: dict[str, Any]) -> tuple[Any, str | None]:
+    from sqlanon.policy import from_options
+
+    asked = [_model(text) for text in options["models"]]
+    for short, (name, key) in SHORTHANDS.items():
+        if options[short] is not None:
+            asked.append((name, {key: options[short]}))
+    if not asked:
+        raise PolicyError("nothing to check", hint="ask for a model, for example --k 5, or give a policy file")
+    url, source = split_target(target, table)
+    policy = from_options(
+        source,
+        qi=_names(options["qi"]),
+        sensitive=_names(options["sensitive"]),
+        person=options["person"],
+        models=asked,
+        **({"nulls": options["nulls"]} if options["nulls"] else {}),
+    )
+    return policy, url
+
+
+def split_target(target: str, table: str | None) -> tuple[str | None, dict[str, str]]:
+    """A database with a table in it, or files: (URL, source)."""
+    files = target.lower().endswith((".parquet", ".csv", ".tsv", ".csv.gz")) or Path(target).is_dir() or "*" in target
+    if files and table is None:
+        return None, {"path": target}
+    if table is None:
+        raise PolicyError(
+            f"'{target}' is a database: which table of it?",
+            hint="give the table after it; a file of rows ends in .parquet, .csv or .tsv",
+        )
+    return target, {"table": table}
+
+
+def _model(text: str) -> tuple[str, dict[str, str]]:
+    name, *pairs = text.split()
+    params = {}
+    for pair in pairs:
+        key, sign, value = pair.partition("=")
+        if not sign:
+            raise PolicyError(
+                f"--model '{text}': '{pair}' is not KEY=VALUE", hint="as in 'alpha_k_anonymity alpha=0.5 k=3'"
+            )
+        params[key] = value
+    return name, params
+
+
+def _names(text: str | None) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()] if text else []
+
+
+def _release_source(policy: Any, release: str) -> Any:
+    from sqlanon.policy import Source
+    from sqlanon.policy.options import source_of
+
+    return Source(**source_of(release))  # type: ignore[arg-type]
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no infinities: they become text."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

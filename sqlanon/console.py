@@ -1,0 +1,203 @@
+"""What the command line prints for people, with rich."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from sqlanon import hierarchies
+from sqlanon.errors import PolicyError, did_you_mean
+from sqlanon.evidence.checks import CheckResult, Evidence
+from sqlanon.evidence.loss import Loss
+from sqlanon.families import Plugin, family
+from sqlanon.policy import Policy
+
+FAMILIES = {"models": "privacy model", "loss": "loss metric"}
+
+
+def number(value: float | None) -> str:
+    """A measured value, short but not rounded into a lie.
+
+    >>> number(3.0), number(0.74732179), number(float("inf")), number(None)
+    ('3', '0.7473', 'infinite', '-')
+    """
+    if value is None:
+        return "-"
+    if math.isinf(value):
+        return "infinite"
+    if math.isnan(value):
+        return "not measurable"
+    return f"{value:,.0f}" if value == int(value) else f"{value:.4g}"
+
+
+def asked(params: Mapping[str, Any]) -> str:
+    shown = {key: value for key, value in params.items() if not isinstance(value, dict | list)}
+    return ", ".join(f"{key}={value}" for key, value in shown.items()) + (" …" if len(shown) < len(params) else "")
+
+
+def print_evidence(policy: Policy, found: Evidence, lost: Loss | None = None) -> None:
+    console = Console(highlight=False)
+    what = policy.source.path or policy.source.table or policy.source.view or "the query"
+    heading = Text(f"{what}: {found.records:,} rows")
+    if found.suppressed:
+        heading.append(f", and {found.suppressed:,} suppressed rows that form a class of their own")
+    console.print(heading)
+    console.print(_verdicts(found))
+    for result in found.checks:
+        if result.violations:
+            console.print(_classes(result))
+    if lost:
+        console.print(_losses(lost))
+    for note in found.notes:
+        console.print(Text(f"note: {note}", style="yellow"))
+    broken = sum(not result.holds for result in found.checks)
+    if broken:
+        console.print(f"[bold red]{broken} of {len(found.checks)} requirements are broken[/]")
+    else:
+        console.print(f"[bold green]all {len(found.checks)} requirements hold[/]")
+
+
+def _verdicts(found: Evidence) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("", "requirement", "asked", "worst class"):
+        table.add_column(name)
+    for name in ("classes", "broken", "rows in broken classes"):
+        table.add_column(name, justify="right")
+    for result in found.checks:
+        share = f" ({result.broken_records / found.records:.1%})" if found.records and result.broken_records else ""
+        of = f" of {result.attribute}" if result.attribute else ""
+        table.add_row(
+            "[green]holds[/]" if result.holds else "[red]BROKEN[/]",
+            escape(f"{result.model}{of}"),
+            escape(asked(result.params)),
+            number(result.measured),
+            f"{result.classes:,}",
+            f"{result.broken_classes:,}",
+            f"{result.broken_records:,}{share}",
+        )
+    return table
+
+
+def _classes(result: CheckResult) -> Table:
+    of = f" of {result.attribute}" if result.attribute else ""
+    more = result.broken_classes - len(result.violations)
+    title = f"{result.model}{of}: the worst of {result.broken_classes:,} broken classes"
+    table = Table(box=None, pad_edge=False, title=escape(title), title_justify="left", title_style="bold")
+    for name in result.violations[0].columns:
+        table.add_column(escape(name))
+    table.add_column("records", justify="right")
+    table.add_column(escape(result.measures.split(";")[0]), justify="right")
+    for item in result.violations:
+        cells = [Text("NULL", style="dim") if value is None else Text(value) for value in item.columns.values()]
+        table.add_row(*cells, f"{item.records:,}", number(item.measured))
+    if more > 0:
+        table.caption = f"… and {more:,} more; --limit shows more of them"
+        table.caption_justify = "left"
+    return table
+
+
+def _losses(lost: Loss) -> Table:
+    title = f"loss against the source: {lost.suppressed:,} of {lost.records:,} rows suppressed"
+    table = Table(box=None, pad_edge=False, title=title, title_justify="left", title_style="bold")
+    table.add_column("metric")
+    table.add_column("loss", justify="right")
+    table.add_column("what it measures")
+    for name, value in lost.metrics.items():
+        table.add_row(name, number(value), family("loss")[name].measures.split(";")[0])
+    for name, value in lost.by_attribute.items():
+        level = f"level {lost.levels[name]}" if name in lost.levels else "not generalized"
+        table.add_row(escape(f"  ncp of {name}"), number(value), level)
+    return table
+
+
+def catalogue() -> dict[str, list[dict[str, Any]]]:
+    """Everything that a policy can name, as data."""
+    found: dict[str, list[dict[str, Any]]] = {
+        folder: [
+            {
+                "name": plugin.name,
+                "summary": plugin.summary,
+                "params": [param.name for param in plugin.params],
+                "needs": list(plugin.needs),
+            }
+            for plugin in family(folder).values()
+        ]
+        for folder in FAMILIES
+    }
+    found["hierarchies"] = [
+        {"name": name, "summary": _first_line(module.__doc__), "params": list(module.Params.model_fields)}
+        for name, module in hierarchies.kinds().items()
+    ]
+    return found
+
+
+def _first_line(text: str | None) -> str:
+    return (text or "").strip().splitlines()[0] if text else ""
+
+
+def print_catalogue() -> None:
+    console = Console(highlight=False)
+    titles = {"models": "Privacy models", "loss": "Loss metrics", "hierarchies": "Kinds of hierarchy"}
+    for folder, entries in catalogue().items():
+        table = Table(box=None, pad_edge=False, title=titles[folder], title_justify="left", title_style="bold")
+        table.add_column("name", no_wrap=True)
+        table.add_column("parameters")
+        table.add_column("what it says")
+        for entry in entries:
+            table.add_row(entry["name"], ", ".join(entry["params"]), escape(entry["summary"].split(". ")[0]))
+        console.print(table)
+        console.print()
+    console.print("'sqlanon explain NAME' shows one of them in full.")
+
+
+def explain(name: str | None) -> None:
+    """Print the manual page of a plug-in."""
+    console = Console(highlight=False)
+    known = [*family("models"), *family("loss"), *hierarchies.kinds()]
+    if name is None or name not in known:
+        message = "explain what?" if name is None else f"there is no model, metric or hierarchy called '{name}'"
+        hint = did_you_mean(name, known) if name else None
+        raise PolicyError(message, hint=hint or "'sqlanon models' lists all of them")
+    for folder, kind in FAMILIES.items():
+        if name in family(folder):
+            _explain_plugin(console, family(folder)[name], kind)
+            return
+    module = hierarchies.kinds()[name]
+    console.print(f"[bold]{name}[/], a kind of hierarchy\n")
+    console.print(Text((module.__doc__ or "").strip()))
+    _explain_fields(console, module.Params.model_json_schema().get("properties", {}))
+
+
+def _explain_fields(console: Console, fields: Mapping[str, Any]) -> None:
+    if fields:
+        console.print("\n[bold]parameters[/]")
+    for key, field in fields.items():
+        default = f" (default {json.dumps(field['default'])})" if "default" in field else ""
+        console.print(Text(f"  {key}{default}: {field.get('description', '')}"))
+
+
+def _explain_plugin(console: Console, plugin: Plugin, kind: str) -> None:
+    console.print(f"[bold]{plugin.name}[/], a {kind}\n")
+    console.print(Text(plugin.summary))
+    console.print(Text(f"\ndefined in: {plugin.cite}\nmeasures: {plugin.measures}\nmonotone: {plugin.monotone}"))
+    if plugin.needs:
+        console.print(Text(f"needs: {', '.join(plugin.needs)}"))
+    if plugin.params:
+        console.print("\n[bold]parameters[/]")
+    for param in plugin.params:
+        bound = f" {param.bound_text()}" if param.bounds else ""
+        optional = "" if param.required else ", optional"
+        console.print(Text(f"  {param.name} ({param.type}{bound}{optional}): {param.meaning}"))
+    if plugin.family == "models":
+        console.print("\n[bold]in a policy[/]")
+        values = ", ".join(f"{param.name}: …" for param in plugin.params if param.required)
+        console.print(Text(f"  models:\n    - {plugin.name}: {{{values}}}"))
+    console.print("\n[bold]SQL[/]")
+    console.print(Text(plugin.sql))
