@@ -206,11 +206,10 @@ def version() -> None:
     """Print the versions of sqlanon and of what it runs on."""
     import platform
 
-    import duckdb
-    import sqlglot
+    from importlib.metadata import version as installed
 
     click.echo(f"sqlanon {__version__}")
-    click.echo(f"duckdb {duckdb.__version__}, sqlglot {sqlglot.__version__}, python {platform.python_version()}")
+    click.echo(f"duckdb {installed('duckdb')}, sqlglot {installed('sqlglot')}, python {platform.python_version()}")
 
 
 def _policy(target: str, table: str | None, options: dict[str, Any]) -> tuple[Any, str | None]:

@@ -19,9 +19,11 @@ def policy_for(
     group: list[str],
     sensitive: list[str],
     models: list[dict[str, Any]],
+    insensitive: tuple[str, ...] = (),
     **more: Any,
 ) -> Policy:
     roles = dict.fromkeys(group, "quasi_identifier") | dict.fromkeys(sensitive, "sensitive")
+    roles |= dict.fromkeys(insensitive, "insensitive")
     written = {"source": {"table": "t"}, "columns": roles, "models": models, **more}
     return parse(json.dumps(written, ensure_ascii=False))  # JSON is YAML
 
@@ -36,7 +38,7 @@ def measure(engine: Engine, policy: Policy) -> list[dict[tuple[str | None, ...],
     found = []
     for check in checks:
         shown = [exp.column(name, table="l") for name in check.shown]
-        holder = exp.select("class_id", *check.shown).distinct().from_(table(check.labels)).subquery(alias="l")
+        holder = table(check.classes, alias="l")
         same = exp.column("class_id", table="l").eq(exp.column("class_id", table="r"))
         tree = exp.select("r.measured", "r.broken", *(exp.cast(name, "text") for name in shown))
         rows = engine.query(tree.from_(table(check.result, alias="r")).join(holder, on=same))

@@ -89,8 +89,8 @@ def test_a_hierarchy_has_one_shape() -> None:
 WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("intervals", {"widths": []}, "at least 1 item"),
     ("intervals", {"widths": [0]}, "0 is not a width; use a number greater than 0"),
-    ("intervals", {"widths": [5, 12]}, "12 must be a multiple of 5, the width before it"),
-    ("intervals", {"widths": [5, 5]}, "5 must be a multiple of 5, the width before it, and greater"),
+    ("intervals", {"widths": [5, 12]}, "12 must be a larger multiple of 5, the width before it"),
+    ("intervals", {"widths": [5, 5]}, "5 must be a larger multiple of 5, the width before it"),
     ("intervals", {"widths": ["5"]}, "a number is needed, not text"),
     ("intervals", {"widths": [True]}, "a number is needed, not true or false"),
     ("intervals", {"widths": [float("nan")]}, "finite number"),
@@ -108,11 +108,11 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ),
     ("intervals", {"widths": [5], "min": -7}, "-7 is not an edge of the bands of width 5; use -10 or -5"),
     ("intervals", {"widths": [5], "min": 10, "max": 10}, "10 is not greater than min, which is 10; change one"),
-    ("age", {"top": 95}, "less than or equal to 90"),
+    ("age", {"top": 100}, "less than or equal to 90"),
     ("age", {"top": 85}, "multiple of 10"),
     ("groups", {"order": ["a", "b", "a"], "sizes": [2]}, "'a' is there twice; keep one"),
     ("groups", {"order": ["a", "b"], "sizes": [1]}, "a group of 1 generalizes nothing; start with 2 or more"),
-    ("groups", {"order": list("abcdefg"), "sizes": [2, 5]}, "5 must be a multiple of 2, the size before it"),
+    ("groups", {"order": list("abcdefg"), "sizes": [2, 5]}, "5 must be a larger multiple of 2, the size before it"),
     ("groups", {"order": ["a", "b"], "sizes": [2]}, "a group of 2 holds all 2 values, as the root does"),
     ("groups", {"order": ["a", False, "c"], "sizes": [2]}, "YAML reads one value as bool, not as text"),
     ("prefix", {"length": 0}, "greater than or equal to 1"),
@@ -174,9 +174,7 @@ def test_groups_of_neighbours() -> None:
     assert paths(hierarchy)["50"] == ("XL..50", "XL..60", "*")
     assert paths(hierarchy)["60"] == ("60", "XL..60", "*")
     with pytest.raises(ValidationError, match=r"the label 'a\.\.b' stands for two groups; rename a value"):
-        made("groups", order=["a", "b", "a..b", "c", "x", "y", "z"], sizes=[2, 4, 6]) and made(
-            "groups", order=["a", "x", "y", "b", "a..b"], sizes=[4]
-        ) and made("groups", order=["a", "b", "c", "d", "a..b"], sizes=[2, 4])
+        made("groups", order=["a", "b", "c", "d", "a..b"], sizes=[2, 4])
 
 
 @given(

@@ -151,7 +151,7 @@ def oracle(name: str, rows: list[dict[str, Any]], params: dict[str, Any], person
     return getattr(brute, name)(*args, **given, **who), getattr(brute, f"broken_{name}")(*args, **given, **who)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(data=st.data(), rows=tables, person=st.booleans())
 def test_models_agree_with_their_definitions(database: Database, data: Any, rows: Any, person: bool) -> None:
     chosen = {
@@ -162,6 +162,7 @@ def test_models_agree_with_their_definitions(database: Database, data: Any, rows
         GROUP,
         ATTRIBUTES,
         [model_use(name, params) for name, params in chosen.items()],
+        insensitive=("g",),
         hierarchies={"s": {"tree": {"tree": TREE}}, **QI_TREES},
         **({"person": "p"} if person else {}),
     )

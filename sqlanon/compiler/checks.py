@@ -62,8 +62,7 @@ class Check:
     qid: tuple[str, ...]
     attribute: str | None
     result: str  # table (class_id, measured, broken)
-    sizes: str  # table with class_id and records
-    labels: str  # table with class_id and the columns below
+    classes: str  # table with class_id, records and the columns below
     shown: Mapping[str, str]  # column of the table above to the name that a person knows
     requirements: tuple[Requirement, ...] = ()
     listed_values: tuple[str, ...] = ()  # sensitive values that the policy names; a typo there would weaken it
@@ -89,7 +88,7 @@ class Compiler:
             suppressed_marker=SUPPRESSED if self.policy.suppressed_rows == "keep" else None,
             number_rows=self.policy.nulls == "unique",
         )
-        self.prelude = Prelude(rows)
+        self.prelude = Prelude(rows, self.dialect)
 
     def checks(self) -> list[Check]:
         uses = [
@@ -98,10 +97,10 @@ class Compiler:
             for qid in self._qids(use)
             for attribute in self._attributes(use)
         ]
-        # A relation of classes is rolled up from class values where some model of the same classes needs those anyway.
-        self._shared = {
-            qid: attribute for _, qid, attribute in uses if attribute is not None and self.policy.person is None
-        }
+        for use, qid, attribute in uses:
+            grouping = self._grouping(plugin("models", use.name), use, qid, attribute)
+            if attribute is not None and grouping.person is None and not grouping.distinct:
+                self.prelude.rolls_up_from.setdefault(grouping, attribute)
         return [self._check(use, qid, attribute) for use, qid, attribute in uses]
 
     def _qids(self, use: ModelUse) -> list[tuple[str, ...]]:
@@ -146,7 +145,7 @@ class Compiler:
             return self._freeform_check(model, params)
         needed = referenced(model.sql)
         relations = self._relations(needed, model, params, grouping, attribute)
-        sizes, holder = self._sizes(relations, grouping, qid, attribute)
+        sizes = relations.get("class_population") or classes(self.prelude, grouping)
         requirements, lists = self._parameter_relations(model, params, relations)
         result = self.prelude.once(
             "result",
@@ -159,26 +158,12 @@ class Compiler:
             qid=qid,
             attribute=attribute,
             result=result,
-            sizes=sizes,
-            labels=holder,
+            classes=sizes,
             shown={f"c{i}": name for i, name in enumerate(grouping.columns, start=1) if name in qid},
             requirements=tuple(requirements) + self._guard_requirement(relations, attribute),
             listed_values=lists,
             totals=relations.get("totals"),
         )
-
-    def _sizes(
-        self, relations: dict[str, str], grouping: Grouping, qid: tuple[str, ...], attribute: str | None
-    ) -> tuple[str, str]:
-        """The table that knows the size of each class, and the one that knows its columns."""
-        if "class_population" in relations:
-            return relations["class_population"], relations["class_population"]
-        holder = relations.get("class_values")
-        shared = attribute or (self._shared.get(qid) if not grouping.distinct else None)
-        made = relations.get("classes") or classes(self.prelude, grouping, shared)
-        if holder is None:
-            holder = made if shared is None else class_values(self.prelude, grouping, shared)
-        return made, holder
 
     def _relations(
         self, needed: set[str], model: Plugin, params: Mapping[str, Any], grouping: Grouping, attribute: str | None
@@ -192,8 +177,7 @@ class Compiler:
             made["class_values"] = class_values(self.prelude, grouping, attribute)
             made["totals"] = totals(self.prelude, grouping, attribute, numeric="numeric" in model.needs)
         if "classes" in needed:
-            shared = attribute or (self._shared.get(grouping.columns) if not grouping.distinct else None)
-            made["classes"] = classes(self.prelude, grouping, shared)
+            made["classes"] = classes(self.prelude, grouping)
         if "taxonomy" in needed and attribute is not None:
             made["taxonomy"] = taxonomy(self.prelude, grouping, attribute, self.hierarchies[attribute])
         if "class_guards" in needed:
@@ -274,7 +258,7 @@ class Compiler:
             lambda: with_verdict(bind(model.sql, params, {"combinations": made})),
         )
         shown = {f"c{i}": name for i, name in enumerate(columns, start=1)} | {"secret": "infers"}
-        return Check(model, params, columns, None, result, made, made, shown)
+        return Check(model, params, columns, None, result, made, shown)
 
 
 def _label(value: Any) -> str | None:

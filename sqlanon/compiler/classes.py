@@ -12,9 +12,8 @@
     class_probability(class_id, value, probability) the public probability of a record
     combinations(class_id, records, matching)       freeform attacks
 
-Classes are numbered with DENSE_RANK over their columns: the same classes get the same number in every relation,
-on every engine, also where a column is NULL (a null-safe join would be a nested loop on PostgreSQL). In these tables
-user columns are called c1, c2, …, so that no later statement depends on a user's names.
+Classes have the same number in every relation. In these tables user columns are called c1, c2, …, so that no later
+statement depends on a user's names.
 """
 
 from __future__ import annotations
@@ -76,8 +75,10 @@ class Prelude:
     """Temporary tables in the order in which they are made, each made once however many models ask for it."""
 
     rows: exp.Select
+    dialect: str
     steps: list[Step] = field(default_factory=list)
     made: dict[tuple[object, ...], str] = field(default_factory=dict)
+    rolls_up_from: dict[Grouping, str] = field(default_factory=dict)  # an attribute whose cells are made anyway
 
     def once(self, kind: str, key: tuple[object, ...], query: Callable[[], exp.Query]) -> str:
         full = (kind, *key)
@@ -135,8 +136,49 @@ def grouped_rows(prelude: Prelude, grouping: Grouping, extra: dict[str, exp.Expr
     return tree.group_by(*(item.copy() for item in made_of), *(item.copy() for item in extra.values()))
 
 
-def class_number(grouping: Grouping) -> exp.Expr:
-    return window(exp.DenseRank(), order=[exp.column(name) for name in labels(grouping)])
+def numbered(prelude: Prelude, grouping: Grouping, relation: exp.Query, kept: Sequence[str]) -> exp.Select:
+    """A relation over c1, c2, … with the number of its class, and the columns to keep.
+
+    DuckDB joins to the classes, also where a column is NULL. PostgreSQL would run such a join as a nested loop:
+    there the rank of the columns is the number, which is the same in every relation that holds all classes.
+    """
+    if prelude.dialect != "duckdb":
+        rank = window(exp.DenseRank(), order=[exp.column(name) for name in labels(grouping)])
+        return exp.select(alias(rank, "class_id"), *kept).from_(relation.subquery(alias="r"))
+    known = classes(prelude, grouping)
+    same = exp.and_(*(_null_safe(name, "k", "r") for name in labels(grouping)))
+    chosen = [exp.column("class_id", table="k"), *(exp.column(name, table="r") for name in kept)]
+    return exp.select(*chosen).from_(relation.subquery(alias="r")).join(table(known, alias="k"), on=same)
+
+
+def _null_safe(name: str, left: str, right: str) -> exp.Expr:
+    return exp.NullSafeEQ(this=exp.column(name, table=left), expression=exp.column(name, table=right))
+
+
+def cells(prelude: Prelude, grouping: Grouping, attribute: str) -> str:
+    """One row a class and sensitive value, with the columns themselves: c1, c2, …, original, records."""
+    return prelude.once(
+        "cells",
+        (grouping, attribute),
+        lambda: grouped_rows(prelude, grouping, {"original": column(attribute)}, _counted(grouping)),
+    )
+
+
+def class_values(prelude: Prelude, grouping: Grouping, attribute: str) -> str:
+    def build() -> exp.Query:
+        made = exp.select("*").from_(table(cells(prelude, grouping, attribute)))
+        ranked = numbered(prelude, grouping, made, ["original", "records"])
+        if prelude.dialect != "duckdb":
+            rank = window(exp.DenseRank(), order=[exp.column("original")])
+            return exp.select("class_id", alias(rank, "value"), "records").from_(ranked.subquery(alias="n"))
+        known = totals(prelude, grouping, attribute, numeric=False)
+        return (
+            exp.select("n.class_id", exp.column("value", table="t"), "n.records")
+            .from_(ranked.subquery(alias="n"))
+            .join(table(known, alias="t"), on=_null_safe("original", "n", "t"))
+        )
+
+    return prelude.once("class_values", (grouping, attribute), build)
 
 
 def class_categories(prelude: Prelude, grouping: Grouping, attribute: str, categories: Sequence[Sequence[Any]]) -> str:
@@ -150,57 +192,32 @@ def class_categories(prelude: Prelude, grouping: Grouping, attribute: str, categ
             branches.append((own.copy().isin(*listed), literal(place)))
         category = case(*branches, default=literal(0))
         grouped = grouped_rows(prelude, grouping, {"category": category}, _counted(grouping))
-        return exp.select(alias(class_number(grouping), "class_id"), "category", "records").from_(
-            grouped.subquery(alias="grouped")
-        )
+        return numbered(prelude, grouping, grouped, ["category", "records"])
 
     return prelude.once("class_categories", (grouping, attribute, repr(categories)), build)
 
 
-def cells(prelude: Prelude, grouping: Grouping, attribute: str) -> str:
-    return prelude.once(
-        "cells",
-        (grouping, attribute),
-        lambda: grouped_rows(prelude, grouping, {"original": column(attribute)}, _counted(grouping)),
-    )
-
-
-def class_values(prelude: Prelude, grouping: Grouping, attribute: str) -> str:
-    def build() -> exp.Query:
-        made = cells(prelude, grouping, attribute)
-        return exp.select(
-            alias(class_number(grouping), "class_id"),
-            alias(window(exp.DenseRank(), order=[exp.column("original")]), "value"),
-            "records",
-            "original",
-            *labels(grouping),
-        ).from_(table(made))
-
-    return prelude.once("class_values", (grouping, attribute), build)
-
-
-def classes(prelude: Prelude, grouping: Grouping, attribute: str | None = None) -> str:
-    """One row a class. Rolled up from the cells of an attribute where these hold plain row counts."""
-    rolls_up = attribute is not None and grouping.person is None and not grouping.distinct
+def classes(prelude: Prelude, grouping: Grouping) -> str:
+    """One row a class, with its columns c1, c2, …: rolled up from the cells of an attribute where some model needs
+    these anyway and they hold plain row counts, else counted in the rows."""
 
     def build() -> exp.Query:
-        if rolls_up:
-            assert attribute is not None
-            made = class_values(prelude, grouping, attribute)
-            tree = exp.select("class_id", alias(summed(exp.column("records")), "records")).from_(table(made))
-            return tree.group_by("class_id")
-        grouped = (
-            _distinct_groups(prelude, grouping)
-            if grouping.distinct
-            else grouped_rows(prelude, grouping, {}, _counted(grouping))
-        )
-        # Alone, any numbering does; beside other relations the numbers must agree.
-        number = window(exp.RowNumber()) if attribute is None else class_number(grouping)
-        return exp.select(alias(number, "class_id"), "records", *labels(grouping)).from_(
-            grouped.subquery(alias="grouped")
-        )
+        names = labels(grouping)
+        attribute = prelude.rolls_up_from.get(grouping)
+        if grouping.distinct:
+            grouped = _distinct_groups(prelude, grouping)
+        elif attribute is not None:
+            made = cells(prelude, grouping, attribute)
+            tree = exp.select(*names, alias(summed(exp.column("records")), "records"))
+            grouped = tree.from_(table(made)).group_by(*names)
+        else:
+            grouped = grouped_rows(prelude, grouping, {}, _counted(grouping))
+        ranked = prelude.dialect != "duckdb"
+        order = [exp.column(name) for name in names] if ranked else []
+        number = window(exp.DenseRank() if ranked else exp.RowNumber(), order=order)
+        return exp.select(alias(number, "class_id"), "records", *names).from_(grouped.subquery(alias="grouped"))
 
-    return prelude.once("classes", (grouping, attribute), build)
+    return prelude.once("classes", (grouping,), build)
 
 
 def _distinct_groups(prelude: Prelude, grouping: Grouping) -> exp.Select:
@@ -225,16 +242,14 @@ def totals(prelude: Prelude, grouping: Grouping, attribute: str, *, numeric: boo
     def build() -> exp.Query:
         number = _finite(exp.column("original")) if numeric else double(exp.Null())
         if grouping.person is None:
-            made = class_values(prelude, grouping, attribute)
-            tree = exp.select("value", "original", alias(summed(exp.column("records")), "records"))
-            counted = tree.from_(table(made)).group_by("value", "original")
+            made = cells(prelude, grouping, attribute)
+            tree = exp.select("original", alias(summed(exp.column("records")), "records"))
+            counted = tree.from_(table(made)).group_by("original")
         else:
             everybody = Grouping(columns=(), person=grouping.person)
-            persons = grouped_rows(prelude, everybody, {"original": column(attribute)}, _counted(everybody))
-            rank = window(exp.DenseRank(), order=[exp.column("original")])
-            counted = exp.select(alias(rank, "value"), "original", "records").from_(persons.subquery(alias="persons"))
+            counted = grouped_rows(prelude, everybody, {"original": column(attribute)}, _counted(everybody))
         return exp.select(
-            "value",
+            alias(window(exp.RowNumber(), order=[exp.column("original")]), "value"),
             alias(text(exp.column("original")), "label"),
             alias(number, "number"),
             "records",
@@ -256,11 +271,10 @@ def _finite(value: exp.Expr) -> exp.Expr:
 def class_guards(prelude: Prelude, grouping: Grouping, guard: str) -> str:
     def build() -> exp.Query:
         grouped = grouped_rows(prelude, grouping, {"guard": text(column(guard))}, count_all())
-        # Ranked before the rows without a guard are left out: they hold classes that must keep their numbers.
-        ranked = exp.select(alias(class_number(grouping), "class_id"), "guard").from_(grouped.subquery(alias="grouped"))
+        # Numbered before the rows without a guard are left out: they hold classes that must keep their numbers.
         return (
             exp.select("class_id", "guard")
-            .from_(ranked.subquery(alias="ranked"))
+            .from_(numbered(prelude, grouping, grouped, ["guard"]).subquery(alias="numbered"))
             .where(exp.column("guard").is_(exp.Null()).not_())
         )
 

@@ -12,10 +12,11 @@ from sqlanon.compiler.classes import (
     NULL_NODE,
     Grouping,
     Prelude,
-    class_number,
     class_values,
+    classes,
     grouped_rows,
     labels,
+    numbered,
     source,
     totals,
 )
@@ -42,6 +43,10 @@ MOST_FREEFORM_COLUMNS = 10
 
 def _known(value: exp.Expr) -> exp.Expr:
     return exp.Coalesce(this=text(value), expressions=[literal(NULL_NODE)])
+
+
+def _same(name: str, left: str, right: str) -> exp.Expr:
+    return exp.column(name, table=left).eq(exp.column(name, table=right))
 
 
 def ancestors(prelude: Prelude, values: str, label: str, name: str, hierarchy: Hierarchy | None) -> str:
@@ -87,15 +92,15 @@ def supersets(
 ) -> tuple[str, str, str]:
     """The classes above each class in the generalization lattice, the sensitive values in them, and their sizes."""
     values = class_values(prelude, grouping, attribute)
+    known = classes(prelude, grouping)
     names = labels(grouping)
     above = [
-        ancestors(prelude, values, label, name, hierarchies.get(name))
+        ancestors(prelude, known, label, name, hierarchies.get(name))
         for label, name in zip(names, grouping.columns, strict=True)
     ]
 
     def build() -> exp.Query:
-        owned = exp.select("class_id", *names).distinct().from_(table(values)).subquery(alias="k")
-        tree = exp.select(exp.column("class_id", table="k")).from_(owned)
+        tree = exp.select(exp.column("class_id", table="k")).from_(table(known, alias="k"))
         nodes = []
         for place, (label, made) in enumerate(zip(names, above, strict=True)):
             node = exp.column("node", table=f"a{place}")
@@ -122,10 +127,10 @@ def class_members(prelude: Prelude, grouping: Grouping, attribute: str) -> str:
         extra: dict[str, exp.Expr] = {"original": column(attribute), "person": column(grouping.person)}
         grouped = grouped_rows(prelude, grouping, extra, count_all())
         return exp.select(
-            alias(class_number(grouping), "class_id"),
+            "class_id",
             alias(window(exp.DenseRank(), order=[exp.column("original")]), "value"),
             alias(_known(exp.column("person")), "person"),
-        ).from_(grouped.subquery(alias="grouped"))
+        ).from_(numbered(prelude, grouping, grouped, ["original", "person"]).subquery(alias="numbered"))
 
     return prelude.once("class_members", (grouping, attribute), build)
 
@@ -178,6 +183,7 @@ def class_probability(
 
     def build() -> exp.Query:
         values = class_values(prelude, grouping, attribute)
+        known_classes = classes(prelude, grouping)
         all_values = totals(prelude, grouping, attribute, numeric=False)
         label = exp.column("label", table="t")
         of_value = announced(attribute, label, share(exp.column("value", table="v")))
@@ -185,7 +191,7 @@ def class_probability(
             of_value = case((_applies(rule, names, label), double(literal(rule["probability"]))), default=of_value)
         factors = [of_value]
         for name, short in names.items():
-            owned = exp.column(short, table="v")
+            owned = exp.column(short, table="k")
             factors.append(announced(name, owned, share(owned)))
         product = factors[0]
         for factor in factors[1:]:
@@ -193,7 +199,11 @@ def class_probability(
         return (
             exp.select(exp.column("class_id", table="v"), exp.column("value", table="v"), alias(product, "probability"))
             .from_(table(values, alias="v"))
-            .join(table(all_values, alias="t"), on=exp.column("value", table="t").eq(exp.column("value", table="v")))
+            .join(table(all_values, alias="t"), on=_same("value", "t", "v"))
+            .join(
+                table(known_classes, alias="k"),
+                on=exp.column("class_id", table="k").eq(exp.column("class_id", table="v")),
+            )
         )
 
     return prelude.once("class_probability", (grouping, attribute, repr(public), repr(conditional)), build)
@@ -202,7 +212,7 @@ def class_probability(
 def _applies(rule: Mapping[str, Any], names: Mapping[str, str], label: exp.Expr) -> exp.Expr:
     try:
         conditions = [
-            text(exp.column(names[name], table="v")).eq(literal(str(value))) for name, value in rule["when"].items()
+            text(exp.column(names[name], table="k")).eq(literal(str(value))) for name, value in rule["when"].items()
         ]
         return exp.and_(label.copy().eq(literal(str(rule["value"]))), *conditions)
     except (KeyError, AttributeError, TypeError):

@@ -151,7 +151,7 @@ def _result(engine: Engine, item: Check, limit: int) -> CheckResult:
             exp.Max(this=measured.copy()),
         )
         .from_(table(item.result, alias="r"))
-        .join(table(item.sizes, alias="s"), on=_same_class("s", "r"))
+        .join(table(item.classes, alias="s"), on=_same_class("s", "r"))
     )
     classes, broken_classes, broken_records, least, most = engine.query(tree)[0]
     worst = least if item.model.worse_when_smaller else most
@@ -176,14 +176,12 @@ def _same_class(left: str, right: str) -> exp.Expr:
 def _violations(engine: Engine, item: Check, limit: int) -> tuple[Violation, ...]:
     """The worst classes, in an order that does not change between runs."""
     shown = list(item.shown)
-    named = [exp.column(name, table="l") for name in shown]
-    holder = exp.select("class_id", *shown).distinct().from_(table(item.labels)).subquery(alias="l")
+    named = [exp.column(name, table="s") for name in shown]
     measured = exp.column("measured", table="r")
     tree = (
         exp.select(exp.column("records", table="s"), measured, *(exp.cast(name, "text") for name in named))
         .from_(table(item.result, alias="r"))
-        .join(table(item.sizes, alias="s"), on=_same_class("s", "r"))
-        .join(holder, on=_same_class("l", "r"))
+        .join(table(item.classes, alias="s"), on=_same_class("s", "r"))
         .where(exp.column("broken", table="r").eq(1))
         .order_by(
             exp.Ordered(this=measured.copy(), desc=not item.model.worse_when_smaller),

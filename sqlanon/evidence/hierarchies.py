@@ -34,7 +34,7 @@ def build_hierarchies(policy: Policy) -> dict[str, Hierarchy]:
 def validate_hierarchies(policy: Policy, engine: Engine, hierarchies: Mapping[str, Hierarchy]) -> None:
     """Each value covered exactly once, each level a function of the one below, one root; all in the engine."""
     source = engine.resolve(policy.source)
-    prelude = Prelude(relation(source, engine.dialect))
+    prelude = Prelude(relation(source, engine.dialect), engine.dialect)
     problems: list[str] = []
     try:
         for name, hierarchy in hierarchies.items():

@@ -53,7 +53,7 @@ def loss(
     validate_hierarchies(policy, engine, hierarchies)
     original = relation(engine.resolve(policy.source), engine.dialect)
     released = relation(engine.resolve(release), engine.dialect)
-    prelude = Prelude(original)
+    prelude = Prelude(original, engine.dialect)
     try:
         if levels is None:
             levels = infer_levels(policy, engine, prelude, released, hierarchies)

@@ -22,7 +22,7 @@ from sqlglot import exp
 
 from sqlanon.errors import HierarchyError, did_you_mean
 
-Level = Callable[[exp.Expression], exp.Expression]
+Level = Callable[[exp.Expr], exp.Expr]
 
 
 @dataclass(frozen=True)

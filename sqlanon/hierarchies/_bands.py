@@ -47,7 +47,7 @@ def decimals(numbers: Iterable[Decimal]) -> int:
 def band(scale: Scale, width: Decimal, *, clip: bool = False) -> Level:
     """The label "[lo, hi)" of the band that a number lies in; `clip` cuts the last band at the top."""
 
-    def label(column: exp.Expression) -> exp.Expression:
+    def label(column: exp.Expr) -> exp.Expr:
         floor = _floor(column, scale.decimals)
         lower = minus(floor, _offset(floor, scale, width))
         upper = exp.Add(this=lower.copy(), expression=number(width))
@@ -58,7 +58,7 @@ def band(scale: Scale, width: Decimal, *, clip: bool = False) -> Level:
     return label
 
 
-def _floor(column: exp.Expression, decimals: int) -> exp.Expression:
+def _floor(column: exp.Expr, decimals: int) -> exp.Expr:
     """The largest decimal with so many places that is not above the number."""
     if decimals == 0:
         return exp.cast(call("FLOOR", column), "BIGINT")
@@ -68,7 +68,7 @@ def _floor(column: exp.Expression, decimals: int) -> exp.Expression:
     return minus(nearest, exp.case().when(nearest > column, number(step)).else_(number(0)))
 
 
-def _offset(floor: exp.Expression, scale: Scale, width: Decimal) -> exp.Expression:
+def _offset(floor: exp.Expr, scale: Scale, width: Decimal) -> exp.Expr:
     """How far a number lies above the lower edge of its band."""
     # The remainder of a negative number is negative: first move all numbers up, by a multiple of the width.
     steps = max(Decimal(0), (scale.origin - scale.low) / width).to_integral_value(ROUND_CEILING)
@@ -76,7 +76,7 @@ def _offset(floor: exp.Expression, scale: Scale, width: Decimal) -> exp.Expressi
     return (floor + number(shift) if shift else floor) % number(width)
 
 
-def _outside(column: exp.Expression, floor: exp.Expression, scale: Scale) -> exp.Case:
+def _outside(column: exp.Expr, floor: exp.Expr, scale: Scale) -> exp.Case:
     """The labels of what lies in no band; first come those whose cast in `floor` would fail."""
     below, above = string(f"<{plain(scale.low)}"), string(f">={plain(scale.high)}")
     # Infinity less infinity is NaN, and NaN differs from 0; for a finite number of any type it is 0.
@@ -94,7 +94,7 @@ def _outside(column: exp.Expression, floor: exp.Expression, scale: Scale) -> exp
     return labels
 
 
-def _printed(value: exp.Expression, scale: Scale) -> exp.Expression:
+def _printed(value: exp.Expr, scale: Scale) -> exp.Expr:
     """A number as text, without trailing zeros."""
     if scale.decimals == 0:
         return text(value)

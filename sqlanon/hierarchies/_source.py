@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import sqlglot
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+_PART = r'(?:"[^"]+"|[^".;\s]+)'
 _WRITES = (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Create, exp.Drop, exp.Command, exp.Into)
 
 
@@ -55,15 +58,11 @@ def column(name: str) -> exp.Column:
 
 
 def _table(name: str) -> exp.Table:
-    try:
-        table = exp.to_table(name, dialect="duckdb")
-    except SqlglotError:
-        table = None
-    if table is None or {key for key, value in table.args.items() if value} - {"this", "db", "catalog"}:
+    """A table by its exact name; a part that holds a point is written in double quotes."""
+    if not re.fullmatch(rf"{_PART}([.]{_PART}){{0,2}}", name):
         raise ValueError(f"'{name}' is not a table name; write table or schema.table")
-    for part in table.parts:
-        part.set("quoted", True)
-    return table
+    parts = [part.strip('"') for part in re.findall(_PART, name)]
+    return exp.table_(*(exp.to_identifier(part, quoted=True) for part in reversed(parts)))
 
 
 def _query(text: str, dialect: str) -> exp.Query:

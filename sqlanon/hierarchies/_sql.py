@@ -10,15 +10,15 @@ from sqlglot import exp
 from sqlanon.hierarchies import Level
 
 
-def text(value: exp.Expression) -> exp.Expression:
+def text(value: exp.Expr) -> exp.Expr:
     return exp.cast(value, "TEXT")
 
 
-def string(value: str) -> exp.Expression:
+def string(value: str) -> exp.Expr:
     return exp.Literal.string(value)
 
 
-def number(value: int | Decimal) -> exp.Expression:
+def number(value: int | Decimal) -> exp.Expr:
     """A number without trailing zeros, since an engine reads `5.0` as another type than `5`.
 
     >>> number(Decimal("-5.00")).sql(), number(Decimal("1E+3")).sql()
@@ -38,17 +38,17 @@ def plain(value: int | Decimal) -> str:
     return digits.rstrip("0").rstrip(".") if "." in digits else digits
 
 
-def call(name: str, *arguments: exp.Expression | int | str) -> exp.Expression:
+def call(name: str, *arguments: exp.Expr | int | str) -> exp.Expr:
     """A function call; Python numbers and text stand for literals.
 
     >>> call("SPLIT_PART", exp.column("x"), ".", 2).sql("duckdb")
     "SPLIT_PART(x, '.', 2)"
     """
-    given = (value if isinstance(value, exp.Expression) else exp.convert(value) for value in arguments)
-    return cast(exp.Expression, exp.func(name, *given))
+    given = (value if isinstance(value, exp.Expr) else exp.convert(value) for value in arguments)
+    return cast(exp.Expr, exp.func(name, *given))
 
 
-def minus(left: exp.Expression, right: exp.Expression) -> exp.Expression:
+def minus(left: exp.Expr, right: exp.Expr) -> exp.Expr:
     """A difference; sqlglot's own operator writes a - (b - c) without the parentheses.
 
     >>> minus(exp.column("a"), exp.column("b") - exp.column("c")).sql()
@@ -57,7 +57,7 @@ def minus(left: exp.Expression, right: exp.Expression) -> exp.Expression:
     return exp.Sub(this=left.copy(), expression=exp.paren(right) if isinstance(right, exp.Binary) else right.copy())
 
 
-def joined(*parts: exp.Expression | str) -> exp.Expression:
+def joined(*parts: exp.Expr | str) -> exp.Expr:
     """Text put together with `||`: unlike CONCAT, it gives NULL if any part is NULL.
 
     >>> joined("[", exp.column("lo"), ")").sql()

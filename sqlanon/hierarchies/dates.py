@@ -53,19 +53,19 @@ class Params(BaseModel):
         return levels
 
 
-def _part(name: str, column: exp.Expression) -> exp.Expression:
+def _part(name: str, column: exp.Expr) -> exp.Expr:
     return exp.Extract(this=exp.var(name), expression=column.copy())
 
 
-def _whole(value: exp.Expression) -> exp.Expression:
+def _whole(value: exp.Expr) -> exp.Expr:
     return text(exp.cast(value, "INT"))
 
 
-def _two_digits(name: str, column: exp.Expression) -> exp.Expression:
+def _two_digits(name: str, column: exp.Expr) -> exp.Expr:
     return call("LPAD", _whole(_part(name, column)), 2, "0")
 
 
-def _period(period: Period, column: exp.Expression) -> exp.Expression:
+def _period(period: Period, column: exp.Expr) -> exp.Expr:
     """The label of a finite date.
 
     >>> _period("quarter", exp.column("born")).sql("duckdb")
@@ -85,7 +85,7 @@ def _period(period: Period, column: exp.Expression) -> exp.Expression:
 
 
 def _level(period: Period) -> Level:
-    def label(column: exp.Expression) -> exp.Expression:
+    def label(column: exp.Expr) -> exp.Expr:
         # Infinity has no month; for PostgreSQL its year is infinite, which cannot be cast.
         finite = _part("MONTH", column).is_(exp.null()).not_()
         known = column.is_(exp.null()).not_()

@@ -46,7 +46,7 @@ class Params(BaseModel):
             raise ValueError(f"a group of {sizes[0]} generalizes nothing; start with 2 or more")
         for small, large in pairwise(sizes):
             if large <= small or large % small:
-                raise ValueError(f"{large} must be a multiple of {small}, the size before it")
+                raise ValueError(f"{large} must be a larger multiple of {small}, the size before it")
         count = len(info.data.get("order", ())) or sizes[-1] + 1
         if sizes[-1] >= count:
             raise ValueError(f"a group of {sizes[-1]} holds all {count} values, as the root does; leave it out")

@@ -70,7 +70,7 @@ class Params(BaseModel):
             raise ValueError(f"{plain(widths[0])} is not a width; use a number greater than 0")
         for narrow, wide in pairwise(widths):
             if wide <= narrow or wide % narrow:
-                raise ValueError(f"{plain(wide)} must be a multiple of {plain(narrow)}, the width before it")
+                raise ValueError(f"{plain(wide)} must be a larger multiple of {plain(narrow)}, the width before it")
         return widths
 
     @field_validator("min", "max")

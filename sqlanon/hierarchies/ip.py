@@ -83,11 +83,11 @@ class Params(BaseModel):
         ]
 
 
-def _matches(value: exp.Expression, pattern: str) -> exp.Expression:
+def _matches(value: exp.Expr, pattern: str) -> exp.Expr:
     return exp.RegexpLike(this=value.copy(), expression=string(f"^({pattern})$"))
 
 
-def _network4(address: exp.Expression, prefix: int) -> exp.Expression:
+def _network4(address: exp.Expr, prefix: int) -> exp.Expr:
     """The network of a well-formed IPv4 address."""
     whole, bits = divmod(prefix, 8)
     octets = [call("SPLIT_PART", address, ".", position) for position in range(1, whole + 1)]
@@ -100,25 +100,25 @@ def _network4(address: exp.Expression, prefix: int) -> exp.Expression:
     return joined(first, *(part for octet in others for part in (".", octet)), f"{zeros}/{prefix}")
 
 
-def _like(value: exp.Expression, pattern: str) -> exp.Expression:
+def _like(value: exp.Expr, pattern: str) -> exp.Expr:
     return exp.Like(this=value.copy(), expression=string(pattern))
 
 
-def _missing(address: exp.Expression) -> exp.Expression:
+def _missing(address: exp.Expr) -> exp.Expr:
     """How many groups "::" stands for, if an empty one is written at each bare end; IPv4 at the end is two groups."""
     groups = exp.case().when(_like(address, "%.%"), number(7)).else_(number(8))
     colons = minus(call("LENGTH", address), call("LENGTH", call("REPLACE", address, ":", "")))
     return minus(groups, colons)
 
 
-def _is6(address: exp.Expression) -> exp.Expression:
+def _is6(address: exp.Expr) -> exp.Expr:
     # An empty group at an end may be all that "::" stands for; elsewhere it stands for at least one more.
     ends = exp.or_(*(_like(address, pattern) for pattern in ("::%", "%::", "%::/128")))
     fits = exp.or_(_missing(address) > 0, exp.and_(_missing(address).eq(0), ends))
     return exp.And(this=_matches(address, f"({_V6})(/128)?"), expression=exp.paren(fits))
 
 
-def _network6(address: exp.Expression, prefix: int) -> exp.Expression:
+def _network6(address: exp.Expr, prefix: int) -> exp.Expr:
     """The network of a well-formed IPv6 address."""
     whole, bits = divmod(prefix, 16)
     full = call("REPLACE", address, "::", joined(":", call("REPEAT", "0:", _missing(address))))
@@ -129,14 +129,14 @@ def _network6(address: exp.Expression, prefix: int) -> exp.Expression:
     return call("LOWER", joined(*(part for group in groups for part in (_short(group), ":")), f":/{prefix}"))
 
 
-def _short(group: exp.Expression) -> exp.Expression:
+def _short(group: exp.Expr) -> exp.Expr:
     """A group without leading zeros; an empty one is 0."""
     bare = exp.Trim(this=group.copy(), expression=string("0"), position="LEADING")
     return call("COALESCE", call("NULLIF", bare, ""), "0")
 
 
 def _level(prefix4: int, prefix6: int) -> Level:
-    def label(column: exp.Expression) -> exp.Expression:
+    def label(column: exp.Expr) -> exp.Expr:
         address = text(column)
         return (
             exp.case()

@@ -56,7 +56,7 @@ class Params(BaseModel):
 
 
 def _masked(count: int, params: Params) -> Level:
-    def label(column: exp.Expression) -> exp.Expression:
+    def label(column: exp.Expr) -> exp.Expr:
         code = text(column)
         length = call("LENGTH", code)
         # As many masks as the code has characters, at most `count`.

@@ -54,7 +54,7 @@ def build(params: Params, base: Path) -> Hierarchy:
     >>> print(build(Params(table="jobs", columns=["job"]), Path()).relation.sql("duckdb"))
     SELECT DISTINCT CAST("job" AS TEXT) AS level_0, CAST('*' AS TEXT) AS level_1 FROM "jobs" AS source WHERE NOT "job" IS NULL
     """  # noqa: E501 - the SQL is shown as it is
-    labels: list[exp.Expression] = [text(column(name)) for name in params.columns]
+    labels: list[exp.Expr] = [text(column(name)) for name in params.columns]
     if params.add_root:
         labels.append(text(string(params.root)))
     relation = (
