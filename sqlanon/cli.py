@@ -112,7 +112,7 @@ def check(
     else:
         from sqlanon.console import print_evidence
 
-        print_evidence(policy, found, lost)
+        print_evidence(policy, found, lost, release=release)
     sys.exit(0 if found.holds else 1)
 
 
@@ -205,7 +205,6 @@ def demo(folder: Path, rows: int) -> None:
 def version() -> None:
     """Print the versions of sqlanon and of what it runs on."""
     import platform
-
     from importlib.metadata import version as installed
 
     click.echo(f"sqlanon {__version__}")

@@ -42,9 +42,10 @@ def asked(params: Mapping[str, Any]) -> str:
     return ", ".join(f"{key}={value}" for key, value in shown.items()) + (" …" if len(shown) < len(params) else "")
 
 
-def print_evidence(policy: Policy, found: Evidence, lost: Loss | None = None) -> None:
+def print_evidence(policy: Policy, found: Evidence, lost: Loss | None = None, *, release: str | None = None) -> None:
     console = Console(highlight=False)
-    what = policy.source.path or policy.source.table or policy.source.view or "the query"
+    source = policy.source
+    what = release or source.path or source.table or source.view or "the query"
     heading = Text(f"{what}: {found.records:,} rows")
     if found.suppressed:
         heading.append(f", and {found.suppressed:,} suppressed rows that form a class of their own")
@@ -52,9 +53,12 @@ def print_evidence(policy: Policy, found: Evidence, lost: Loss | None = None) ->
     console.print(_verdicts(found))
     for result in found.checks:
         if result.violations:
+            console.print()
             console.print(_classes(result))
     if lost:
+        console.print()
         console.print(_losses(lost))
+    console.print()
     for note in found.notes:
         console.print(Text(f"note: {note}", style="yellow"))
     broken = sum(not result.holds for result in found.checks)
@@ -66,9 +70,10 @@ def print_evidence(policy: Policy, found: Evidence, lost: Loss | None = None) ->
 
 def _verdicts(found: Evidence) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("", "requirement", "asked", "worst class"):
-        table.add_column(name)
-    for name in ("classes", "broken", "rows in broken classes"):
+    table.add_column("")
+    table.add_column("requirement", overflow="fold")
+    table.add_column("asked", overflow="fold")
+    for name in ("worst class", "broken classes", "rows in them"):
         table.add_column(name, justify="right")
     for result in found.checks:
         share = f" ({result.broken_records / found.records:.1%})" if found.records and result.broken_records else ""
@@ -78,8 +83,7 @@ def _verdicts(found: Evidence) -> Table:
             escape(f"{result.model}{of}"),
             escape(asked(result.params)),
             number(result.measured),
-            f"{result.classes:,}",
-            f"{result.broken_classes:,}",
+            f"{result.broken_classes:,} of {result.classes:,}",
             f"{result.broken_records:,}{share}",
         )
     return table
@@ -88,7 +92,8 @@ def _verdicts(found: Evidence) -> Table:
 def _classes(result: CheckResult) -> Table:
     of = f" of {result.attribute}" if result.attribute else ""
     more = result.broken_classes - len(result.violations)
-    title = f"{result.model}{of}: the worst of {result.broken_classes:,} broken classes"
+    several = " of several records" if result.attribute else ""
+    title = f"{result.model}{of}: the worst broken classes{several}"
     table = Table(box=None, pad_edge=False, title=escape(title), title_justify="left", title_style="bold")
     for name in result.violations[0].columns:
         table.add_column(escape(name))
@@ -98,7 +103,7 @@ def _classes(result: CheckResult) -> Table:
         cells = [Text("NULL", style="dim") if value is None else Text(value) for value in item.columns.values()]
         table.add_row(*cells, f"{item.records:,}", number(item.measured))
     if more > 0:
-        table.caption = f"… and {more:,} more; --limit shows more of them"
+        table.caption = f"… and {more:,} more broken classes"
         table.caption_justify = "left"
     return table
 

@@ -1,4 +1,4 @@
--- t-closeness for a sensitive attribute with a taxonomy: the cost of moving a share from one value to another is
+-- As t_closeness, for a sensitive attribute with a taxonomy: the cost of moving a share from one value to another is
 -- the height of their lowest common ancestor over the height of the tree. On a tree the earth mover's distance is
 -- the mean over its levels of half the sum of |p - q| over the nodes of that level.
 -- cite: Li, Li and Venkatasubramanian 2007

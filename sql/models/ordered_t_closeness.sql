@@ -1,4 +1,4 @@
--- t-closeness for an ordered attribute: the earth mover's distance where the N sorted values stand in a row with
+-- As t_closeness, for an ordered attribute: the earth mover's distance where the N sorted values stand in a row with
 -- equal steps, 1/(N-1) times the sum of the absolute differences of the cumulative shares. NULL comes first.
 -- cite: Li, Li and Venkatasubramanian 2007
 -- param: t number >= 0 <= 1: largest distance

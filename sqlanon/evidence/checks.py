@@ -42,7 +42,7 @@ class CheckResult:
     broken_classes: int
     broken_records: int
     measured: float | None  # the worst class; None where there is no class
-    violations: tuple[Violation, ...] = ()
+    violations: tuple[Violation, ...] = ()  # the worst ones; for a sensitive attribute none of a single record
 
     @property
     def holds(self) -> bool:
@@ -173,6 +173,11 @@ def _same_class(left: str, right: str) -> exp.Expr:
     return exp.column("class_id", table=left).eq(exp.column("class_id", table=right))
 
 
+def _more_than_one(item: Check) -> list[exp.Expr]:
+    """A class of one record with what was measured on its sensitive value would be that person's row."""
+    return [] if item.attribute is None else [exp.column("records", table="s") > 1]
+
+
 def _violations(engine: Engine, item: Check, limit: int) -> tuple[Violation, ...]:
     """The worst classes, in an order that does not change between runs."""
     shown = list(item.shown)
@@ -182,7 +187,7 @@ def _violations(engine: Engine, item: Check, limit: int) -> tuple[Violation, ...
         exp.select(exp.column("records", table="s"), measured, *(exp.cast(name, "text") for name in named))
         .from_(table(item.result, alias="r"))
         .join(table(item.classes, alias="s"), on=_same_class("s", "r"))
-        .where(exp.column("broken", table="r").eq(1))
+        .where(exp.column("broken", table="r").eq(1), *_more_than_one(item))
         .order_by(
             exp.Ordered(this=measured.copy(), desc=not item.model.worse_when_smaller),
             *(exp.Ordered(this=exp.cast(name.copy(), "text"), nulls_first=True) for name in named),

@@ -1,0 +1,38 @@
+# `make demo` and `make test` do all the set-up on a fresh machine with Python >= 3.11, pip, venv and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test test-long bench lint clean
+
+demo: $(VENV)/installed
+	$(BIN)/sqlanon demo demo
+
+test: $(VENV)/installed-test lint
+	$(BIN)/pytest -m "not long" -n auto
+
+test-long: $(VENV)/installed-test
+	$(BIN)/pytest -m long -n auto
+
+bench: $(VENV)/installed-test
+	$(BIN)/python tests/bench/checks.py
+
+lint: $(VENV)/installed-test
+	$(BIN)/ruff check sqlanon tests
+	$(BIN)/ruff format --check sqlanon tests
+	$(BIN)/mypy
+
+$(VENV)/bin/pip:
+	$(PYTHON) -c 'import sys; sys.exit("sqlanon needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed: $(VENV)/bin/pip pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	touch $@
+
+$(VENV)/installed-test: $(VENV)/bin/pip pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test]'
+	touch $@ $(VENV)/installed
+
+clean:
+	rm -rf $(VENV) demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

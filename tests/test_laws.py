@@ -1,0 +1,146 @@
+"""Laws of the code itself: layers, plug-in headers, names, and SQL that runs as it stands."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import sqlglot
+from conftest import Database
+from sqlglot import exp
+
+from sqlanon import hierarchies
+from sqlanon.compiler.tree import FILE_DIALECT, referenced
+from sqlanon.families import family, sql_root
+
+PACKAGE = Path(__file__).parents[1] / "sqlanon"
+# From the top down: a module imports only from lines below its own, never sideways.
+LAYERS = [
+    {"cli", "__main__"},
+    {"demo"},
+    {"console"},
+    {"release"},
+    {"evidence"},
+    {"engines"},
+    {"compiler"},
+    {"policy"},
+    {"hierarchies", "families"},
+    {"errors"},
+    {"__init__"},
+]
+
+
+def layer(module: str) -> int:
+    return next(place for place, names in enumerate(LAYERS) if module in names)
+
+
+def top(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> set[str]:
+    """The modules of sqlanon that a file imports, by their first name; sqlanon itself is `__init__`."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            inside = [f"{node.module}.{alias.name}" for alias in node.names]
+            names = inside if node.module == "sqlanon" else [node.module]
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "sqlanon":
+                known = len(parts) > 1 and any(parts[1] in names for names in LAYERS)
+                found.add(parts[1] if known else "__init__")
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_layers(path: Path) -> None:
+    own = top(path)
+    for other in imports(path) - {own}:
+        assert layer(other) > layer(own), f"{own} imports {other}, which is not below it"
+
+
+def test_importing_sqlanon_is_light() -> None:
+    heavy = "duckdb, psycopg, rich, sqlglot, pandas, pyspark"
+    code = f"import sys, sqlanon; print([name for name in '{heavy}'.split(', ') if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("folder", ["models", "loss"])
+def test_every_plugin_has_a_manual_page(folder: str) -> None:
+    for plugin in family(folder).values():
+        assert plugin.summary and plugin.summary.endswith((".", ")")), plugin.name
+        assert plugin.cite and plugin.monotone, plugin.name
+        assert plugin.measures.endswith(("worse when smaller", "worse when larger")), plugin.name
+        used = {node.name for node in sqlglot.parse_one(plugin.sql, read=FILE_DIALECT).find_all(exp.Placeholder)}
+        relations = referenced(plugin.sql)
+        known = {param.name for param in plugin.params}
+        assert used <= known, plugin.name
+        # A parameter is a literal, a relation, or shapes the relations that the compiler makes.
+        shaping = {"x", "y", "guard", "categories", "weights", "weighting", "beta"}
+        shaping |= {"sensitive_values", "public", "conditional"}
+        assert known - used - relations <= shaping, plugin.name
+
+
+def test_a_model_lists_what_breaks_it() -> None:
+    for plugin in family("models").values():
+        tree = sqlglot.parse_one(plugin.sql, read=FILE_DIALECT)
+        assert tree.named_selects == ["class_id", "measured"], plugin.name
+        assert tree.args.get("where") is not None, plugin.name
+
+
+CANONICAL = {
+    "classes": "class_id BIGINT, records BIGINT",
+    "class_values": "class_id BIGINT, value BIGINT, records BIGINT",
+    "totals": "value BIGINT, label TEXT, number DOUBLE PRECISION, records BIGINT",
+    "taxonomy": "value BIGINT, level INT, node TEXT",
+    "class_population": "class_id BIGINT, records BIGINT, population BIGINT",
+    "class_guards": "class_id BIGINT, guard TEXT",
+    "class_categories": "class_id BIGINT, category INT, records BIGINT",
+    "class_supersets": "class_id BIGINT, superset_id BIGINT",
+    "superset_values": "superset_id BIGINT, value BIGINT, records BIGINT",
+    "superset_sizes": "superset_id BIGINT, records BIGINT",
+    "class_probability": "class_id BIGINT, value BIGINT, probability DOUBLE PRECISION",
+    "combinations": "class_id BIGINT, records BIGINT, matching BIGINT",
+    "guarded": "label TEXT",
+    "dont_care": "label TEXT",
+    "protect": "label TEXT",
+    "thresholds": "label TEXT, amount DOUBLE PRECISION",
+    "weights": "label TEXT, category INT, weight DOUBLE PRECISION",
+    "recoded_classes": "class_id BIGINT, records BIGINT, kept INT",
+    "recoded_values": "attribute TEXT, value TEXT, label TEXT, level INT, height INT, leaves BIGINT, domain BIGINT, "
+    "weight DOUBLE PRECISION, kept INT, records BIGINT",
+    "recoded_tuples": "class_id BIGINT, records BIGINT, class_records BIGINT, area DOUBLE PRECISION, kept INT",
+    "recoded_class_values": "class_id BIGINT, value TEXT, records BIGINT, kept INT",
+}
+VALIDATION = {"source_values": "value TEXT, records BIGINT", "taxonomy": "leaf TEXT, level INT, node TEXT"}
+
+
+def test_every_sql_file_runs_as_it_stands(database: Database) -> None:
+    """As a person would run it in psql or duckdb: canonical tables, and values put for the parameters."""
+    for folder in ("models", "loss", "hierarchies"):
+        for name, columns in {**CANONICAL, **(VALIDATION if folder == "hierarchies" else {})}.items():
+            database.run(f"DROP TABLE IF EXISTS {name}")
+            database.run(f"CREATE TABLE {name} ({columns})")
+        for plugin in family(folder).values():
+            text = plugin.sql
+            for param in sorted(plugin.params, key=lambda param: -len(param.name)):
+                value = {"text": "'x'", "boolean": "FALSE"}.get(param.type, "1")
+                text = text.replace(f":{param.name}", value)
+            database.fetch(text)
+
+
+def test_every_sql_file_belongs_to_a_family() -> None:
+    folders = {path.parent.name for path in sql_root().rglob("*.sql") if "compiled" not in path.parts}
+    assert folders == {"models", "loss", "hierarchies"}
+
+
+def test_every_kind_of_hierarchy_has_a_manual_page() -> None:
+    for name, module in hierarchies.kinds().items():
+        assert module.__doc__, name
+        for field, info in module.Params.model_fields.items():
+            assert info.description, (name, field)
