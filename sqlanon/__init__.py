@@ -1,3 +1,50 @@
-"""Privacy as SQL: checks, releases and private answers that run inside your database."""
+"""Privacy as SQL: checks, releases and private answers that run inside your database.
+
+>>> import sqlanon
+>>> sqlanon.explain("k_anonymity").params[0].name
+'k'
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from sqlanon.engines import connect as connect
+    from sqlanon.errors import SqlanonError as SqlanonError
+    from sqlanon.evidence.checks import Evidence as Evidence
+    from sqlanon.evidence.checks import check as check
+    from sqlanon.evidence.loss import Loss as Loss
+    from sqlanon.evidence.loss import loss as loss
+    from sqlanon.families import explain as explain
+    from sqlanon.policy import Policy as Policy
+    from sqlanon.policy import Source as Source
+    from sqlanon.policy import from_options as from_options
+    from sqlanon.policy import load as load
+    from sqlanon.policy import parse as parse
+
+_HOMES = {
+    "connect": "engines",
+    "SqlanonError": "errors",
+    "Evidence": "evidence.checks",
+    "check": "evidence.checks",
+    "Loss": "evidence.loss",
+    "loss": "evidence.loss",
+    "explain": "families",
+    "Policy": "policy",
+    "Source": "policy",
+    "from_options": "policy",
+    "load": "policy",
+    "parse": "policy",
+}
+__all__ = ["__version__", *sorted(_HOMES)]
+
+
+def __getattr__(name: str) -> Any:
+    """Names are looked up when they are used, so that importing sqlanon stays fast."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'sqlanon' has no attribute '{name}'")
+    return getattr(import_module(f"sqlanon.{_HOMES[name]}"), name)

@@ -118,9 +118,7 @@ def check(
 
 @main.command()
 @policy_options
-@click.option(
-    "--dialect", type=click.Choice(["duckdb", "postgres", "spark"]), help="The engine's own dialect by default."
-)
+@click.option("--dialect", type=click.Choice(["duckdb", "postgres"]), help="The engine's own dialect by default.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file.")
 def compile(target: str, table: str | None, dialect: str | None, output: Path | None, **options: Any) -> None:
     """Show the SQL that a check runs, to read it or to run it yourself. Touches no data."""
@@ -149,7 +147,7 @@ def init(database: str, table: str | None, output: Path | None, force: bool) -> 
 
     if output and output.exists() and not force:
         raise PolicyError(f"'{output}' exists already", hint="choose another name, or add --force")
-    text = starter_policy(database, table)
+    text = starter_policy(database, table, base=output.parent if output else Path("."))
     if output:
         output.write_text(text, encoding="utf-8")
         click.echo(f"wrote {output}; read it through, then: sqlanon check {output}")
@@ -230,6 +228,7 @@ def _policy(target: str, table: str | None, options: dict[str, Any]) -> tuple[An
 
 def _from_options(target: str, table: str | None, options: dict[str, Any]) -> tuple[Any, str | None]:
     from sqlanon.policy import from_options
+    from sqlanon.policy.options import split_target
 
     asked = [_model(text) for text in options["models"]]
     for short, (name, key) in SHORTHANDS.items():
@@ -247,19 +246,6 @@ def _from_options(target: str, table: str | None, options: dict[str, Any]) -> tu
         **({"nulls": options["nulls"]} if options["nulls"] else {}),
     )
     return policy, url
-
-
-def split_target(target: str, table: str | None) -> tuple[str | None, dict[str, str]]:
-    """A database with a table in it, or files: (URL, source)."""
-    files = target.lower().endswith((".parquet", ".csv", ".tsv", ".csv.gz")) or Path(target).is_dir() or "*" in target
-    if files and table is None:
-        return None, {"path": target}
-    if table is None:
-        raise PolicyError(
-            f"'{target}' is a database: which table of it?",
-            hint="give the table after it; a file of rows ends in .parquet, .csv or .tsv",
-        )
-    return target, {"table": table}
 
 
 def _model(text: str) -> tuple[str, dict[str, str]]:
@@ -283,7 +269,7 @@ def _release_source(policy: Any, release: str) -> Any:
     from sqlanon.policy import Source
     from sqlanon.policy.options import source_of
 
-    return Source(**source_of(release))  # type: ignore[arg-type]
+    return Source(**source_of(release))
 
 
 def _plain(value: Any) -> Any:

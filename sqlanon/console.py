@@ -50,7 +50,8 @@ def print_evidence(policy: Policy, found: Evidence, lost: Loss | None = None, *,
     if found.suppressed:
         heading.append(f", and {found.suppressed:,} suppressed rows that form a class of their own")
     console.print(heading)
-    console.print(_verdicts(found))
+    for result in found.checks:
+        _print_verdict(console, result, found.records)
     for result in found.checks:
         if result.violations:
             console.print()
@@ -68,25 +69,20 @@ def print_evidence(policy: Policy, found: Evidence, lost: Loss | None = None, *,
         console.print(f"[bold green]all {len(found.checks)} requirements hold[/]")
 
 
-def _verdicts(found: Evidence) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("")
-    table.add_column("requirement", overflow="fold")
-    table.add_column("asked", overflow="fold")
-    for name in ("worst class", "broken classes", "rows in them"):
-        table.add_column(name, justify="right")
-    for result in found.checks:
-        share = f" ({result.broken_records / found.records:.1%})" if found.records and result.broken_records else ""
-        of = f" of {result.attribute}" if result.attribute else ""
-        table.add_row(
-            "[green]holds[/]" if result.holds else "[red]BROKEN[/]",
-            escape(f"{result.model}{of}"),
-            escape(asked(result.params)),
-            number(result.measured),
-            f"{result.broken_classes:,} of {result.classes:,}",
-            f"{result.broken_records:,}{share}",
-        )
-    return table
+def _print_verdict(console: Console, result: CheckResult, records: int) -> None:
+    verdict = "[green]holds [/]" if result.holds else "[red]BROKEN[/]"
+    of = f" of {result.attribute}" if result.attribute else ""
+    given = f", {asked(result.params)}" if result.params else ""
+    console.print(f"{verdict}  [bold]{escape(result.model)}[/]{escape(of + given)}")
+    if result.measured is None:
+        console.print("        there is no row to measure")
+        return
+    where = f"on {', '.join(result.qid)}" if result.qid else ""
+    worst = f"worst class {number(result.measured)}"
+    share = f" ({result.broken_records / records:.1%})" if records else ""
+    rows = f", {result.broken_records:,} rows{share}" if result.broken_classes else ""
+    broken = f"{result.broken_classes:,} of {result.classes:,} classes broken{rows}"
+    console.print(Text(f"        {worst}; {broken}; {where}", style="dim"), soft_wrap=True)
 
 
 def _classes(result: CheckResult) -> Table:

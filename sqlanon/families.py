@@ -224,3 +224,11 @@ def plugin(folder: str, name: str) -> Plugin:
             hint=did_you_mean(name, known) or f"'sqlanon models' lists every {kind}",
         )
     return known[name]
+
+
+def explain(name: str) -> Plugin:
+    """The manual page of a privacy model or loss metric, as data."""
+    known = {**family("loss"), **family("models")}
+    if name not in known:
+        raise PolicyError(f"there is no model or metric called '{name}'", hint=did_you_mean(name, known))
+    return known[name]

@@ -306,17 +306,22 @@ def test_weights_of_categories(
 # Settings that change what a class is ---------------------------------------------------------------------------------
 
 
-def matches(result: CheckResult, model: str, *args: Any, **params: Any) -> None:
+def matches(result: CheckResult, rows: Any, group: list[str], **params: Any) -> None:
     """A result as check() gives it; classes that look alike are told apart by their measures only."""
-    measured = getattr(brute, model)(*args, **params)
-    broken = getattr(brute, f"broken_{model}")(*args, **params)
-    assert (result.model, result.classes, result.broken_classes) == (model, len(measured), len(broken))
-    worst = min if family("models")[model].worse_when_smaller else max
+    args = (rows, group) if result.attribute is None else (rows, group, result.attribute)
+    measured = getattr(brute, result.model)(*args, **params)
+    broken = getattr(brute, f"broken_{result.model}")(*args, **params)
+    assert (result.classes, result.broken_classes) == (len(measured), len(broken)), result.model
+    worst = min if family("models")[result.model].worse_when_smaller else max
     assert result.measured == (pytest.approx(float(worst(measured.values()))) if measured else None)
-    wanted = sorted((repr(place[: len(GROUP)]), float(measured[place])) for place in broken)
-    shown = sorted((repr(tuple(item.columns.values())), item.measured) for item in result.violations)
-    assert [place for place, _ in shown] == [place for place, _ in wanted]
-    assert [value for _, value in shown] == pytest.approx([value for _, value in wanted])
+    size = brute.k_anonymity(rows, group, k=0, person=params.get("person"))
+    assert result.broken_records == sum(size[place] for place in broken)
+    # What was measured on the sensitive value of a single record is not shown beside its quasi-identifiers.
+    seen = [place for place in broken if result.attribute is None or size[place] > 1]
+    wanted = sorted((repr(place[: len(GROUP)]), size[place], float(measured[place])) for place in seen)
+    shown = sorted((repr(tuple(item.columns.values())), item.records, item.measured) for item in result.violations)
+    assert [item[:2] for item in shown] == [item[:2] for item in wanted]
+    assert [item[2] for item in shown] == pytest.approx([item[2] for item in wanted])
 
 
 PLAIN: dict[str, dict[str, Any]] = {
@@ -342,8 +347,7 @@ def plain_checks(database: Database, models: Iterable[str], **more: Any) -> Evid
 
 def matches_plain(found: Evidence, rows: Any, group: list[str], key: dict[str, str]) -> None:
     for result in found.checks:
-        args = (named(rows), group) if result.attribute is None else (named(rows), group, "s")
-        matches(result, result.model, *args, **PLAIN[result.model], **key)
+        matches(result, named(rows), group, **PLAIN[result.model], **key)
 
 
 @SHORTER

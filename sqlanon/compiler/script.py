@@ -23,10 +23,9 @@ def check_script(policy: Policy, dialect: str) -> str:
 
 
 def created(step: Step, dialect: str) -> str:
-    """CREATE TEMPORARY TABLE … AS in a dialect. Spark has temporary views instead."""
+    """CREATE TEMPORARY TABLE … AS in a dialect."""
     temporary = exp.Properties(expressions=[exp.TemporaryProperty()])
-    kind = "VIEW" if dialect == "spark" else "TABLE"
-    made = exp.Create(this=exp.to_table(step.name), kind=kind, expression=step.query, properties=temporary)
+    made = exp.Create(this=exp.to_table(step.name), kind="TABLE", expression=step.query, properties=temporary)
     return made.sql(dialect, pretty=True) + ";"
 
 

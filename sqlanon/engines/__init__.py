@@ -47,6 +47,9 @@ class Engine(Protocol):
     def resolve(self, source: Source) -> Source:
         """The source with a folder of files made into a pattern; says what is there if it is not."""
 
+    def tables(self) -> list[str]:
+        """The tables and views of the database, with their schema where it is not the current one."""
+
     def close(self) -> None: ...
 
 

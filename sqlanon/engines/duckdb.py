@@ -38,11 +38,11 @@ class DuckDB:
 
     def query(self, tree: exp.Expr) -> list[tuple[Any, ...]]:
         with _clear_errors(self):
-            return self._connection.execute(tree.sql(self.dialect)).fetchall()
+            return self._connection.execute(tree.sql(self.dialect, copy=False)).fetchall()
 
     def execute(self, tree: exp.Expr) -> None:
         with _clear_errors(self):
-            self._connection.execute(tree.sql(self.dialect))
+            self._connection.execute(tree.sql(self.dialect, copy=False))
 
     def create_temporary(self, name: str, query: exp.Query) -> None:
         made = exp.Create(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from sqlanon.errors import PolicyError
 from sqlanon.families import family
 from sqlanon.policy import yaml_lines
 from sqlanon.policy.yaml_lines import KeyPath, Problem
@@ -55,6 +57,25 @@ def source_of(text: str) -> dict[str, str]:
     if re.search(r"[/\\*]|\.(parquet|csv|tsv|csv\.gz)$", text, re.IGNORECASE):
         return {"path": text}
     return {"table": text}
+
+
+def split_target(target: str, table: str | None) -> tuple[str | None, dict[str, str]]:
+    """A database with a table in it, or files: (URL, source)."""
+    if table is not None:
+        return target, {"table": table}
+    if holds_rows(target):
+        return None, {"path": target}
+    raise PolicyError(
+        f"'{target}' is a database: which table of it?",
+        hint="give the table after it; a file of rows ends in .parquet, .csv or .tsv",
+    )
+
+
+def holds_rows(target: str) -> bool:
+    """Whether a target is itself a table: a Parquet or CSV file, a folder of such files, or a pattern."""
+    if target.startswith(("postgresql://", "postgres://")):
+        return False
+    return target.lower().endswith((".parquet", ".csv", ".tsv", ".csv.gz")) or Path(target).is_dir() or "*" in target
 
 
 def _params(model: str, given: Mapping[str, Any]) -> dict[str, Any]:

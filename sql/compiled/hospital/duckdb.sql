@@ -1,0 +1,265 @@
+-- What `sqlanon check` runs; each model lists the classes that break it.
+
+CREATE TEMPORARY TABLE sqlanon_cells_1 AS
+SELECT
+  "age" AS c1,
+  "zip" AS c2,
+  "sex" AS c3,
+  "admitted" AS c4,
+  "disease" AS original,
+  COUNT(*) AS records
+FROM (
+  SELECT
+    *
+  FROM "patients" AS source
+) AS source
+GROUP BY
+  "age",
+  "zip",
+  "sex",
+  "admitted",
+  "disease";
+
+CREATE TEMPORARY TABLE sqlanon_classes_1 AS
+SELECT
+  ROW_NUMBER() OVER () AS class_id,
+  records,
+  c1,
+  c2,
+  c3,
+  c4
+FROM (
+  SELECT
+    c1,
+    c2,
+    c3,
+    c4,
+    CAST(SUM(records) AS BIGINT) AS records
+  FROM sqlanon_cells_1
+  GROUP BY
+    c1,
+    c2,
+    c3,
+    c4
+) AS grouped;
+
+CREATE TEMPORARY TABLE sqlanon_result_1 AS
+SELECT
+  class_id,
+  records AS measured,
+  CASE WHEN NOT records < 5 THEN 0 ELSE 1 END AS broken
+FROM sqlanon_classes_1;
+
+CREATE TEMPORARY TABLE sqlanon_totals_1 AS
+SELECT
+  ROW_NUMBER() OVER (ORDER BY original ASC NULLS FIRST) AS value,
+  CAST(original AS TEXT) AS label,
+  CAST(NULL AS DOUBLE) AS number,
+  records,
+  original
+FROM (
+  SELECT
+    original,
+    CAST(SUM(records) AS BIGINT) AS records
+  FROM sqlanon_cells_1
+  GROUP BY
+    original
+) AS counted;
+
+CREATE TEMPORARY TABLE sqlanon_class_values_1 AS
+SELECT
+  n.class_id,
+  t.value,
+  n.records
+FROM (
+  SELECT
+    k.class_id,
+    r.original,
+    r.records
+  FROM (
+    SELECT
+      *
+    FROM sqlanon_cells_1
+  ) AS r
+  JOIN sqlanon_classes_1 AS k
+    ON k.c1 IS NOT DISTINCT FROM r.c1
+    AND k.c2 IS NOT DISTINCT FROM r.c2
+    AND k.c3 IS NOT DISTINCT FROM r.c3
+    AND k.c4 IS NOT DISTINCT FROM r.c4
+) AS n
+JOIN sqlanon_totals_1 AS t
+  ON n.original IS NOT DISTINCT FROM t.original;
+
+CREATE TEMPORARY TABLE sqlanon_result_2 AS
+SELECT
+  class_id,
+  measured,
+  CASE WHEN NOT measured < 3 THEN 0 ELSE 1 END AS broken
+FROM (
+  SELECT
+    class_id,
+    COUNT(*) AS measured
+  FROM sqlanon_class_values_1
+  GROUP BY
+    class_id
+) AS diversity;
+
+CREATE TEMPORARY TABLE sqlanon_lookup_1 AS
+SELECT
+  CAST(v0 AS TEXT) AS level_0,
+  CAST(v1 AS TEXT) AS level_1,
+  CAST(v2 AS TEXT) AS level_2
+FROM (VALUES
+  ('influenza', 'infectious', 'any'),
+  ('hepatitis', 'infectious', 'any'),
+  ('HIV', 'infectious', 'any'),
+  ('hypertension', 'chronic', 'any'),
+  ('diabetes', 'chronic', 'any'),
+  ('asthma', 'chronic', 'any'),
+  ('migraine', 'chronic', 'any'),
+  ('cancer', 'grave', 'any'),
+  ('depression', 'grave', 'any'),
+  ('appendicitis', 'acute', 'any')) AS listed(v0, v1, v2);
+
+CREATE TEMPORARY TABLE sqlanon_taxonomy_1 AS
+SELECT
+  t.value,
+  0 AS level,
+  COALESCE(CAST(t.label AS TEXT), '∅ NULL') AS node
+FROM sqlanon_totals_1 AS t
+LEFT JOIN sqlanon_lookup_1 AS l
+  ON l.level_0 = t.label
+UNION ALL
+SELECT
+  t.value,
+  1 AS level,
+  COALESCE(CAST(l.level_1 AS TEXT), '∅ NULL') AS node
+FROM sqlanon_totals_1 AS t
+LEFT JOIN sqlanon_lookup_1 AS l
+  ON l.level_0 = t.label
+UNION ALL
+SELECT
+  t.value,
+  2 AS level,
+  COALESCE(CAST('any' AS TEXT), '∅ NULL') AS node
+FROM sqlanon_totals_1 AS t
+LEFT JOIN sqlanon_lookup_1 AS l
+  ON l.level_0 = t.label;
+
+CREATE TEMPORARY TABLE sqlanon_result_3 AS
+WITH sizes AS (
+  SELECT
+    class_id,
+    CAST(SUM(records) AS DOUBLE) AS records
+  FROM sqlanon_class_values_1
+  GROUP BY
+    class_id
+), whole AS (
+  SELECT
+    t.value,
+    CAST(t.records AS DOUBLE) / w.records AS share
+  FROM sqlanon_totals_1 AS t
+  CROSS JOIN (
+    SELECT
+      SUM(records) AS records
+    FROM sqlanon_totals_1
+  ) AS w
+), height AS (
+  SELECT
+    MAX(level) AS levels
+  FROM sqlanon_taxonomy_1
+), node_shares AS (
+  SELECT
+    n.level,
+    n.node,
+    SUM(w.share) AS share
+  FROM sqlanon_taxonomy_1 AS n
+  JOIN whole AS w
+    ON w.value = n.value
+  GROUP BY
+    n.level,
+    n.node
+), class_nodes AS (
+  SELECT
+    v.class_id,
+    n.level,
+    n.node,
+    SUM(v.records) AS records
+  FROM sqlanon_class_values_1 AS v
+  JOIN sqlanon_taxonomy_1 AS n
+    ON n.value = v.value
+  JOIN height AS h
+    ON n.level < h.levels
+  GROUP BY
+    v.class_id,
+    n.level,
+    n.node
+)
+SELECT
+  class_id,
+  measured,
+  CASE WHEN NOT measured > CAST(0.3 AS DOUBLE) + 1e-9 THEN 0 ELSE 1 END AS broken
+FROM (
+  SELECT
+    c.class_id,
+    SUM(GREATEST(c.records / s.records - n.share, 0)) / MAX(h.levels) AS measured
+  FROM class_nodes AS c
+  JOIN sizes AS s
+    ON s.class_id = c.class_id
+  JOIN node_shares AS n
+    ON n.level = c.level AND n.node = c.node
+  CROSS JOIN height AS h
+  GROUP BY
+    c.class_id
+) AS distance;
+
+CREATE TEMPORARY TABLE sqlanon_result_4 AS
+SELECT
+  class_id,
+  measured,
+  CASE WHEN NOT measured > CAST(0.2 AS DOUBLE) + 1e-12 THEN 0 ELSE 1 END AS broken
+FROM (
+  SELECT
+    c.class_id,
+    COALESCE(CAST(s.records AS DOUBLE), 0) / c.records AS measured
+  FROM sqlanon_classes_1 AS c
+  LEFT JOIN (
+    SELECT
+      v.class_id,
+      v.records
+    FROM sqlanon_class_values_1 AS v
+    JOIN sqlanon_totals_1 AS t
+      ON t.value = v.value
+    WHERE
+      t.label = 'HIV'
+  ) AS s
+    ON s.class_id = c.class_id
+) AS confidence;
+
+-- k_anonymity(k=5) on (age, zip, sex, admitted)
+SELECT
+  COUNT(*) AS classes,
+  CAST(SUM(broken) AS BIGINT) AS broken_classes,
+  MIN(measured) AS worst
+FROM sqlanon_result_1;
+
+-- distinct_l_diversity(l=3) on (age, zip, sex, admitted) for disease
+SELECT
+  COUNT(*) AS classes,
+  CAST(SUM(broken) AS BIGINT) AS broken_classes,
+  MIN(measured) AS worst
+FROM sqlanon_result_2;
+
+-- hierarchical_t_closeness(t=0.3) on (age, zip, sex, admitted) for disease
+SELECT
+  COUNT(*) AS classes,
+  CAST(SUM(broken) AS BIGINT) AS broken_classes,
+  MAX(measured) AS worst
+FROM sqlanon_result_3;
+
+-- confidence_bounding(value=HIV, h=0.2) on (age, zip, sex, admitted) for disease
+SELECT
+  COUNT(*) AS classes,
+  CAST(SUM(broken) AS BIGINT) AS broken_classes,
+  MAX(measured) AS worst
+FROM sqlanon_result_4;
