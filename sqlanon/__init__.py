@@ -40,7 +40,21 @@ _HOMES = {
     "load": "policy",
     "parse": "policy",
 }
-__all__ = ["__version__", *sorted(_HOMES)]
+__all__ = [
+    "Evidence",
+    "Loss",
+    "Policy",
+    "Source",
+    "SqlanonError",
+    "__version__",
+    "check",
+    "connect",
+    "explain",
+    "from_options",
+    "load",
+    "loss",
+    "parse",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -10,9 +10,9 @@ from sqlanon import hierarchies as hierarchy_kinds
 from sqlanon.compiler.classes import Prelude
 from sqlanon.compiler.lookups import long_taxonomy, source_values
 from sqlanon.compiler.source import relation
-from sqlanon.compiler.tree import bind, count_all
+from sqlanon.compiler.tree import bind, column, count_all
 from sqlanon.engines import Engine
-from sqlanon.errors import HierarchyError
+from sqlanon.errors import HierarchyError, SqlanonError
 from sqlanon.evidence.steps import SHOWN_VALUES, drop_steps, listed, run_steps
 from sqlanon.families import family
 from sqlanon.hierarchies import Hierarchy
@@ -45,7 +45,23 @@ def validate_hierarchies(policy: Policy, engine: Engine, hierarchies: Mapping[st
         raise HierarchyError("\n".join(problems))
 
 
+def _misapplied(engine: Engine, prelude: Prelude, name: str, hierarchy: Hierarchy, where: str) -> list[str]:
+    """Computed levels cover and nest by construction; what can be wrong is the type of the column."""
+    labels = [level(column(name)).as_(f"level_{i}") for i, level in enumerate(hierarchy.levels, start=1)]
+    try:
+        engine.columns(exp.select(*labels).from_(prelude.rows.subquery(alias="source")))
+    except SqlanonError:
+        types = {item.name: item.type for item in engine.columns(prelude.rows)}
+        problem = f"{where}the hierarchy of '{name}' does not fit a column of type {types.get(name)}"
+        return [f"{problem}\n  hint: choose another kind of hierarchy, or cast the column in a query"]
+    return []
+
+
 def _hierarchy_problems(policy: Policy, engine: Engine, prelude: Prelude, name: str, hierarchy: Hierarchy) -> list[str]:
+    line = policy.line_of("hierarchies", name)
+    where = f"{policy.name}:{line}: " if line else ""
+    if hierarchy.levels:
+        return _misapplied(engine, prelude, name, hierarchy, where)
     done = len(prelude.steps)
     relations = {
         "source_values": source_values(prelude, name),
@@ -63,8 +79,6 @@ def _hierarchy_problems(policy: Policy, engine: Engine, prelude: Prelude, name: 
         ordered = exp.select("value", "records").from_(tree.subquery(alias="found"))
         found = engine.query(ordered.order_by("records DESC", "value").limit(SHOWN_VALUES + 1))
         if found:
-            line = policy.line_of("hierarchies", name)
-            where = f"{policy.name}:{line}: " if line else ""
             values = "\n  ".join(listed(found).splitlines())
             found_problems.append(f"{where}the hierarchy of '{name}' {message}\n  {values}\n  hint: {hint}")
     return found_problems

@@ -18,18 +18,21 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from sqlglot import exp
 
 from sqlanon.compiler.source import relation
-from sqlanon.compiler.tree import TEXT, alias, bigint, case, column, count_all, literal, summed, table, text, union_all
+from sqlanon.compiler.tree import TEXT, alias, bigint, case, column, count_all, literal, summed, text, union_all
 from sqlanon.engines import ColumnInfo, Engine, connect
 from sqlanon.errors import PolicyError, SourceError
 from sqlanon.evidence.suggest import (
+    COMPARABLE,
     COUNTRIES,
     FLAG,
     PATTERNS,
     Draft,
     Facts,
     Shape,
+    base_type,
     hierarchy,
     is_person_key,
+    shape_of,
     speaks_of,
 )
 from sqlanon.hierarchies import build
@@ -40,13 +43,6 @@ COLUMNS_AT_ONCE = 40  # in one statement; each is a branch of it with a GROUP BY
 MOST_COUNTRIES = 300
 VERY_LARGE = 2_000_000
 COPY = "sqlanon_profile"
-
-WHOLE = {
-    "tinyint", "smallint", "integer", "bigint", "hugeint", "utinyint", "usmallint", "uinteger", "ubigint", "uhugeint",
-    "int2", "int4", "int8",
-}  # fmt: skip
-TEXTUAL = {"varchar", "text", "bpchar", "name", '"char"', "enum", "inet"}
-COMPARABLE = {"boolean", "bool", "uuid", "time", "interval", "blob", "bytea"} | TEXTUAL
 
 
 def starter_policy(database: str, table: str | None, *, base: Path = Path(".")) -> str:
@@ -97,7 +93,7 @@ def profile(engine: Engine, rows: exp.Select, name: str) -> Draft:
 
 def measure(engine: Engine, rows: exp.Select, columns: Sequence[ColumnInfo]) -> list[Facts]:
     """Counts of each column, one statement for many columns; the table itself stays in the engine."""
-    facts = [Facts(item.name, _shape(item), comparable=_comparable(engine, rows, item)) for item in columns]
+    facts = [Facts(item.name, shape_of(item), comparable=_comparable(engine, rows, item)) for item in columns]
     places = [place for place, known in enumerate(facts) if known.comparable]
     found: dict[int, list[tuple[Any, ...]]] = {}
     for start in range(0, len(places), COLUMNS_AT_ONCE):
@@ -111,28 +107,9 @@ def measure(engine: Engine, rows: exp.Select, columns: Sequence[ColumnInfo]) -> 
     return [_with_countries(engine, rows, replace(known, rows=total)) for known in measured]
 
 
-def _shape(item: ColumnInfo) -> Shape:
-    kind = _base(item.type)
-    if item.numeric:
-        return "whole" if kind in WHOLE or re.search(r",\s*0\)$", item.type) else "number"
-    if item.temporal:
-        return "date"
-    # psycopg shows types of the user's own, which are mostly enums, by their number.
-    return "text" if kind in TEXTUAL or kind.isdigit() else "other"
-
-
-def _base(kind: str) -> str:
-    """The name of a type, without its length or its values.
-
-    >>> _base("ENUM('a', 'b')"), _base("numeric(10,2)")
-    ('enum', 'numeric')
-    """
-    return kind.split("(")[0].strip().lower()
-
-
 def _comparable(engine: Engine, rows: exp.Select, item: ColumnInfo) -> bool:
     """Whether values of the type can be counted and put in order; PostgreSQL's json cannot."""
-    if item.numeric or item.temporal or _base(item.type) in COMPARABLE:
+    if item.numeric or item.temporal or base_type(item.type) in COMPARABLE:
         return True
     counted = exp.Count(this=exp.Distinct(expressions=[column(item.name)]))
     try:
@@ -154,7 +131,7 @@ def _counts(rows: exp.Select, place: int, facts: Facts) -> exp.Query:
     value = exp.column("value")
     values = exp.select(alias(column(facts.name), "value")).from_(_source_rows(rows))
     grouped = exp.select("value", alias(count_all(), "records")).from_(values.subquery(alias="listed"))
-    kinds = [(value.copy().is_(exp.Null()), literal("null"))]
+    kinds: list[tuple[exp.Expr, exp.Expr]] = [(value.copy().is_(exp.Null()), literal("null"))]
     if facts.shape == "text":
         kinds += [
             (exp.RegexpLike(this=text(value.copy()), expression=literal(pattern)), literal(name))
@@ -277,7 +254,7 @@ def _columns(draft: Draft) -> list[str]:
     if len(draft.candidates) > 1 and draft.rows:
         names = ", ".join(scalar(name) for name in draft.candidates)
         what = "belong to one person only" if draft.person else "are unique"
-        lines.append(f"# By {names} together, {percent(draft.together, draft.rows)} of the rows {what}.")
+        lines.append(f"# {percent(draft.together, draft.rows)} of the rows {what} by {names} together.")
     if draft.rows > VERY_LARGE:
         lines.append("# Pairs were counted on all rows, for the first five quasi-identifiers only.")
     return lines
@@ -345,10 +322,10 @@ def _hierarchies(draft: Draft) -> list[str]:
 
 
 def _models(draft: Draft) -> list[str]:
-    counted = "persons" if draft.person else "rows"
-    models = [("  - k_anonymity: {k: 5}", f"each row looks like those of at least 4 other {counted}")]
-    diversity = ("- distinct_l_diversity: {l: 2}", "among rows that look alike, each sensitive column has 2 values")
-    closeness = ("- t_closeness: {t: 0.3}", "stricter: among them, values are spread much as in the whole table")
+    others = "the rows of at least 4 other persons" if draft.person else "at least 4 others"
+    models = [("  - k_anonymity: {k: 5}", f"each row looks like {others}")]
+    diversity = ("- distinct_l_diversity: {l: 2}", "rows that look alike differ in each sensitive column")
+    closeness = ("- t_closeness: {t: 0.3}", "stricter: its values are spread among them much as in the whole table")
     if any(suggestion.role == "sensitive" for suggestion in draft.roles.values()):
         return [
             "models:",
@@ -360,7 +337,7 @@ def _models(draft: Draft) -> list[str]:
 
 def _aligned(entries: Sequence[tuple[str, str]]) -> list[str]:
     """Comments in one column, as far as that keeps lines short."""
-    width = max((len(text) for text, _ in entries if len(text) <= 44), default=0)
+    width = max((len(text) for text, _ in entries if len(text) <= 60), default=0)
     return [f"{text:<{width}}  # {comment}" for text, comment in entries]
 
 

@@ -14,10 +14,18 @@ from functools import cache
 from itertools import combinations
 from typing import Literal
 
+from sqlanon.engines import ColumnInfo
 from sqlanon.hierarchies._sql import plain
 from sqlanon.policy.checks import Role
 
 Shape = Literal["text", "whole", "number", "date", "other"]
+
+WHOLE = {
+    "tinyint", "smallint", "integer", "bigint", "hugeint", "utinyint", "usmallint", "uinteger", "ubigint", "uhugeint",
+    "int2", "int4", "int8",
+}  # fmt: skip
+TEXTUAL = {"varchar", "text", "bpchar", "name", '"char"', "enum", "inet"}
+COMPARABLE = {"boolean", "bool", "uuid", "time", "interval", "blob", "bytea"} | TEXTUAL
 
 # Words of column names in English, German, French and Spanish, without accents. A star stands for more letters,
 # an underscore joins words that follow each other.
@@ -25,11 +33,12 @@ IDENTIFYING = """
     ssn nino nhs mrn dni nif nir curp cpf bsn tin imei imsi passport* passeport* pasaporte* reisepass* ausweis*
     personalausweis* licen?e* fuhrerschein* email* e_mail* mail mailadresse courriel* correo* phone* telephone*
     telefon* telf mobile mobil handy* cell cellphone* movil fax firstname* lastname* surname* forename* fullname*
-    maiden* birth_name family_name geburtsname* vorname* nachname* familienname* prenom* nom nombre* apellido* username* login
-    nickname* street* strasse* hausnummer* rue calle domicilio* iban* kontonummer* creditcard* credit_card*
-    kreditkarte* tarjeta* steuer* tax_id national_id social_security* sozialversicherung* versicherungsnummer*
-    securite_sociale seguridad_social insurance_id insurance_n* policy_n* medical_record* plate kennzeichen* mac_address photo* picture* signature* fingerprint*
-    biometric* note notes notiz* comment* kommentar* remark* bemerkung* free_text freetext* freitext*
+    maiden* birth_name family_name geburtsname* vorname* nachname* familienname* prenom* nom nombre* apellido*
+    username* login nickname* street* strasse* hausnummer* rue calle domicilio* iban* kontonummer* creditcard*
+    credit_card* kreditkarte* tarjeta* steuer* tax_id national_id social_security* sozialversicherung*
+    versicherungsnummer* securite_sociale seguridad_social insurance_id insurance_n* policy_n* medical_record* plate
+    kennzeichen* mac_address photo* picture* signature* fingerprint* biometric* note notes notiz* comment*
+    kommentar* remark* bemerkung* free_text freetext* freitext*
 """
 SENSITIVE = """
     disease* diagnos* icd condition* illness* symptom* disorder* krankheit* erkrankung* maladie* enfermedad* befund*
@@ -45,21 +54,21 @@ SENSITIVE = """
 KNOWN_OUTSIDE = """
     age alter edad birth* born dob yob geburt* naissance nacimiento sex sexe sexo gender geschlecht* genre genero
     race ethni* etni* nationalit* nacionalidad* citizenship* staatsang* country* land pays pais city* town* stadt
-    ort wohnort* ville ciudad* municip* gemeinde* commune* zip* postal* postcode* plz postleitzahl* region* province*
-    provinz* provincia* state bundesland* kanton* canton* county* district* bezirk* landkreis* departement*
-    departamento* marital* civil_status familienstand* zivilstand* etat_civil estado_civil education* bildung*
-    educacion* schul* school* abschluss* degree* occupation* beruf* profession* ocupacion* job* employer* employment* arbeitgeber*
-    empleador* department* abteilung* language* sprache* langue* idioma* ip ip_address* lat latitude* lon lng
-    longitude* height weight household* children family* immigra* migra* veteran* insur* krankenkasse* hospital*
-    ward* clinic* admission* discharge* death*
+    ort wohnort* ville ciudad* municip* gemeinde* commune* zip* postal* postcode* plz postleitzahl* region*
+    province* provinz* provincia* state bundesland* kanton* canton* county* district* bezirk* landkreis*
+    departement* departamento* marital* civil_status familienstand* zivilstand* etat_civil estado_civil education*
+    bildung* educacion* schul* school* abschluss* degree* occupation* beruf* profession* ocupacion* job* employer*
+    employment* arbeitgeber* empleador* department* abteilung* language* sprache* langue* idioma* ip ip_address* lat
+    latitude* lon lng longitude* height weight household* children family* immigra* migra* veteran* insur*
+    krankenkasse* hospital* ward* clinic* admission* discharge* death*
 """
 # These lose against a word above: a country_name is a country, an account_balance is a balance.
 KEYS = "id ids key pk no nr num nbr number numero nummer *nummer uuid guid hash token"
 NAMES = "name names *name address* adress* anschrift* direccion* account* konto* compte* cuenta* card* device*"
 PERSONS = """
-    patient* paciente* person* user* utilisateur* usuario* customer* client* kunde kunden member* mitglied* employee*
-    mitarbeiter* empleado* student* pupil* etudiant* estudiante* subject* participant* teilnehmer* proband* resident*
-    citizen* voter* insured* versicherte* beneficiar* individual* donor* pid uid
+    patient* paciente* person* user* utilisateur* usuario* customer* client* kunde kunden member* mitglied*
+    employee* mitarbeiter* empleado* student* pupil* etudiant* estudiante* subject* participant* teilnehmer*
+    proband* resident* citizen* voter* insured* versicherte* beneficiar* individual* donor* pid uid
 """
 AGES = "age alter edad"
 POSTAL_CODES = "zip* postal* postcode* plz postleitzahl*"
@@ -130,6 +139,25 @@ class Suggestion:
     role: Role
     reason: str
     sure: bool = True
+
+
+def base_type(kind: str) -> str:
+    """The name of a type, without its length or its values.
+
+    >>> base_type("ENUM('a', 'b')"), base_type("numeric(10,2)")
+    ('enum', 'numeric')
+    """
+    return kind.split("(")[0].strip().lower()
+
+
+def shape_of(item: ColumnInfo) -> Shape:
+    kind = base_type(item.type)
+    if item.numeric:
+        return "whole" if kind in WHOLE or re.search(r",\s*0\)$", item.type) else "number"
+    if item.temporal:
+        return "date"
+    # psycopg shows types of the user's own, which are mostly enums, by their number.
+    return "text" if kind in TEXTUAL or kind.isdigit() else "other"
 
 
 def words(name: str) -> list[str]:

@@ -15,7 +15,8 @@ CREATE TABLE raw AS
 SELECT
     CASE WHEN u(i, 1) < 0.67 THEN 'Male' ELSE 'Female' END AS sex,
     CAST(17 + floor(73 * u(i, 2) ** 1.6) AS INTEGER) AS age,
-    ['White', 'Black', 'Asian-Pac-Islander', 'Other', 'Amer-Indian-Eskimo'][1 + CAST(floor(5 * u(i, 3) ** 5) AS INT)] AS race,
+    ['White', 'Black', 'Asian-Pac-Islander', 'Other', 'Amer-Indian-Eskimo'][1 + CAST(floor(5 * u(i, 3) ** 5) AS INT)]
+        AS race,
     'marital-' || CAST(floor(7 * u(i, 4) ** 2) AS INT) AS marital_status,
     'education-' || CAST(floor(16 * u(i, 5) ** 1.5) AS INT) AS education,
     'country-' || CAST(floor(41 * u(i, 6) ** 8) AS INT) AS native_country,
@@ -42,9 +43,7 @@ FROM raw
 
 def generate(connection: duckdb.DuckDBPyConnection, rows: int) -> None:
     # md5, since DuckDB's hash() of (i, seed) is linear in the seed: two such streams would be correlated.
-    connection.execute(
-        "CREATE OR REPLACE MACRO u(i, seed) AS (md5_number_lower(CAST(i AS TEXT) || '/' || CAST(seed AS TEXT)) % 1000003)"
-        " / 1000003.0"
-    )
+    draw = "md5_number_lower(CAST(i AS TEXT) || '/' || CAST(seed AS TEXT)) % 1000003"
+    connection.execute(f"CREATE OR REPLACE MACRO u(i, seed) AS ({draw}) / 1000003.0")
     connection.execute(RAW.format(rows=rows))
     connection.execute(RELEASED)

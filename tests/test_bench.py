@@ -1,0 +1,18 @@
+"""The benchmark runs and measures every model; its full form with limits is `make bench`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent / "bench"))
+import checks
+
+
+def test_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> None:
+    checks.run(20_000, times=1)
+    printed = capsys.readouterr().out
+    for name in checks.MODELS:
+        assert name in printed
