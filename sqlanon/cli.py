@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -102,7 +103,8 @@ def check(
     engine = connect(url, memory_limit=memory_limit)
     try:
         source = _release_source(policy, release) if release else None
-        found = measure(policy, engine, release=source, limit=limit)
+        with _progress() as progress:
+            found = measure(policy, engine, release=source, limit=limit, progress=progress)
         lost = loss(policy, engine, source) if source and policy.hierarchies else None
     finally:
         engine.close()
@@ -123,9 +125,12 @@ def check(
 def compile(target: str, table: str | None, dialect: str | None, output: Path | None, **options: Any) -> None:
     """Show the SQL that a check runs, to read it or to run it yourself. Touches no data."""
     from sqlanon.compiler.script import check_script
+    from sqlanon.engines import connect
 
     policy, url = _policy(target, table, options)
     own = "postgres" if url and url.startswith(("postgres://", "postgresql://")) else "duckdb"
+    if policy.source.path:
+        policy = policy.model_copy(update={"source": connect().resolve(policy.source)})
     script = check_script(policy, dialect or own)
     if output:
         output.write_text(script, encoding="utf-8")
@@ -259,6 +264,21 @@ def _model(text: str) -> tuple[str, dict[str, str]]:
             )
         params[key] = value
     return name, params
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int], None] | None]:
+    """A bar on standard error for work that takes a while; nothing where nobody looks."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("measuring"), BarColumn(), TextColumn("{task.completed}/{task.total}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _names(text: str | None) -> list[str]:

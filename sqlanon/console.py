@@ -79,8 +79,8 @@ def _print_verdict(console: Console, result: CheckResult, records: int) -> None:
         return
     where = f"on {', '.join(result.qid)}" if result.qid else ""
     worst = f"worst class {number(result.measured)}"
-    share = f" ({result.broken_records / records:.1%})" if records else ""
-    rows = f", {result.broken_records:,} rows{share}" if result.broken_classes else ""
+    share = f" ({result.broken_records / records:.1%})" if records and result.broken_records else ""
+    rows = f", {result.broken_records:,} rows{share}" if result.broken_records else ""
     broken = f"{result.broken_classes:,} of {result.classes:,} classes broken{rows}"
     console.print(Text(f"        {worst}; {broken}; {where}", style="dim"), soft_wrap=True)
 

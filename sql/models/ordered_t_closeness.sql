@@ -14,21 +14,10 @@ whole AS (
     CROSS JOIN (SELECT SUM(records) AS records FROM totals) AS w
 ),
 cumulated AS (
-    SELECT value, share, SUM(share) OVER (ORDER BY value) AS q FROM whole
+    SELECT value, SUM(share) OVER (ORDER BY value) AS q FROM whole
 ),
 area AS (
-    SELECT
-        value,
-        q,
-        LEAD(q) OVER (ORDER BY value) AS next_q,
-        SUM(q) OVER (ORDER BY value) AS area
-    FROM cumulated
-),
-cuts AS (
-    SELECT 0 AS value, CAST(-1 AS DOUBLE PRECISION) AS q, MIN(q) AS next_q, CAST(0 AS DOUBLE PRECISION) AS area
-    FROM area
-    UNION ALL
-    SELECT value, q, COALESCE(next_q, CAST('Infinity' AS DOUBLE PRECISION)) AS next_q, area FROM area
+    SELECT value, q, SUM(q) OVER (ORDER BY value) AS area FROM cumulated
 ),
 ends AS (SELECT MAX(value) AS n, MAX(area) AS area FROM area),
 steps AS (
@@ -37,33 +26,60 @@ steps AS (
         v.value AS a,
         LEAD(v.value) OVER (PARTITION BY v.class_id ORDER BY v.value) - 1 AS b,
         ROW_NUMBER() OVER (PARTITION BY v.class_id ORDER BY v.value) AS place,
-        SUM(v.records) OVER (PARTITION BY v.class_id ORDER BY v.value) / s.records AS p
+        SUM(v.records) OVER (PARTITION BY v.class_id ORDER BY v.value) / s.records AS p,
+        r.area - r.q AS area_a,
+        LEAD(r.area - r.q) OVER (PARTITION BY v.class_id ORDER BY v.value) AS area_b
     FROM class_values AS v
     JOIN sizes AS s ON s.class_id = v.class_id
+    JOIN area AS r ON r.value = v.value
 ),
--- The cumulative share of a class is constant between two of its values, so absent values need no rows: between
--- positions a and b, with cumulative share p, the sum of |p - Q_i| follows from running sums of Q, split at the
--- position z up to which Q_i <= p.
+-- The cumulative share p of a class is constant from one of its values to the next, so absent values need no rows:
+-- over the positions a to b the sum of |p - Q_i| follows from running sums of Q, split at the position z up to which
+-- Q_i <= p. Sorting the Q_i among the p finds every z in one pass.
+marks AS (
+    SELECT
+        q AS p,
+        0 AS kind,
+        value AS z,
+        area AS area_z,
+        CAST(NULL AS BIGINT) AS class_id,
+        CAST(NULL AS BIGINT) AS a,
+        CAST(NULL AS BIGINT) AS b,
+        CAST(NULL AS BIGINT) AS place,
+        CAST(NULL AS DOUBLE PRECISION) AS area_a,
+        CAST(NULL AS DOUBLE PRECISION) AS area_b
+    FROM area
+    UNION ALL
+    SELECT p, 1 AS kind, NULL AS z, NULL AS area_z, class_id, a, b, place, area_a, area_b FROM steps
+),
+located AS (
+    SELECT
+        kind,
+        class_id,
+        p,
+        a,
+        b,
+        place,
+        area_a,
+        area_b,
+        COALESCE(MAX(z) OVER (ORDER BY p, kind), 0) AS z,
+        COALESCE(MAX(area_z) OVER (ORDER BY p, kind), 0) AS area_z
+    FROM marks
+),
 pieces AS (
     SELECT
-        t.class_id,
-        t.a,
-        COALESCE(t.b, e.n) AS b,
-        t.p,
-        LEAST(GREATEST(z.value, t.a - 1), COALESCE(t.b, e.n)) AS z,
-        CASE WHEN t.place = 1 THEN before_a.area ELSE 0 END AS head,
-        before_a.area AS area_a,
-        COALESCE(at_b.area, e.area) AS area_b,
-        CASE
-            WHEN z.value < t.a THEN before_a.area
-            WHEN z.value > COALESCE(t.b, e.n) THEN COALESCE(at_b.area, e.area)
-            ELSE z.area
-        END AS area_z
-    FROM steps AS t
+        l.class_id,
+        l.p,
+        l.a,
+        COALESCE(l.b, e.n) AS b,
+        LEAST(GREATEST(l.z, l.a - 1), COALESCE(l.b, e.n)) AS z,
+        CASE WHEN l.place = 1 THEN l.area_a ELSE 0 END AS head,
+        l.area_a,
+        COALESCE(l.area_b, e.area) AS area_b,
+        LEAST(GREATEST(l.area_z, l.area_a), COALESCE(l.area_b, e.area)) AS area_z
+    FROM located AS l
     CROSS JOIN ends AS e
-    JOIN cuts AS z ON t.p >= z.q AND t.p < z.next_q
-    JOIN cuts AS before_a ON before_a.value = t.a - 1
-    LEFT JOIN cuts AS at_b ON at_b.value = t.b
+    WHERE l.kind = 1
 )
 SELECT class_id, measured
 FROM (

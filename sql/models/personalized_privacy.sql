@@ -6,7 +6,7 @@
 -- param: guard column: the column that names the guarding node of each record
 -- measures: largest share below a guarding node that the class names; worse when larger
 -- needs: sensitive, hierarchy, guards
--- monotone: yes, while the sensitive values are not generalized; not under record suppression
+-- monotone: no: a class that names a guarding node may be merged with one that does not and lies below it
 WITH below AS (
     SELECT g.class_id, g.guard, CAST(SUM(v.records) AS DOUBLE PRECISION) AS records
     FROM class_guards AS g

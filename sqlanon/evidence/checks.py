@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,7 +40,7 @@ class CheckResult:
     measures: str
     classes: int
     broken_classes: int
-    broken_records: int
+    broken_records: int | None  # None where classes overlap, so that their records cannot be added up
     measured: float | None  # the worst class; None where there is no class
     violations: tuple[Violation, ...] = ()  # the worst ones; for a sensitive attribute none of a single record
 
@@ -61,10 +61,18 @@ class Evidence:
         return all(check.holds for check in self.checks)
 
 
-def check(policy: Policy, engine: Engine, *, release: Source | None = None, limit: int = 5) -> Evidence:
+def check(
+    policy: Policy,
+    engine: Engine,
+    *,
+    release: Source | None = None,
+    limit: int = 5,
+    progress: Callable[[int, int], None] | None = None,
+) -> Evidence:
     """Measure every model of a policy inside the engine: on its source, or on a release of it.
 
     Hierarchies are validated against the source; a release holds their labels instead of its values.
+    `progress` is told after each step how many of how many are done.
     """
     source = engine.resolve(release or policy.source)
     available = engine.columns(relation(source, engine.dialect))
@@ -84,7 +92,10 @@ def check(policy: Policy, engine: Engine, *, release: Source | None = None, limi
     steps = compiler.prelude.steps
     try:
         required = {item.result: item for item in checks}
-        run_steps(engine, steps, lambda step: _require(engine, required.get(step.name)))
+        for place, step in enumerate(steps, start=1):
+            run_steps(engine, [step], lambda step: _require(engine, required.get(step.name)))
+            if progress:
+                progress(place, len(steps))
         results = tuple(_result(engine, item, limit) for item in checks)
         notes += [note for item in checks for note in _unknown_values(engine, item)]
         suppressed = _count(engine, relation(source, engine.dialect)) if policy.suppressed_rows == "keep" else None
@@ -140,8 +151,11 @@ def _require_numbers(policy: Policy, checks: list[Check], available: list[Column
 
 def _result(engine: Engine, item: Check, limit: int) -> CheckResult:
     measured = exp.column("measured", table="r")
-    broken = exp.column("broken", table="r")
+    # A class without a result was not measured, and what was not measured is not safe.
+    broken = exp.Coalesce(this=exp.column("broken", table="r"), expressions=[literal(1)])
     records = exp.column("records", table="s")
+    overlapping = "combinations" in item.model.needs
+    every_class = "population" not in item.model.needs  # whose classes may hold no released record
     tree = (
         exp.select(
             count_all(),
@@ -150,8 +164,8 @@ def _result(engine: Engine, item: Check, limit: int) -> CheckResult:
             exp.Min(this=measured),
             exp.Max(this=measured.copy()),
         )
-        .from_(table(item.result, alias="r"))
-        .join(table(item.classes, alias="s"), on=_same_class("s", "r"))
+        .from_(table(item.classes, alias="s"))
+        .join(table(item.result, alias="r"), on=_same_class("s", "r"), join_type="left" if every_class else "inner")
     )
     classes, broken_classes, broken_records, least, most = engine.query(tree)[0]
     worst = least if item.model.worse_when_smaller else most
@@ -163,7 +177,7 @@ def _result(engine: Engine, item: Check, limit: int) -> CheckResult:
         measures=item.model.measures,
         classes=int(classes),
         broken_classes=int(broken_classes),
-        broken_records=int(broken_records),
+        broken_records=None if overlapping else int(broken_records),
         measured=None if worst is None else float(worst),
         violations=_violations(engine, item, limit) if broken_classes and limit > 0 else (),
     )
@@ -175,7 +189,8 @@ def _same_class(left: str, right: str) -> exp.Expr:
 
 def _more_than_one(item: Check) -> list[exp.Expr]:
     """A class of one record with what was measured on its sensitive value would be that person's row."""
-    return [] if item.attribute is None else [exp.column("records", table="s") > 1]
+    alone = item.attribute is None and "combinations" not in item.model.needs
+    return [] if alone else [exp.column("records", table="s") > 1]
 
 
 def _violations(engine: Engine, item: Check, limit: int) -> tuple[Violation, ...]:

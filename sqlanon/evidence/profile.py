@@ -13,7 +13,6 @@ from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from sqlglot import exp
 
@@ -34,10 +33,11 @@ from sqlanon.evidence.suggest import (
     is_person_key,
     shape_of,
     speaks_of,
+    words,
 )
 from sqlanon.hierarchies import build
 from sqlanon.policy import Source
-from sqlanon.policy.options import holds_rows, split_target
+from sqlanon.policy.options import holds_rows, split_target, without_password
 
 COLUMNS_AT_ONCE = 40  # in one statement; each is a branch of it with a GROUP BY of its own
 MOST_COUNTRIES = 300
@@ -82,11 +82,18 @@ def _which_table(database: str) -> PolicyError:
 
 
 def profile(engine: Engine, rows: exp.Select, name: str) -> Draft:
+    """Two statements on the table, for most tables: one for the columns, one for their combinations."""
     found = engine.columns(rows)
     known = [item for item in found if item.name]
     if not known:
         raise SourceError(f"'{name}' has no columns", hint="there is nothing to write a policy about")
-    draft = Draft.of(measure(engine, rows, known), unnamed=len(found) - len(known))
+    facts = measure(engine, rows, known)
+    if not any(item.comparable for item in facts):
+        raise SourceError(
+            f"'{name}' has no column whose values can be compared",
+            hint="make a view that takes columns out of them, or casts them to text",
+        )
+    draft = Draft.of(facts, unnamed=len(found) - len(known))
     sets = draft.sets()
     return draft.combined(sets, rows_alone(engine, rows, sets, draft.person)) if sets else draft
 
@@ -102,8 +109,6 @@ def measure(engine: Engine, rows: exp.Select, columns: Sequence[ColumnInfo]) -> 
             found.setdefault(place, []).append(tuple(counted))
     measured = [_with_counts(known, found.get(place, [])) for place, known in enumerate(facts)]
     total = max((known.rows for known in measured), default=0)
-    if not places:
-        total = int(engine.query(exp.select(count_all()).from_(_source_rows(rows)))[0][0])
     return [_with_countries(engine, rows, replace(known, rows=total)) for known in measured]
 
 
@@ -113,14 +118,15 @@ def _comparable(engine: Engine, rows: exp.Select, item: ColumnInfo) -> bool:
         return True
     counted = exp.Count(this=exp.Distinct(expressions=[column(item.name)]))
     try:
-        engine.query(exp.select(counted).from_(_source_rows(rows)).where(exp.false()))
+        engine.query(_chosen(rows, counted).where(exp.false()))
     except SourceError:
         return False
     return True
 
 
-def _source_rows(rows: exp.Select) -> exp.Subquery:
-    return rows.subquery(alias="source", copy=True)
+def _chosen(rows: exp.Select, *expressions: exp.Expr) -> exp.Select:
+    """These in place of the star, which would have to be expanded anew for each column of a wide table."""
+    return rows.select(*expressions, append=False)
 
 
 def _counts(rows: exp.Select, place: int, facts: Facts) -> exp.Query:
@@ -129,7 +135,7 @@ def _counts(rows: exp.Select, place: int, facts: Facts) -> exp.Query:
     Patterns are looked for once a value, not once a row.
     """
     value = exp.column("value")
-    values = exp.select(alias(column(facts.name), "value")).from_(_source_rows(rows))
+    values = _chosen(rows, alias(column(facts.name), "value"))
     grouped = exp.select("value", alias(count_all(), "records")).from_(values.subquery(alias="listed"))
     kinds: list[tuple[exp.Expr, exp.Expr]] = [(value.copy().is_(exp.Null()), literal("null"))]
     if facts.shape == "text":
@@ -189,7 +195,7 @@ def _with_countries(engine: Engine, rows: exp.Select, facts: Facts) -> Facts:
         return facts
     known = {row[0] for row in build("country", {}, Path()).rows}
     named = text(column(facts.name))
-    tree = exp.select(alias(named, "value")).distinct().from_(_source_rows(rows)).limit(MOST_COUNTRIES + 1)
+    tree = _chosen(rows, alias(named, "value")).distinct().limit(MOST_COUNTRIES + 1)
     values = {value for (value,) in engine.query(tree) if value is not None}
     return replace(facts, unlisted=len(values - known))
 
@@ -206,7 +212,7 @@ def rows_alone(engine: Engine, rows: exp.Select, sets: Sequence[Sequence[str]], 
             who = exp.column("person")
             # Rows without a person count as one unknown person.
             condition = exp.NullSafeEQ(this=exp.Min(this=who), expression=exp.Max(this=who.copy()))
-        values = exp.select(*chosen).from_(_source_rows(rows)).subquery(alias="listed")
+        values = _chosen(rows, *chosen).subquery(alias="listed")
         grouped = exp.select(alias(count_all(), "records")).from_(values).group_by(*labels).having(condition)
         counted = exp.Coalesce(this=summed(exp.column("records")), expressions=[literal(0)])
         return exp.select(alias(literal(place), "place"), alias(counted, "records")).from_(
@@ -238,7 +244,7 @@ def _source(url: str | None, given: dict[str, str], base: Path) -> list[str]:
     lines = ["source:"]
     if url is not None:
         database = without_password(url)
-        if database != url and _has_password(url):
+        if database != url:
             lines.append("  # The password stays out of the file: put it into PGPASSWORD, or into ~/.pgpass.")
         lines.append(f"  database: {scalar(_seen_from(base, database))}")
     for key, value in given.items():
@@ -253,17 +259,17 @@ def _columns(draft: Draft) -> list[str]:
     lines = ["columns:", *_aligned(entries)]
     if len(draft.candidates) > 1 and draft.rows:
         names = ", ".join(scalar(name) for name in draft.candidates)
-        what = "belong to one person only" if draft.person else "are unique"
+        what = "single out a person" if draft.person else "are unique"
         lines.append(f"# {percent(draft.together, draft.rows)} of the rows {what} by {names} together.")
     if draft.rows > VERY_LARGE:
-        lines.append("# Pairs were counted on all rows, for the first five quasi-identifiers only.")
+        lines.append("# Pairs of these were measured on all rows; pairs of other columns were not.")
     return lines
 
 
 def _figures(draft: Draft, facts: Facts) -> str:
     """Why the column has its role, and what was counted."""
     suggestion = draft.roles[facts.name]
-    if not draft.rows or not facts.comparable:
+    if not draft.rows or not facts.comparable or facts.constant:
         return suggestion.reason
     figures = [_number(facts.distinct, "distinct value")]
     if facts.nulls:
@@ -271,10 +277,10 @@ def _figures(draft: Draft, facts: Facts) -> str:
     if suggestion.role == "quasi_identifier":
         alone = draft.alone[facts.name]
         count, other = draft.partner.get(facts.name, (0, ""))
-        what = "of rows belong to one person only" if draft.person else "of rows unique"
+        what = "of rows single out a person" if draft.person else "of rows unique"
         if alone:
             figures.append(f"{percent(alone, facts.rows)} {what}")
-        if count > alone:
+        if count:
             figures.append(f"{percent(count, facts.rows)}{'' if alone else f' {what}'} together with {scalar(other)}")
     return f"{suggestion.reason}; {', '.join(figures)}"
 
@@ -287,9 +293,9 @@ def _person(draft: Draft) -> list[str]:
             f"# A person has {each:.1f} rows on average: persons are counted, not rows.",
             f"person: {scalar(draft.person)}",
         ]
-    keys = [facts.name for facts in draft.columns if is_person_key(facts.name) and facts.distinct > 1]
+    keys = [facts.name for facts in draft.columns if is_person_key(facts.name) and facts.distinct and not facts.repeats]
     if keys:
-        return [f"# {scalar(keys[0])} differs from row to row: a row is a person, and rows are counted."]
+        return [f"# {scalar(keys[0])} differs from row to row: each row is a person."]
     return ["# If a person can have several rows, name the column that tells persons apart:", "# person: …"]
 
 
@@ -304,35 +310,32 @@ def _hierarchies(draft: Draft) -> list[str]:
         elif facts.distinct > FLAG:
             others.append(facts)
     lines = ["# How values become coarser, level by level.", "hierarchies:", *_aligned(fitting)] if fitting else []
-    if others:
-        names = ", ".join(scalar(facts.name) for facts in others[:8]) + (", …" if len(others) > 8 else "")
-        sign = "  # " if fitting else "# "
-        lines += [
-            f"{sign}No kind fits {names}: group the values in a tree,",
-            f"{sign}or in a file with one line for each value, as in: value;group;*",
-            *([] if fitting else ["# hierarchies:"]),
-            f"  # {key(others[0].name)} {{csv: {{path: {scalar(_file_name(others[0].name))}}}}}",
-        ]
-        lines += [
-            f"{sign}In {scalar(facts.name)}, {_number(facts.unlisted, 'value')} are unknown to the kind 'country'."
+    if not others:
+        return lines
+    names = ", ".join(scalar(facts.name) for facts in others[:8]) + (", …" if len(others) > 8 else "")
+    advice = [
+        f"No kind fits {names}: group the values in a tree ('sqlanon explain tree'),",
+        "or in a file with one line for each value, such as: value;group;*",
+        *(
+            f"The kind 'country' does not know {_number(facts.unlisted, 'value')} of {scalar(facts.name)}."
             for facts in others
             if facts.unlisted
-        ]
-    return lines
+        ),
+        *([] if fitting else ["hierarchies:"]),
+        f"{'' if fitting else '  '}{scalar(others[0].name)}: {{csv: {{path: {_file_name(others[0].name)}}}}}",
+    ]
+    return lines + [f"{'  ' if fitting else ''}# {line}" for line in advice]
 
 
 def _models(draft: Draft) -> list[str]:
     others = "the rows of at least 4 other persons" if draft.person else "at least 4 others"
-    models = [("  - k_anonymity: {k: 5}", f"each row looks like {others}")]
     diversity = ("- distinct_l_diversity: {l: 2}", "rows that look alike differ in each sensitive column")
-    closeness = ("- t_closeness: {t: 0.3}", "stricter: its values are spread among them much as in the whole table")
+    closeness = ("  # - t_closeness: {t: 0.3}", "stricter: they differ much as in the whole table")
+    models = [("  - k_anonymity: {k: 5}", f"each row looks like {others}")]
     if any(suggestion.role == "sensitive" for suggestion in draft.roles.values()):
-        return [
-            "models:",
-            *_aligned([*models, (f"  {diversity[0]}", diversity[1]), (f"  # {closeness[0]}", closeness[1])]),
-        ]
+        return ["models:", *_aligned([*models, (f"  {diversity[0]}", diversity[1]), closeness])]
     missing = "  # No column looks sensitive. If one is, give it the role sensitive, and ask for more:"
-    return ["models:", *_aligned(models), missing, *_aligned([(f"  # {diversity[0]}", diversity[1])])]
+    return ["models:", *_aligned(models), missing, f"  # {diversity[0]}"]
 
 
 def _aligned(entries: Sequence[tuple[str, str]]) -> list[str]:
@@ -341,8 +344,8 @@ def _aligned(entries: Sequence[tuple[str, str]]) -> list[str]:
     return [f"{text:<{width}}  # {comment}" for text, comment in entries]
 
 
-def _number(count: int | None, noun: str) -> str:
-    return f"{count or 0:,} {noun}{'' if count == 1 else 's'}"
+def _number(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def percent(part: int, whole: int) -> str:
@@ -369,7 +372,7 @@ def scalar(text: str) -> str:
     >>> print(scalar("zip"), scalar("on"), scalar("2024"), scalar('a "b"'), scalar("data/visits-2024.csv"))
     zip "on" "2024" "a \\"b\\"" data/visits-2024.csv
     """
-    if re.fullmatch(r"[^\W\d][\w./-]*", text) and text.casefold() not in _RESERVED and text.isprintable():
+    if re.fullmatch(r"/?[^\W\d][\w./-]*", text) and text.casefold() not in _RESERVED and text.isprintable():
         return text
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'
@@ -382,7 +385,7 @@ def key(name: str) -> str:
 
 
 def _file_name(name: str) -> str:
-    return f"hierarchies/{re.sub(r'[^a-z0-9]+', '_', name.casefold()).strip('_') or 'values'}.csv"
+    return f"hierarchies/{'_'.join(words(name))[:40] or 'values'}.csv"
 
 
 def _seen_from(base: Path, path: str) -> str:
@@ -390,24 +393,3 @@ def _seen_from(base: Path, path: str) -> str:
     if "://" in path or path == ":memory:" or os.path.isabs(path) or base == Path("."):
         return path
     return Path(os.path.relpath(path, base)).as_posix()
-
-
-def _has_password(url: str) -> bool:
-    parts = urlsplit(url)
-    return bool(parts.password) or "password" in dict(parse_qsl(parts.query))
-
-
-def without_password(url: str) -> str:
-    """A URL that may be shown and written down.
-
-    >>> without_password("postgresql://ann:secret@db.example.org:5432/clinic?sslmode=require&password=secret")
-    'postgresql://ann@db.example.org:5432/clinic?sslmode=require'
-    """
-    if not url.startswith(("postgresql://", "postgres://")):
-        return url
-    parts = urlsplit(url)
-    login, at, host = parts.netloc.rpartition("@")
-    kept = [(name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name != "password"]
-    query = urlencode(kept, safe="/")
-    # Put together by hand: urlunsplit leaves out the slashes of an empty host.
-    return f"{parts.scheme}://{login.split(':', 1)[0]}{at}{host}{parts.path}{'?' if query else ''}{query}"

@@ -32,7 +32,7 @@ COMPARABLE = {"boolean", "bool", "uuid", "time", "interval", "blob", "bytea"} | 
 IDENTIFYING = """
     ssn nino nhs mrn dni nif nir curp cpf bsn tin imei imsi passport* passeport* pasaporte* reisepass* ausweis*
     personalausweis* licen?e* fuhrerschein* email* e_mail* mail mailadresse courriel* correo* phone* telephone*
-    telefon* telf mobile mobil handy* cell cellphone* movil fax firstname* lastname* surname* forename* fullname*
+    telefon* telf mobile mobil handy* cellphone* movil fax firstname* lastname* surname* forename* fullname*
     maiden* birth_name family_name geburtsname* vorname* nachname* familienname* prenom* nom nombre* apellido*
     username* login nickname* street* strasse* hausnummer* rue calle domicilio* iban* kontonummer* creditcard*
     credit_card* kreditkarte* tarjeta* steuer* tax_id national_id social_security* sozialversicherung*
@@ -64,15 +64,18 @@ KNOWN_OUTSIDE = """
 """
 # These lose against a word above: a country_name is a country, an account_balance is a balance.
 KEYS = "id ids key pk no nr num nbr number numero nummer *nummer uuid guid hash token"
-NAMES = "name names *name address* adress* anschrift* direccion* account* konto* compte* cuenta* card* device*"
+_KEY_ENDING = "(id|key|nr|number|nummer|uuid|guid)$"
+NAMES = "name names *name address* adress* anschrift* direccion* account* konto* compte* cuenta* card cards device*"
+# How words for persons begin; alone, most of them are as well a flag, such as "insured".
 PERSONS = """
-    patient* paciente* person* user* utilisateur* usuario* customer* client* kunde kunden member* mitglied*
-    employee* mitarbeiter* empleado* student* pupil* etudiant* estudiante* subject* participant* teilnehmer*
-    proband* resident* citizen* voter* insured* versicherte* beneficiar* individual* donor* pid uid
+    patient* paciente* person* user* utilisateur* usuario* customer* client* kunde* member* mitglied* employee*
+    mitarbeiter* empleado* student* pupil* etudiant* estudiante* subject* participant* teilnehmer* proband*
+    resident* citizen* voter* insured* versicherte* beneficiar* individual* donor*
 """
+PERSONS_ALONE = "patient patients paciente person persona personne user usuario customer client cliente kunde pid uid"
 AGES = "age alter edad"
 POSTAL_CODES = "zip* postal* postcode* plz postleitzahl*"
-COUNTRIES = "country* land pays pais nation* nacionalidad* citizenship*"
+COUNTRIES = "country* land pays pais nation* nacionalidad* staatsang* citizenship*"
 
 # Regular expressions in what DuckDB and PostgreSQL share. A value counts for the first one that it matches.
 _OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
@@ -80,7 +83,7 @@ PATTERNS = {
     "email": "^[^@ ]+@[^@ ]+[.][A-Za-z]{2,}$",
     "uuid": "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$",
     "iban": "^[A-Z]{2}[0-9]{2}( ?[A-Z0-9]){11,30}$",
-    "ipv4": f"^{_OCTET}([.]{_OCTET}){{3}}$",
+    "ipv4": f"^{_OCTET}([.]{_OCTET}){{3}}(/32)?$",
     "date": "^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])([T ].*)?$",
     "day_first_date": "^[0-9]{1,2}[./-][0-9]{1,2}[./-]([0-9]{2}|[0-9]{4})$",
     "postal": "^[0-9]{5}$",
@@ -189,12 +192,17 @@ def speaks_of(name: str, listed: str) -> bool:
 def is_person_key(name: str) -> bool:
     """Whether a column is the key of a person, and nothing else about a person.
 
-    >>> [is_person_key(name) for name in ("patient_id", "UserId", "kundennummer", "visit_id", "client_segment")]
-    [True, True, True, False, False]
+    >>> [is_person_key(name) for name in ("patient_id", "userid", "Kundennummer", "patient")]
+    [True, True, True, True]
+    >>> [is_person_key(name) for name in ("visit_id", "client_segment", "insured", "patient_age")]
+    [False, False, False, False]
     """
     parts = [part for part in words(name) if not part.isdigit()]
     persons = [part for part in parts if speaks_of(part, PERSONS)]
-    return bool(persons) and all(part in persons or speaks_of(part, KEYS) for part in parts)
+    keys = [part for part in parts if speaks_of(part, KEYS) or (part in persons and re.search(_KEY_ENDING, part))]
+    if not keys:
+        return len(parts) == 1 and speaks_of(name, PERSONS_ALONE)
+    return bool(persons) and all(part in persons or part in keys for part in parts)
 
 
 def suggest(facts: Facts) -> Suggestion:
@@ -241,14 +249,14 @@ def hierarchy(facts: Facts) -> tuple[str, str] | None:
     if facts.rows == facts.nulls or facts.constant:
         return None
     if facts.shape == "date":
-        return "dates: {levels: [month, year, decade]}", "2024-03-05 becomes 2024-03, 2024, 2020s"
+        return "dates: {levels: [month, year, decade]}", "months, years, decades"
     if facts.looks_like("ipv4"):
-        return "ip: {prefixes: [24, 16, 8]}", "192.0.2.7 becomes 192.0.2.0/24, 192.0.0.0/16, 192.0.0.0/8"
+        return "ip: {prefixes: [24, 16, 8]}", "networks of 24, 16 and 8 bits"
     if facts.looks_like("date") and facts.longest == 10:
-        return "prefix: {length: 10, step: 3, keep: 4}", "2024-03-05 becomes 2024-03***, 2024******"
+        return "prefix: {length: 10, step: 3, keep: 4}", "months, then years"
     coded = facts.shape == "text" or (facts.shape == "whole" and (facts.least or 0) >= 0)
     if coded and 2 <= facts.longest <= 10 and (speaks_of(facts.name, POSTAL_CODES) or facts.looks_like("postal")):
-        return f"prefix: {{length: {facts.longest}}}", "hides one digit more at each level"
+        return f"prefix: {{length: {facts.longest}}}", "each level hides one more character"
     if facts.unlisted == 0:
         return "country: {}", "regions of the United Nations"
     return _bands(facts)
@@ -318,7 +326,7 @@ class Draft:
 
     def sets(self) -> list[tuple[str, ...]]:
         """The columns by which rows are to be counted that stand alone; the last are all candidates."""
-        if not self.rows or not self.candidates:
+        if not self.rows:
             return []
         chosen = [facts for facts in self.columns if facts.name in self.candidates]
         # A column that is unique by itself says nothing more in a pair.
@@ -334,10 +342,10 @@ class Draft:
         """This draft with the rows that stand alone by each of the sets."""
         alone = {facts.name: facts.unique for facts in self.columns}
         partner: dict[str, tuple[int, str]] = {}
-        for names, count in zip(sets[:-1], counts, strict=False):
-            if len(names) == 1:
-                alone[names[0]] = count
-                continue
-            for own, other in (names, names[::-1]):
-                partner[own] = max(partner.get(own, (0, "")), (count, other))
+        alone |= {names[0]: count for names, count in zip(sets, counts, strict=True) if len(names) == 1}
+        for names, count in zip(sets[:-1], counts[:-1], strict=True):
+            # What one of the two does by itself is not the merit of the pair.
+            if len(names) == 2 and count > max(alone[name] for name in names):
+                for own, other in (names, names[::-1]):
+                    partner[own] = max(partner.get(own, (0, "")), (count, other))
         return replace(self, alone=alone, partner=partner, together=counts[-1])

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from sqlanon.errors import PolicyError
 from sqlanon.families import family
@@ -66,7 +67,7 @@ def split_target(target: str, table: str | None) -> tuple[str | None, dict[str, 
     if holds_rows(target):
         return None, {"path": target}
     raise PolicyError(
-        f"'{target}' is a database: which table of it?",
+        f"'{without_password(target)}' is a database: which table of it?",
         hint="give the table after it; a file of rows ends in .parquet, .csv or .tsv",
     )
 
@@ -76,6 +77,25 @@ def holds_rows(target: str) -> bool:
     if target.startswith(("postgresql://", "postgres://")):
         return False
     return target.lower().endswith((".parquet", ".csv", ".tsv", ".csv.gz")) or Path(target).is_dir() or "*" in target
+
+
+def without_password(url: str) -> str:
+    """A URL that may be shown and written down.
+
+    >>> without_password("postgresql://ann:secret@db.example.org:5432/clinic?sslmode=require&password=secret")
+    'postgresql://ann@db.example.org:5432/clinic?sslmode=require'
+    """
+    if not url.startswith(("postgresql://", "postgres://")):
+        return url
+    parts = urlsplit(url)
+    given = parse_qsl(parts.query, keep_blank_values=True)
+    kept = [(name, value) for name, value in given if name not in ("password", "sslpassword")]
+    if not parts.password and kept == given:
+        return url
+    login, at, host = parts.netloc.rpartition("@")
+    query = urlencode(kept, safe="/", quote_via=quote)
+    # Put together by hand: urlunsplit leaves out the slashes of an empty host.
+    return f"{parts.scheme}://{login.split(':', 1)[0]}{at}{host}{parts.path}{'?' if query else ''}{query}"
 
 
 def _params(model: str, given: Mapping[str, Any]) -> dict[str, Any]:
