@@ -487,6 +487,8 @@ def test_what_cannot_be_read_is_told(home: Home, tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="there is no table 'patient'") as missing:
         starter_policy(home.url, "patient")
     assert missing.value.hint == "did you mean 'patients'?"
+    with pytest.raises(PolicyError, match="which table of it"):
+        starter_policy(home.url, "")
     with pytest.raises(PolicyError, match="which table of it") as which:
         starter_policy(home.url, None)
     assert which.value.detail == "it has patients"

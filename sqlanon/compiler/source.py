@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import PurePath
 
 import sqlglot
@@ -15,24 +16,24 @@ from sqlanon.policy import Join, Source
 READERS = {".parquet": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv"}
 
 
-def table_parts(name: str) -> list[str]:
-    """Split `schema.table`; double quotes protect a dot, as in SQL.
+_PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
 
-    >>> table_parts('raw."visits 1.5"')
-    ['raw', 'visits 1.5']
+
+def table_parts(name: str) -> list[str]:
+    """Split `schema.table`; double quotes protect a dot, and a doubled one stands for itself, as in SQL.
+
+    >>> table_parts('raw."visits 1.5"'), table_parts('"a""b"')
+    (['raw', 'visits 1.5'], ['a"b'])
     """
     parts: list[str] = []
-    word, quoted = "", False
-    for char in name:
-        if char == '"':
-            quoted = not quoted
-        elif char == "." and not quoted:
-            parts.append(word)
-            word = ""
-        else:
-            word += char
-    parts.append(word)
-    if quoted or len(parts) > 3 or not all(parts):
+    place = 0
+    while match := _PART.match(name, place):
+        parts.append((match[1] or "").replace('""', '"') or match[2])
+        place = match.end()
+        if place == len(name) or name[place] != ".":
+            break
+        place += 1
+    if place != len(name) or not 1 <= len(parts) <= 3:
         raise PolicyError(
             f"'{name}' is not the name of a table",
             hint="write table, schema.table or database.schema.table; put a name with dots into double quotes",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -51,6 +52,15 @@ class Engine(Protocol):
         """The tables and views of the database, with their schema where it is not the current one."""
 
     def close(self) -> None: ...
+
+
+def table_name(*parts: str) -> str:
+    """A name as a policy writes it: parts that hold a dot or a quote are quoted.
+
+    >>> table_name("raw", "visits 1.5")
+    'raw."visits 1.5"'
+    """
+    return ".".join(f'"{part.replace(chr(34), chr(34) * 2)}"' if re.search('[."]', part) else part for part in parts)
 
 
 def connect(url: str | None = None, *, read_only: bool = True, memory_limit: str | None = None) -> Engine:

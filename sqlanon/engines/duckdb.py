@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 from sqlglot import exp
 
-from sqlanon.engines import ColumnInfo
+from sqlanon.engines import ColumnInfo, table_name
 from sqlanon.errors import EngineError, SourceError, did_you_mean
 from sqlanon.policy import Source
 
@@ -92,11 +92,10 @@ class DuckDB:
 
     def tables(self) -> list[str]:
         found = self._connection.execute(
-            "SELECT CASE WHEN table_schema = current_schema() THEN table_name "
-            "ELSE table_schema || '.' || table_name END FROM information_schema.tables "
-            "WHERE table_catalog = current_database() AND table_name NOT LIKE 'sqlanon\\_%' ESCAPE '\\' ORDER BY 1"
+            "SELECT table_schema = current_schema(), table_schema, table_name FROM information_schema.tables "
+            "WHERE table_catalog = current_database() AND table_name NOT LIKE 'sqlanon\\_%' ESCAPE '\\'"
         ).fetchall()
-        return [str(name) for (name,) in found]
+        return sorted(table_name(name) if here else table_name(schema, name) for here, schema, name in found)
 
 
 def _column(name: str, kind: str) -> ColumnInfo:

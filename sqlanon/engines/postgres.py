@@ -7,7 +7,7 @@ from typing import Any, LiteralString
 
 from sqlglot import exp
 
-from sqlanon.engines import ColumnInfo
+from sqlanon.engines import ColumnInfo, table_name
 from sqlanon.errors import EngineError, SourceError, did_you_mean
 from sqlanon.policy import Source
 
@@ -83,12 +83,11 @@ class Postgres:
 
     def tables(self) -> list[str]:
         found = self._connection.execute(
-            "SELECT CASE WHEN schemaname = current_schema() THEN name ELSE schemaname || '.' || name END FROM ("
+            "SELECT schemaname = current_schema(), schemaname, name FROM ("
             "SELECT schemaname, tablename AS name FROM pg_tables UNION ALL SELECT schemaname, viewname FROM pg_views"
-            ") AS t WHERE schemaname NOT IN ('pg_catalog', 'information_schema') AND schemaname NOT LIKE 'pg_temp%' "
-            "ORDER BY 1"
+            ") AS t WHERE schemaname NOT IN ('pg_catalog', 'information_schema') AND schemaname NOT LIKE 'pg_temp%'"
         ).fetchall()
-        return [str(name) for (name,) in found]
+        return sorted(table_name(name) if here else table_name(schema, name) for here, schema, name in found)
 
     def _run(self, sql: str) -> psycopg.Cursor[tuple[Any, ...]]:
         try:

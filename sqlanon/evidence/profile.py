@@ -47,9 +47,9 @@ COPY = "sqlanon_profile"
 
 def starter_policy(database: str, table: str | None, *, base: Path = Path(".")) -> str:
     """A commented policy for a table, as YAML; `base` is the folder that it will be written to."""
-    if table is None and not holds_rows(database):
+    if not table and not holds_rows(database):
         raise _which_table(database)
-    url, given = split_target(database, table)
+    url, given = split_target(database, table or None)
     engine = connect(url)
     try:
         source = engine.resolve(Source(**given))
