@@ -89,6 +89,17 @@ class Prelude:
             self.steps.append(Step(name, built))
         return self.made[full]
 
+    def counted(self, name: str) -> tuple[str, str] | None:
+        """A table made earlier, and its column, that hold all values of a user's column with row counts."""
+        for (kind, grouping, *rest), made in self.made.items():
+            if not isinstance(grouping, Grouping) or grouping.person or grouping.distinct:
+                continue
+            if kind == "cells" and rest == [name]:
+                return made, "original"
+            if kind == "classes" and name in grouping.columns:
+                return made, f"c{grouping.columns.index(name) + 1}"
+        return None
+
     def load(
         self, kind: str, key: tuple[object, ...], columns: tuple[str, ...], rows: tuple[tuple[str, ...], ...]
     ) -> str:

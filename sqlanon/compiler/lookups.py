@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from sqlanon.compiler.classes import NULL_NODE, Grouping, Prelude, source, totals
-from sqlanon.compiler.tree import alias, column, count_all, literal, table, text, union_all
+from sqlanon.compiler.tree import alias, column, count_all, literal, summed, table, text, union_all
 from sqlanon.hierarchies import Hierarchy
 
 
@@ -93,9 +93,15 @@ def source_values(prelude: Prelude, name: str) -> str:
     """The values of a column as text, with their row counts: what a hierarchy has to cover."""
 
     def build() -> exp.Query:
-        value = column(name)
-        tree = exp.select(alias(value, "original"), alias(count_all(), "records")).from_(source(prelude))
-        grouped = tree.group_by(value.copy())
+        known = prelude.counted(name)
+        if known is not None:
+            value = exp.column(known[1])
+            tree = exp.select(alias(value, "original"), alias(summed(exp.column("records")), "records"))
+            grouped = tree.from_(table(known[0])).group_by(value.copy())
+        else:
+            value = column(name)
+            tree = exp.select(alias(value, "original"), alias(count_all(), "records"))
+            grouped = tree.from_(source(prelude)).group_by(value.copy())
         return exp.select(alias(text(exp.column("original")), "value"), "records", "original").from_(
             grouped.subquery(alias="grouped")
         )

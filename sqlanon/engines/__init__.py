@@ -40,7 +40,7 @@ class Engine(Protocol):
     def load_temporary(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """A temporary table of text, from rows that are known to the caller, such as a hierarchy file."""
 
-    def drop_temporary(self, name: str) -> None: ...
+    def drop_temporary(self, names: Sequence[str]) -> None: ...
 
     def columns(self, rows: exp.Select) -> list[ColumnInfo]:
         """The columns of a relation, without reading it."""

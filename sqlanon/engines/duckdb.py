@@ -64,10 +64,10 @@ class DuckDB:
                 by_column = [list(values) for values in zip(*rows, strict=True)]
                 self._connection.execute(f"INSERT INTO {name} SELECT {marks}", by_column)
 
-    def drop_temporary(self, name: str) -> None:
+    def drop_temporary(self, names: Sequence[str]) -> None:
         # Only from the temporary schema: a user's table of that name is none of our business.
         with _clear_errors(self):
-            self._connection.execute(f"DROP TABLE IF EXISTS temp.{name}")
+            self._connection.execute("".join(f"DROP TABLE IF EXISTS temp.{name};" for name in names))
 
     def columns(self, rows: exp.Select) -> list[ColumnInfo]:
         with _clear_errors(self):

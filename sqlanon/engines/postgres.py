@@ -36,7 +36,7 @@ class Postgres:
         self._run(tree.sql(self.dialect))
 
     def create_temporary(self, name: str, query: exp.Query) -> None:
-        self.drop_temporary(name)
+        self.drop_temporary([name])
         made = exp.Create(
             this=exp.to_table(name),
             kind="TABLE",
@@ -48,7 +48,7 @@ class Postgres:
         self._run(f"ANALYZE {name}")
 
     def load_temporary(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        self.drop_temporary(name)
+        self.drop_temporary([name])
         declared = ", ".join(f"{column} TEXT" for column in columns)
         self._run(f"CREATE TEMPORARY TABLE {name} ({declared})")
         try:
@@ -59,9 +59,10 @@ class Postgres:
             raise translate(error, self) from None
         self._run(f"ANALYZE {name}")
 
-    def drop_temporary(self, name: str) -> None:
+    def drop_temporary(self, names: Sequence[str]) -> None:
         # Only from the temporary schema: a user's table of that name is none of our business.
-        self._run(f"DROP TABLE IF EXISTS pg_temp.{name}")
+        if names:
+            self._run("DROP TABLE IF EXISTS " + ", ".join(f"pg_temp.{name}" for name in names))
 
     def columns(self, rows: exp.Select) -> list[ColumnInfo]:
         described = self._run(rows.limit(0).sql(self.dialect)).description or []

@@ -15,7 +15,7 @@ from sqlanon.compiler.source import relation
 from sqlanon.compiler.tree import column, count_all, literal, table
 from sqlanon.engines import ColumnInfo, Engine
 from sqlanon.errors import PolicyError, did_you_mean
-from sqlanon.evidence.hierarchies import build_hierarchies, validate_hierarchies
+from sqlanon.evidence.hierarchies import build_hierarchies, require_valid
 from sqlanon.evidence.loss import infer_levels
 from sqlanon.evidence.steps import SHOWN_VALUES, drop_steps, listed, run_steps
 from sqlanon.hierarchies import Hierarchy
@@ -81,7 +81,6 @@ def check(
     notes: list[str] = []
     if release is None:
         missing_columns(policy, names)
-        validate_hierarchies(policy, engine, hierarchies)
     else:
         policy, notes = _as_released(policy, names)
     compiler = Compiler(policy, hierarchies, engine.dialect, source)
@@ -92,10 +91,14 @@ def check(
     steps = compiler.prelude.steps
     try:
         required = {item.result: item for item in checks}
-        for place, step in enumerate(steps, start=1):
+        planned = list(steps)
+        for place, step in enumerate(planned, start=1):
             run_steps(engine, [step], lambda step: _require(engine, required.get(step.name)))
             if progress:
-                progress(place, len(steps))
+                progress(place, len(planned))
+        # A release holds labels in place of quasi-identifiers; its sensitive values are the original ones.
+        original = {name: item for name, item in hierarchies.items() if not release or name in policy.sensitive}
+        require_valid(policy, engine, original, compiler.prelude)
         results = tuple(_result(engine, item, limit) for item in checks)
         notes += [note for item in checks for note in _unknown_values(engine, item)]
         suppressed = _count(engine, relation(source, engine.dialect)) if policy.suppressed_rows == "keep" else None

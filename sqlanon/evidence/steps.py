@@ -25,10 +25,9 @@ def run_steps(engine: Engine, steps: Iterable[Step], before: Callable[[Step], No
 
 
 def drop_steps(engine: Engine, steps: Iterable[Step]) -> None:
-    for step in reversed(list(steps)):
-        # A connection that broke off takes its temporary tables with it; the error that broke it is the one to show.
-        with suppress(SqlanonError):
-            engine.drop_temporary(step.name)
+    # A connection that broke off takes its temporary tables with it; the error that broke it is the one to show.
+    with suppress(SqlanonError):
+        engine.drop_temporary([step.name for step in steps])
 
 
 def listed(found: list[tuple[Any, ...]]) -> str:

@@ -22,7 +22,7 @@ SELECT
     'country-' || CAST(floor(41 * u(i, 6) ** 8) AS INT) AS native_country,
     'workclass-' || CAST(floor(7 * u(i, 7) ** 3) AS INT) AS workclass,
     'disease-' || CAST(floor(14 * u(i, 8) ** 1.3) AS INT) AS disease,
-    CAST(floor(60 * u(i, 9) ** 2) AS INTEGER) AS visits
+    CAST(floor(20 * u(i, 9) ** 2) AS INTEGER) AS visits
 FROM range({rows}) AS t(i)
 """
 RELEASED = """
