@@ -28,6 +28,8 @@ class DuckDB:
         self._connection = _open(path, read_only=read_only and path != ":memory:")
         # The order of rows means nothing here, and keeping it costs time and memory.
         self._connection.execute("SET preserve_insertion_order = false")
+        # DuckDB would draw its own bar on standard output, into JSON and reports.
+        self._connection.execute("SET enable_progress_bar = false")
         if memory_limit is not None:
             try:
                 self._connection.execute("SET memory_limit = ?", [memory_limit])
