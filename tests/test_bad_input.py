@@ -101,7 +101,6 @@ def test_double_quotes_protect_a_dot(database: Database) -> None:
     assert (found.classes, found.measured) == (1, 1)
 
 
-# FAILS: a doubled double quote stands for one, "as in SQL"; there is no other way to name such a table.
 def test_a_double_quote_in_the_name_of_a_table(database: Database) -> None:
     fill(database, "a", "b", "s", table='say "hi"')
     (found,) = checked(database, ["a", "b"], ["s"], K2, source={"table": '"say ""hi"""'})
@@ -385,8 +384,7 @@ def test_rows_of_persons_are_never_shown(url: str, tmp_path: Path) -> None:
         assert not secrets_in(result.output)
 
 
-# FAILS: a combination of one record is shown with the sensitive value that is inferred from it, and (X,Y)-anonymity
-# shows whatever X is made of.
+# FAILS for (X,Y)-anonymity, which shows whatever X is made of, also the names and secrets of single persons.
 @pytest.mark.parametrize(
     "model",
     [
