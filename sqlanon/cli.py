@@ -37,15 +37,17 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="sqlanon")
 def main() -> None:
-    """Privacy as SQL: check, anonymize and query tables inside your database.
+    """Privacy as SQL: check tables against privacy requirements, inside your database.
 
     A first look, with no file at all:
 
-      sqlanon check patients.parquet --qi age,zip,sex --sensitive disease --k 5 --l 2
+    \b
+      sqlanon check patients.parquet --qi age,zip,sex --sensitive disease --k 5
 
     The same with a policy file, which 'sqlanon init' drafts from a table:
 
-      sqlanon init warehouse.duckdb patients > policy.yml
+    \b
+      sqlanon init warehouse.duckdb patients -o policy.yml
       sqlanon check policy.yml
     """
 
@@ -78,7 +80,13 @@ def policy_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @main.command()
 @policy_options
 @click.option("--release", help="Check this release (table or file) of the policy's source, and measure its loss.")
-@click.option("--limit", default=5, show_default=True, help="Show at most this many broken classes for each model.")
+@click.option(
+    "--limit",
+    type=click.IntRange(0),
+    default=5,
+    show_default=True,
+    help="Show at most this many broken classes for each model.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--memory-limit", help="Most memory that DuckDB may use, such as 1GB; it spills to disk beyond that.")
 def check(
@@ -97,7 +105,6 @@ def check(
     """
     from sqlanon.engines import connect
     from sqlanon.evidence.checks import check as measure
-    from sqlanon.evidence.loss import loss
 
     policy, url = _policy(target, table, options)
     engine = connect(url, memory_limit=memory_limit)
@@ -105,16 +112,15 @@ def check(
         source = _release_source(policy, release) if release else None
         with _progress() as progress:
             found = measure(policy, engine, release=source, limit=limit, progress=progress)
-        lost = loss(policy, engine, source) if source and policy.hierarchies else None
+        lost, why = _loss(policy, engine, source) if source else (None, None)
     finally:
         engine.close()
     if as_json:
-        result = _plain({"holds": found.holds, **asdict(found), "loss": asdict(lost) if lost else None})
-        click.echo(json.dumps(result, indent=2, ensure_ascii=False))
+        click.echo(json.dumps(_as_json(policy, found, lost, release), indent=2, ensure_ascii=False))
     else:
         from sqlanon.console import print_evidence
 
-        print_evidence(policy, found, lost, release=release)
+        print_evidence(policy, found, lost, release=release, no_loss=why)
     sys.exit(0 if found.holds else 1)
 
 
@@ -240,7 +246,11 @@ def _from_options(target: str, table: str | None, options: dict[str, Any]) -> tu
         if options[short] is not None:
             asked.append((name, {key: options[short]}))
     if not asked:
-        raise PolicyError("nothing to check", hint="ask for a model, for example --k 5, or give a policy file")
+        raise PolicyError(
+            "nothing to check", hint="ask for a model, for example --k 5; or give a policy, which ends in .yml"
+        )
+    if not options["qi"] and not any("x" in params for _, params in asked):
+        raise PolicyError("no quasi-identifier is given", hint="say which columns an attacker may know: --qi age,zip")
     url, source = split_target(target, table)
     policy = from_options(
         source,
@@ -283,6 +293,33 @@ def _progress() -> Iterator[Callable[[int, int], None] | None]:
 
 def _names(text: str | None) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()] if text else []
+
+
+def _loss(policy: Any, engine: Any, source: Any) -> tuple[Any, str | None]:
+    """The loss of a release, or why it cannot be measured: that is no reason to withhold the verdict."""
+    from sqlanon.evidence.loss import loss
+
+    if not policy.hierarchies:
+        return None, "the loss was not measured: the policy has no hierarchies"
+    try:
+        return loss(policy, engine, source), None
+    except PolicyError as error:
+        return None, f"the loss was not measured: {error.message}"
+
+
+def _as_json(policy: Any, found: Any, lost: Any, release: str | None) -> Any:
+    result = {
+        "sqlanon": __version__,
+        "policy": policy.name,
+        "source": policy.source.text,
+        "release": release,
+        "counts": "persons" if policy.person else "rows",
+        "holds": found.holds,
+        **asdict(found),
+        "loss": asdict(lost) if lost else None,
+    }
+    result["checks"] = [{"holds": item.holds, **asdict(item)} for item in found.checks]
+    return _plain(result)
 
 
 def _release_source(policy: Any, release: str) -> Any:

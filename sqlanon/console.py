@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -19,6 +20,7 @@ from sqlanon.evidence.loss import Loss
 from sqlanon.families import Plugin, family
 from sqlanon.policy import Policy
 
+MOST_COLUMNS = 8  # of a class, on a screen
 FAMILIES = {"models": "privacy model", "loss": "loss metric"}
 
 
@@ -42,7 +44,14 @@ def asked(params: Mapping[str, Any]) -> str:
     return ", ".join(f"{key}={value}" for key, value in shown.items()) + (" …" if len(shown) < len(params) else "")
 
 
-def print_evidence(policy: Policy, found: Evidence, lost: Loss | None = None, *, release: str | None = None) -> None:
+def print_evidence(
+    policy: Policy,
+    found: Evidence,
+    lost: Loss | None = None,
+    *,
+    release: str | None = None,
+    no_loss: str | None = None,
+) -> None:
     console = Console(highlight=False)
     source = policy.source
     what = release or source.path or source.table or source.view or "the query"
@@ -50,8 +59,10 @@ def print_evidence(policy: Policy, found: Evidence, lost: Loss | None = None, *,
     if found.suppressed:
         heading.append(f", and {found.suppressed:,} suppressed rows that form a class of their own")
     console.print(heading)
+    for breach in found.breaches:
+        console.print(Text.assemble(("BROKEN", "red"), "  ", (breach, "bold")), soft_wrap=True)
     for result in found.checks:
-        _print_verdict(console, result, found.records)
+        _print_verdict(console, result, found.records, persons=policy.person is not None)
     for result in found.checks:
         if result.violations:
             console.print()
@@ -60,16 +71,18 @@ def print_evidence(policy: Policy, found: Evidence, lost: Loss | None = None, *,
         console.print()
         console.print(_losses(lost))
     console.print()
-    for note in found.notes:
+    for note in (*found.notes, *([no_loss] if no_loss else [])):
         console.print(Text(f"note: {note}", style="yellow"))
     broken = sum(not result.holds for result in found.checks)
     if broken:
         console.print(f"[bold red]{broken} of {len(found.checks)} requirements are broken[/]")
+    elif found.breaches:
+        console.print("[bold red]the table as a whole is not fit for release[/]")
     else:
         console.print(f"[bold green]all {len(found.checks)} requirements hold[/]")
 
 
-def _print_verdict(console: Console, result: CheckResult, records: int) -> None:
+def _print_verdict(console: Console, result: CheckResult, records: int, *, persons: bool) -> None:
     verdict = "[green]holds [/]" if result.holds else "[red]BROKEN[/]"
     of = f" of {result.attribute}" if result.attribute else ""
     given = f", {asked(result.params)}" if result.params else ""
@@ -77,31 +90,50 @@ def _print_verdict(console: Console, result: CheckResult, records: int) -> None:
     if result.measured is None:
         console.print("        there is no row to measure")
         return
-    where = f"on {', '.join(result.qid)}" if result.qid else ""
+    shown = ", ".join(result.qid[:MOST_COLUMNS]) + (
+        f" and {len(result.qid) - MOST_COLUMNS} more" if len(result.qid) > MOST_COLUMNS else ""
+    )
+    where = f"on {shown}" if result.qid else ""
     worst = f"worst class {number(result.measured)}"
-    share = f" ({result.broken_records / records:.1%})" if records and result.broken_records else ""
-    rows = f", {result.broken_records:,} rows{share}" if result.broken_records else ""
+    share = f" ({result.broken_records / records:.1%})" if records and result.broken_records and not persons else ""
+    unit = "persons" if persons else "rows"
+    rows = f", {result.broken_records:,} {unit}{share}" if result.broken_records else ""
     broken = f"{result.broken_classes:,} of {result.classes:,} classes broken{rows}"
     console.print(Text(f"        {worst}; {broken}; {where}", style="dim"), soft_wrap=True)
 
 
 def _classes(result: CheckResult) -> Table:
     of = f" of {result.attribute}" if result.attribute else ""
+    given = f", {asked(result.params)}" if result.params else ""
     more = result.broken_classes - len(result.violations)
     several = " of several records" if result.attribute else ""
-    title = f"{result.model}{of}: the worst broken classes{several}"
+    title = f"{result.model}{of}{given}: the worst broken classes{several}"
     table = Table(box=None, pad_edge=False, title=escape(title), title_justify="left", title_style="bold")
-    for name in result.violations[0].columns:
-        table.add_column(escape(name))
+    shown = list(result.violations[0].columns)[:MOST_COLUMNS]
+    for name in shown:
+        table.add_column(escape(name), overflow="fold")
+    if len(shown) < len(result.violations[0].columns):
+        table.add_column("…")
     table.add_column("records", justify="right")
-    table.add_column(escape(result.measures.split(";")[0]), justify="right")
+    measures = result.measures.split(";")[0]
+    if measures != "records in the class":
+        table.add_column(escape(measures), justify="right")
     for item in result.violations:
-        cells = [Text("NULL", style="dim") if value is None else Text(value) for value in item.columns.values()]
-        table.add_row(*cells, f"{item.records:,}", number(item.measured))
+        cells = [_cell(item.columns[name]) for name in shown]
+        if len(shown) < len(item.columns):
+            cells.append(Text("…"))
+        cells.append(Text(f"{item.records:,}"))
+        if measures != "records in the class":
+            cells.append(Text(number(item.measured)))
+        table.add_row(*cells)
     if more > 0:
-        table.caption = f"… and {more:,} more broken classes"
+        table.caption = f"… and {more:,} more broken"
         table.caption_justify = "left"
     return table
+
+
+def _cell(value: str | None) -> Text:
+    return Text("NULL", style="dim") if value is None else Text(value)
 
 
 def _losses(lost: Loss) -> Table:
@@ -133,10 +165,15 @@ def catalogue() -> dict[str, list[dict[str, Any]]]:
         for folder in FAMILIES
     }
     found["hierarchies"] = [
-        {"name": name, "summary": _first_line(module.__doc__), "params": list(module.Params.model_fields)}
+        {"name": name, "summary": _first_line(module.__doc__), "params": _parameter_names(module)}
         for name, module in hierarchies.kinds().items()
     ]
     return found
+
+
+def _parameter_names(module: Any) -> list[str]:
+    """As a policy writes them: a field may have another name in Python."""
+    return list(module.Params.model_json_schema().get("properties", {}))
 
 
 def _first_line(text: str | None) -> str:
@@ -147,13 +184,13 @@ def print_catalogue() -> None:
     console = Console(highlight=False)
     titles = {"models": "Privacy models", "loss": "Loss metrics", "hierarchies": "Kinds of hierarchy"}
     for folder, entries in catalogue().items():
-        table = Table(box=None, pad_edge=False, title=titles[folder], title_justify="left", title_style="bold")
-        table.add_column("name", no_wrap=True)
-        table.add_column("parameters")
-        table.add_column("what it says")
+        console.print(f"[bold]{titles[folder]}[/]")
         for entry in entries:
-            table.add_row(entry["name"], ", ".join(entry["params"]), escape(entry["summary"].split(". ")[0]))
-        console.print(table)
+            console.print(
+                f"  [bold]{entry['name']}[/] {escape('(' + ', '.join(entry['params']) + ')')}", soft_wrap=True
+            )
+            sentence = entry["summary"].split(". ")[0].rstrip(".")
+            console.print(Padding(Text(sentence, style="dim"), (0, 0, 0, 6)))
         console.print()
     console.print("'sqlanon explain NAME' shows one of them in full.")
 
@@ -172,7 +209,7 @@ def explain(name: str | None) -> None:
             return
     module = hierarchies.kinds()[name]
     console.print(f"[bold]{name}[/], a kind of hierarchy\n")
-    console.print(Text((module.__doc__ or "").strip()))
+    console.print(Text((module.__doc__ or "").strip()), soft_wrap=True)
     _explain_fields(console, module.Params.model_json_schema().get("properties", {}))
 
 
@@ -201,4 +238,4 @@ def _explain_plugin(console: Console, plugin: Plugin, kind: str) -> None:
         values = ", ".join(f"{param.name}: …" for param in plugin.params if param.required)
         console.print(Text(f"  models:\n    - {plugin.name}: {{{values}}}"))
     console.print("\n[bold]SQL[/]")
-    console.print(Text(plugin.sql))
+    console.print(Text(plugin.sql), soft_wrap=True)

@@ -1,8 +1,8 @@
 """Every error that a person can meet: what happened, then what to do.
 
 Messages are functions of the policy, the command and the schema. They never carry a value that was
-read from a protected row, with one exception that is named as such: hierarchy validation tells the owner
-which values his hierarchy does not cover.
+read from a protected row, with exceptions that exist for the owner to mend his policy: values that a hierarchy or the
+categories of a model do not cover, and the nearest spelling, among frequent values, of a value that does not occur.
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ from sqlglot import exp
 from sqlanon.compiler.classes import Prelude
 from sqlanon.compiler.lookups import recoded
 from sqlanon.compiler.source import relation, table_tree
-from sqlanon.compiler.tree import column
 from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.hierarchies import build_hierarchies, validate_hierarchies
@@ -31,9 +30,7 @@ def write_generalized(policy: Policy, engine: Engine, levels: Mapping[str, int])
             raise PolicyError(f"'{name}' has the levels 0 to {height}, not {level}")
     validate_hierarchies(policy, engine, hierarchies)
     rows = relation(engine.resolve(policy.source), engine.dialect)
-    kept: dict[str, exp.Expr] = {
-        name: column(name, "original") for name, item in policy.columns.items() if item.role != "identifier"
-    }
+    kept = {name: name for name, item in policy.columns.items() if item.role != "identifier"}
     prelude = Prelude(rows, engine.dialect)
     select = recoded(prelude, rows, dict(hierarchies), dict(levels), kept)
     try:

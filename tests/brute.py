@@ -373,11 +373,14 @@ def crowding(rows, sensitive, person, reach):
         near = [r for r in rows if r[sensitive] is not None and abs(exact(r[sensitive]) - s) <= reach(s)]
         return Fraction(size(near, person), size(rows, person))
 
-    return max(map(share_near, numbers(rows, sensitive, person)), default=Fraction(0))
+    if size(rows, person) == 0:
+        return Fraction(0)
+    missing = Fraction(size([r for r in rows if r[sensitive] is None], person), size(rows, person))
+    return max([missing, *map(share_near, numbers(rows, sensitive, person))])
 
 
 def epsilon_m_anonymity(rows, group, sensitive, *, epsilon, m, person=None):
-    """Li, Tao and Xiao 2008: the largest share within [s - epsilon, s + epsilon]; None is in no interval."""
+    """Li, Tao and Xiao 2008: the largest share within [s - epsilon, s + epsilon]; None is near None alone."""
     return each(rows, group, lambda members: crowding(members, sensitive, person, lambda s: exact(epsilon)))
 
 

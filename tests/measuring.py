@@ -7,12 +7,11 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.compiler.checks import Compiler
 from sqlanon.compiler.tree import table
 from sqlanon.engines import Engine
-from sqlanon.evidence.hierarchies import build_hierarchies, validate_hierarchies
+from sqlanon.evidence.checks import prepare
 from sqlanon.evidence.steps import drop_steps, run_steps
-from sqlanon.policy import Policy, parse
+from sqlanon.policy import Policy, Source, parse
 
 
 def policy_for(
@@ -28,20 +27,18 @@ def policy_for(
     return parse(json.dumps(written, ensure_ascii=False))  # JSON is YAML
 
 
-def measure(engine: Engine, policy: Policy) -> list[dict[tuple[str | None, ...], tuple[float, bool]]]:
+def measure(
+    engine: Engine, policy: Policy, release: Source | None = None
+) -> list[dict[tuple[str | None, ...], tuple[float, bool]]]:
     """For each check of the policy: class -> (measured, broken)."""
-    hierarchies = build_hierarchies(policy)
-    validate_hierarchies(policy, engine, hierarchies)
-    compiler = Compiler(policy, hierarchies, engine.dialect, policy.source)
-    checks = compiler.checks()
+    compiler, checks, _ = prepare(policy, engine, release)
     run_steps(engine, compiler.prelude.steps)
     found = []
     for check in checks:
         shown = [exp.column(name, table="l") for name in check.shown]
-        holder = table(check.classes, alias="l")
         same = exp.column("class_id", table="l").eq(exp.column("class_id", table="r"))
         tree = exp.select("r.measured", "r.broken", *(exp.cast(name, "text") for name in shown))
-        rows = engine.query(tree.from_(table(check.result, alias="r")).join(holder, on=same))
+        rows = engine.query(tree.from_(table(check.result, alias="r")).join(table(check.classes, alias="l"), on=same))
         by_class: dict[tuple[str | None, ...], tuple[float, bool]] = {}
         for measured, broken, *key in rows:
             # Where classes are made of more than what is shown, one broken class is enough.

@@ -11,9 +11,8 @@ import pytest
 from conftest import Database, shared
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from measuring import policy_for
+from measuring import measure, policy_for
 
-from sqlanon.evidence.checks import check
 from sqlanon.evidence.loss import loss
 from sqlanon.families import family
 from sqlanon.policy import Policy, Source, parse
@@ -185,8 +184,8 @@ def recode(database: Database, table: str, into: str, levels: dict[str, int]) ->
 
 def release_node(database: Database, policy: Policy) -> None:
     """The rows of `generalized` whose class satisfies all models, as the table `released`."""
-    found = check(policy, database.engine, release=Source(table="generalized"), limit=1_000_000)
-    bad = {tuple(v.columns[name] for name in COLUMNS) for result in found.checks for v in result.violations}
+    found = measure(database.engine, policy, release=Source(table="generalized"))
+    bad = {key for classes in found for key, (_, broken) in classes.items() if broken}
     database.table("bad", dict.fromkeys(COLUMNS, "TEXT"), [dict(zip(COLUMNS, key, strict=True)) for key in bad])
     same = " AND ".join(f'b."{name}" = g."{name}"' for name in COLUMNS)
     database.run(

@@ -2,7 +2,7 @@
 -- attribute, added up over all cells. A suppressed record costs as much as the root.
 -- cite: Xiao and Tao 2006
 -- measures: sum over all cells; worse when larger
--- monotone: yes
+-- monotone: yes; not with suppression
 SELECT
     SUM(
         weight * records * (CASE WHEN kept = 1 THEN leaves ELSE domain END - 1) / CAST(domain AS DOUBLE PRECISION)

@@ -2,5 +2,5 @@
 -- suppressed record costs the full height in each attribute.
 -- cite: Samarati 2001; Sweeney 2002
 -- measures: units of distortion; worse when larger
--- monotone: yes
+-- monotone: yes; not with suppression
 SELECT SUM(records * CASE WHEN kept = 1 THEN level ELSE height END) AS loss FROM recoded_values

@@ -2,7 +2,7 @@
 -- attribute - 1), a suppressed value 1. Mean over the records, then weighted mean over the attributes.
 -- cite: Iyengar 2002; Xu et al. 2006
 -- measures: mean share of the domain that a released value leaves open, 0 to 1; worse when larger
--- monotone: yes
+-- monotone: yes; not with suppression
 SELECT SUM(weight * loss) / SUM(weight) AS loss
 FROM (
     SELECT

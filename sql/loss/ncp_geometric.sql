@@ -2,7 +2,7 @@
 -- 1/m, minus 1. One attribute with a high loss weighs less than in the mean.
 -- cite: Iyengar 2002; Prasser, Bild and Kuhn 2016
 -- measures: geometric mean of the losses of the attributes, 0 to 1; worse when larger
--- monotone: yes
+-- monotone: yes; not with suppression
 SELECT EXP(SUM(LN(1 + loss)) / COUNT(*)) - 1 AS loss
 FROM (
     SELECT

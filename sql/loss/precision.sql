@@ -1,7 +1,7 @@
 -- Loss of precision: level / height of each value, a suppressed value 1. Mean over the records and attributes.
 -- cite: Sweeney 2002
 -- measures: mean share of the way up the hierarchies, 0 to 1; worse when larger
--- monotone: yes
+-- monotone: yes; not with suppression
 SELECT AVG(loss) AS loss
 FROM (
     SELECT

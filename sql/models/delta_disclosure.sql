@@ -5,7 +5,7 @@
 -- param: observed_only boolean default false: leave out the values that the class lacks
 -- measures: largest |ln(p/q)| in the class; worse when larger
 -- needs: sensitive
--- monotone: yes; not under record suppression
+-- monotone: yes, unless observed_only; not under record suppression
 WITH sizes AS (
     SELECT class_id, CAST(SUM(records) AS DOUBLE PRECISION) AS records FROM class_values GROUP BY class_id
 ),
@@ -32,4 +32,4 @@ FROM (
     CROSS JOIN (SELECT COUNT(*) AS n FROM totals) AS n
     GROUP BY r.class_id
 ) AS worst
-WHERE measured >= :delta
+WHERE measured >= :delta - 1e-12

@@ -13,11 +13,17 @@ WITH near AS (
         SUM(v.records) OVER (
             PARTITION BY v.class_id
             ORDER BY t.number
-            RANGE BETWEEN :epsilon PRECEDING AND :epsilon FOLLOWING
+            RANGE BETWEEN :epsilon + 1e-12 PRECEDING AND :epsilon + 1e-12 FOLLOWING
         ) AS records
     FROM class_values AS v
     JOIN totals AS t ON t.value = v.value
     WHERE t.number IS NOT NULL
+    UNION ALL
+    -- A value that is no finite number, such as NULL, is its own neighbourhood.
+    SELECT v.class_id, v.records
+    FROM class_values AS v
+    JOIN totals AS t ON t.value = v.value
+    WHERE t.number IS NULL
 )
 SELECT class_id, measured
 FROM (

@@ -1,7 +1,7 @@
 -- Nobody learns more about a record than was to be expected: the confidence of inferring its sensitive value from
 -- the release, beta * (share of the value in its class), is at most the probability 1 - (1 - Pr(t))^n that such a
 -- record turns up in n random draws from the public distribution.
--- cite: Sun, Li and Wang 2011, expected and observed confidence
+-- cite: Sattar, Li, Ding, Liu and Vincent 2013
 -- param: beta number > 0 <= 1 default 1: the rate at which the release was sampled
 -- param: public column_map default own: column to a mapping of its values to their public probabilities (default: their shares in the table)
 -- param: conditional list default none: exceptions to the probability of a sensitive value, each {when: {column: value}, value: v, probability: p}
@@ -14,7 +14,11 @@ SELECT class_id, measured
 FROM (
     SELECT
         v.class_id,
-        MAX(:beta * v.records / c.records - (1 - POWER(1 - p.probability, d.n))) AS measured
+        MAX(
+            :beta * v.records / c.records
+            -- (1 - Pr)^n by its logarithm, cut off where it is zero in effect: POWER would underflow to an error.
+            - CASE WHEN p.probability >= 1 THEN 1 ELSE 1 - EXP(GREATEST(d.n * LN(1 - p.probability), -700)) END
+        ) AS measured
     FROM class_values AS v
     JOIN classes AS c ON c.class_id = v.class_id
     JOIN class_probability AS p ON p.class_id = v.class_id AND p.value = v.value

@@ -16,4 +16,4 @@ FROM (
     JOIN totals AS t ON t.value = v.value
     GROUP BY v.class_id
 ) AS spread
-WHERE m < :k OR measured < :e
+WHERE m < :k OR measured < :e - 1e-12

@@ -59,4 +59,4 @@ SELECT
     END AS measured
 FROM sums
 JOIN shares ON shares.class_id = sums.class_id
-WHERE (sums.most > 0 AND sums.most >= :c1 * sums.tail) OR shares.share < :c2 - 1e-12
+WHERE (sums.most > 0 AND sums.most >= :c1 * sums.tail * (1 - 1e-12)) OR shares.share < :c2 - 1e-12

@@ -46,4 +46,4 @@ SELECT
         ELSE most / tail
     END AS measured
 FROM sums
-WHERE most > 0 AND most >= :c * tail
+WHERE most > 0 AND most >= :c * tail * (1 - 1e-12)

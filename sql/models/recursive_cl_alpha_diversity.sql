@@ -37,4 +37,4 @@ SELECT
     CASE WHEN tails.tail = 0 THEN CAST('Infinity' AS DOUBLE PRECISION) ELSE tails.most / tails.tail END AS measured
 FROM sums
 JOIN tails ON tails.class_id = sums.class_id
-WHERE sums.m < :l OR sums.weight < :alpha - 1e-9 OR tails.most >= :c * tails.tail
+WHERE sums.m < :l OR sums.weight < :alpha - 1e-9 OR tails.most >= :c * tails.tail * (1 - 1e-12)

@@ -25,4 +25,4 @@ SELECT
     class_id,
     CASE WHEN tail = 0 THEN CAST('Infinity' AS DOUBLE PRECISION) ELSE most / tail END AS measured
 FROM sums
-WHERE most >= :c * tail
+WHERE most >= :c * tail * (1 - 1e-12)

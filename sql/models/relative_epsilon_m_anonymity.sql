@@ -17,8 +17,14 @@ near AS (
     FROM numbered AS s
     JOIN numbered AS o
         ON o.class_id = s.class_id
-        AND o.number BETWEEN s.number - ABS(s.number) * :epsilon AND s.number + ABS(s.number) * :epsilon
+        AND ABS(o.number - s.number) <= ABS(s.number) * (:epsilon + 1e-12)
     GROUP BY s.class_id, s.value
+    UNION ALL
+    -- A value that is no finite number, such as NULL, is its own neighbourhood.
+    SELECT v.class_id, v.value, v.records
+    FROM class_values AS v
+    JOIN totals AS t ON t.value = v.value
+    WHERE t.number IS NULL
 )
 SELECT class_id, measured
 FROM (

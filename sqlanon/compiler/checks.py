@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlglot import exp
@@ -21,7 +21,7 @@ from sqlanon.compiler.classes import (
     totals,
 )
 from sqlanon.compiler.lookups import level_names, lookup, taxonomy
-from sqlanon.compiler.source import relation, rows_to_check
+from sqlanon.compiler.source import SUPPRESSED, relation, rows_to_check
 from sqlanon.compiler.special import class_probability, combinations, supersets
 from sqlanon.compiler.tree import (
     DOUBLE,
@@ -40,8 +40,6 @@ from sqlanon.errors import PolicyError
 from sqlanon.families import Plugin, plugin
 from sqlanon.hierarchies import Hierarchy
 from sqlanon.policy import ModelUse, Policy, Source
-
-SUPPRESSED = "*"
 
 
 @dataclass(frozen=True)
@@ -65,6 +63,8 @@ class Check:
     classes: str  # table with class_id, records and the columns below
     shown: Mapping[str, str]  # column of the table above to the name that a person knows
     requirements: tuple[Requirement, ...] = ()
+    freeform_values: tuple[tuple[str, str], ...] = ()
+    rows: str | None = None  # table of distinct records, for these
     listed_values: tuple[str, ...] = ()  # sensitive values that the policy names; a typo there would weaken it
     totals: str | None = None
 
@@ -78,17 +78,23 @@ class Compiler:
     dialect: str
     source: Source
     population: exp.Select | None = None  # in place of the policy's own, where it had to be generalized
+    population_has_persons: bool = False
+    child_columns: Mapping[str, Sequence[str]] | None = None  # columns to take from each joined table
     prelude: Prelude = field(init=False)
 
     def __post_init__(self) -> None:
         names = self.policy.quasi_identifiers
         rows = rows_to_check(
-            relation(self.source, self.dialect),
+            relation(self.source, self.dialect, self.child_columns),
             names,
             suppressed_marker=SUPPRESSED if self.policy.suppressed_rows == "keep" else None,
             number_rows=self.policy.nulls == "unique",
         )
         self.prelude = Prelude(rows, self.dialect)
+        if self.policy.nulls == "unique":
+            # Rows must keep their numbers from one statement to the next.
+            made = self.prelude.once("rows", (), lambda: rows)
+            self.prelude.rows = exp.select("*").from_(table(made))
 
     def checks(self) -> list[Check]:
         uses = [
@@ -111,8 +117,11 @@ class Compiler:
             return [()]
         if isinstance(use.qid, tuple):
             return [use.qid]
-        # A smaller quasi-identifier is implied by a larger one, for models that hold on under generalization.
-        sets = self.policy.qid_sets(drop_contained=use.qid is None and model.monotone.startswith("yes"))
+        # A smaller quasi-identifier is implied by a larger one, for models that hold on under generalization. Shares
+        # of persons do not: one person may be in several classes, so then it is counts alone that only grow.
+        observed_only = use.params.get("observed_only", False)
+        growing = "also under record suppression" if self.policy.person else "yes"
+        sets = self.policy.qid_sets(drop_contained=use.qid is None and growing in model.monotone and not observed_only)
         chosen = [sets[use.qid]] if isinstance(use.qid, str) else list(sets.values())
         if not all(chosen):
             raise PolicyError(
@@ -159,11 +168,16 @@ class Compiler:
             attribute=attribute,
             result=result,
             classes=sizes,
-            shown={f"c{i}": name for i, name in enumerate(grouping.columns, start=1) if name in qid},
+            shown={f"c{i}": name for i, name in enumerate(grouping.columns, start=1) if self._may_be_shown(name)},
             requirements=tuple(requirements) + self._guard_requirement(relations, attribute),
             listed_values=lists,
             totals=relations.get("totals"),
         )
+
+    def _may_be_shown(self, name: str) -> bool:
+        """Classes are shown by what an attacker knows anyway, never by names or secrets."""
+        known = self.policy.columns.get(name)
+        return known is not None and known.role in ("quasi_identifier", "insensitive") and name != self.policy.person
 
     def _relations(
         self, needed: set[str], model: Plugin, params: Mapping[str, Any], grouping: Grouping, attribute: str | None
@@ -172,7 +186,7 @@ class Compiler:
         if "class_population" in needed:
             assert self.policy.population is not None
             rows = self.population or relation(self.policy.population, self.dialect)
-            made["class_population"] = class_population(self.prelude, grouping, rows)
+            made["class_population"] = class_population(self.prelude, grouping, rows, self.population_has_persons)
         if attribute is not None:
             made["class_values"] = class_values(self.prelude, grouping, attribute)
             made["totals"] = totals(self.prelude, grouping, attribute, numeric="numeric" in model.needs)
@@ -183,15 +197,14 @@ class Compiler:
         if "class_guards" in needed:
             made["class_guards"] = class_guards(self.prelude, grouping, params["guard"])
         if "class_supersets" in needed and attribute is not None:
-            plain = replace(grouping, nulls_match=True)
             made["class_supersets"], made["superset_values"], made["superset_sizes"] = supersets(
-                self.prelude, plain, attribute, self.hierarchies
+                self.prelude, grouping, attribute, self.hierarchies
             )
         if "class_categories" in needed and attribute is not None:
             made["class_categories"] = class_categories(self.prelude, grouping, attribute, params["categories"])
         if "class_probability" in needed and attribute is not None:
             made["class_probability"] = class_probability(
-                self.prelude, grouping, attribute, params["public"], params["conditional"]
+                self.prelude, grouping, attribute, _probabilities(params["public"]), _rules(params["conditional"])
             )
         return made
 
@@ -204,11 +217,12 @@ class Compiler:
         for name in ("guarded", "dont_care", "protect"):
             if model.param(name):
                 relations[name] = self._value_list(name, params[name], relations)
-                named += [str(value) for value in params[name] or ()]
+                if name == "guarded":  # an absent value of the other lists makes a model stricter, never weaker
+                    named += [as_label(value) for value in params[name] or ()]
         if model.param("thresholds"):
-            rows = [(_label(value), float(amount)) for value, amount in params["thresholds"].items()]
+            rows = [(_label(value), share(amount, "thresholds")) for value, amount in params["thresholds"].items()]
             relations["thresholds"] = self._rows("thresholds", rows, ("label", "amount"), [TEXT, DOUBLE])
-            named += [str(value) for value in params["thresholds"]]
+            named += [as_label(value) for value in params["thresholds"]]
         if model.param("categories"):
             weighed = category_rows(params["categories"], params["weights"], params["weighting"], params["beta"])
             labelled = [(_label(value), place, weight) for value, place, weight in weighed]
@@ -216,13 +230,17 @@ class Compiler:
             kinds = [TEXT, exp.DataType.build("int"), DOUBLE]
             relations["weights"] = self._rows("weights", labelled, columns, kinds)
             requirements.append(_covered(relations["totals"], relations["weights"], model.name))
+        for rule in params.get("conditional") or ():
+            named.append(as_label(rule["value"]) if isinstance(rule, dict) and "value" in rule else "")
         return requirements, tuple(named)
 
     def _value_list(self, name: str, values: list[Any] | None, relations: Mapping[str, str]) -> str:
         if values is None and name == "guarded":
             every = exp.select("label").from_(table(relations["totals"]))
             return self.prelude.once(name, (relations["totals"],), lambda: every)
-        return self._rows(name, [(_label(value),) for value in values or ()], ("label",), [TEXT])
+        # Twice the same value would count what it matches twice.
+        labels = dict.fromkeys(_label(value) for value in values or ())
+        return self._rows(name, [(label,) for label in labels], ("label",), [TEXT])
 
     def _rows(self, kind: str, rows: list[Any], columns: tuple[str, ...], kinds: list[exp.DataType]) -> str:
         return self.prelude.once(kind, (repr(rows),), lambda: rows_relation(rows, columns, kinds))
@@ -250,15 +268,47 @@ class Compiler:
 
     def _freeform_check(self, model: Plugin, params: Mapping[str, Any]) -> Check:
         secrets = params["sensitive_values"]
+        if not all(isinstance(values, list) and values for values in secrets.values()):
+            raise PolicyError("'sensitive_values' must map each column to a list of values")
         columns = tuple(dict.fromkeys((*self.policy.quasi_identifiers, *self.policy.sensitive, *secrets)))
-        made = combinations(self.prelude, columns, secrets, self.policy.person)
+        made, rows = combinations(self.prelude, columns, secrets, self.policy.person)
         result = self.prelude.once(
             "result",
             (model.name, repr(params)),
             lambda: with_verdict(bind(model.sql, params, {"combinations": made})),
         )
         shown = {f"c{i}": name for i, name in enumerate(columns, start=1)} | {"secret": "infers"}
-        return Check(model, params, columns, None, result, made, shown)
+        named = tuple((name, as_label(value)) for name, values in secrets.items() for value in values)
+        return Check(model, params, columns, None, result, made, shown, freeform_values=named, rows=rows)
+
+
+def _probabilities(public: Any) -> Mapping[str, Mapping[Any, float]] | None:
+    if public is None:
+        return None
+    if not all(isinstance(values, dict) for values in public.values()):
+        raise PolicyError("'public' must map each column to a mapping of its values to probabilities")
+    return {name: {value: share(p, "public") for value, p in values.items()} for name, values in public.items()}
+
+
+def _rules(conditional: Any) -> list[dict[str, Any]]:
+    return [rule | {"probability": share(rule["probability"], "conditional")} for rule in _readable(conditional or [])]
+
+
+def _readable(rules: list[Any]) -> list[dict[str, Any]]:
+    keys = {"when", "value", "probability"}
+    if not all(isinstance(rule, dict) and set(rule) == keys and isinstance(rule["when"], dict) for rule in rules):
+        raise PolicyError(
+            "a rule of 'conditional' cannot be read",
+            hint="write {when: {quasi-identifier: value}, value: sensitive value, probability: number}",
+        )
+    return rules
+
+
+def share(amount: Any, name: str) -> float:
+    """A number between 0 and 1, or an error: a percentage by mistake would allow everything."""
+    if isinstance(amount, bool) or not isinstance(amount, int | float) or not 0 <= amount <= 1:
+        raise PolicyError(f"'{name}' must hold numbers between 0 and 1, not {amount!r}")
+    return float(amount)
 
 
 def _label(value: Any) -> str | None:

@@ -24,6 +24,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from sqlanon.compiler.source import ROW
 from sqlanon.compiler.tree import (
     TEXT,
     alias,
@@ -40,14 +41,15 @@ from sqlanon.compiler.tree import (
     window,
 )
 
+# Stands for NULL where a node of a taxonomy needs a name; no sane value is spelt like this.
+NULL_NODE = "\u2205 NULL"
+
 
 def as_label(value: Any) -> str:
     """A value of a policy as the engines print it."""
+    if value is None:
+        return NULL_NODE
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-# Stands for NULL where a node of a taxonomy needs a name; no sane value is spelt like this.
-NULL_NODE = "\u2205 NULL"
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ def class_columns(grouping: Grouping) -> list[exp.Expr]:
     columns: list[exp.Expr] = [column(name) for name in grouping.columns]
     if not grouping.nulls_match:
         missing = exp.or_(*(column(name).is_(exp.Null()) for name in grouping.columns))
-        columns.append(case((missing, exp.column("sqlanon_row")), default=literal(0)))
+        columns.append(case((missing, column(ROW)), default=literal(0)))
     return columns
 
 
@@ -199,7 +201,7 @@ def class_categories(prelude: Prelude, grouping: Grouping, attribute: str, categ
         own = exp.Coalesce(this=text(column(attribute)), expressions=[literal(NULL_NODE)])
         branches = []
         for place, members in enumerate(categories, start=1):
-            listed = [literal(NULL_NODE if value is None else as_label(value)) for value in members]
+            listed = [literal(as_label(value)) for value in members]
             branches.append((own.copy().isin(*listed), literal(place)))
         category = case(*branches, default=literal(0))
         grouped = grouped_rows(prelude, grouping, {"category": category}, _counted(grouping))
@@ -292,33 +294,36 @@ def class_guards(prelude: Prelude, grouping: Grouping, guard: str) -> str:
     return prelude.once("class_guards", (grouping, guard), build)
 
 
-def class_population(prelude: Prelude, grouping: Grouping, population: exp.Select) -> str:
+def class_population(prelude: Prelude, grouping: Grouping, population: exp.Select, population_has_persons: bool) -> str:
     """Release and population in one GROUP BY, so that equal classes meet also where a column is NULL."""
 
     def part(rows: exp.Subquery, released: int) -> exp.Select:
-        person = column(grouping.person) if grouping.person and released else exp.Null()
+        counts_persons = grouping.person is not None and (released or population_has_persons)
+        person = column(grouping.person) if grouping.person and counts_persons else exp.Null()
         named = [alias(column(name), label) for name, label in zip(grouping.columns, labels(grouping), strict=True)]
         return exp.select(*named, alias(literal(released), "released"), alias(text(person), "person")).from_(rows)
+
+    def count(released: int, persons: bool) -> exp.Expr:
+        here = exp.column("released").eq(released)
+        if not persons:
+            return summed(case((here, literal(1)), default=literal(0)))
+        nobody = exp.and_(here, exp.column("person").is_(exp.Null()))
+        unknown = exp.Max(this=case((nobody, literal(1)), default=literal(0)))
+        known = exp.Count(
+            this=exp.Distinct(expressions=[case((here.copy(), exp.column("person")), default=exp.Null())])
+        )
+        return bigint(exp.Add(this=known, expression=unknown))
 
     def build() -> exp.Query:
         both = exp.union(
             part(source(prelude), 1), part(population.subquery(alias="population"), 0), distinct=False
         ).subquery(alias="both_tables")
-        records: exp.Expr = summed(exp.column("released"))
-        if grouping.person is not None:
-            unknown = exp.Max(
-                this=case(
-                    (exp.and_(exp.column("person").is_(exp.Null()), exp.column("released").eq(1)), literal(1)),
-                    default=literal(0),
-                )
-            )
-            known = exp.Count(this=exp.Distinct(expressions=[exp.column("person")]))
-            records = bigint(exp.Add(this=known, expression=unknown))
+        persons = grouping.person is not None
         counted = (
             exp.select(
                 *labels(grouping),
-                alias(records, "records"),
-                alias(summed(exp.Sub(this=literal(1), expression=exp.column("released"))), "population"),
+                alias(count(1, persons), "records"),
+                alias(count(0, persons and population_has_persons), "population"),
             )
             .from_(both)
             .group_by(*labels(grouping))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sqlglot import exp
 
 from sqlanon.compiler.classes import NULL_NODE, Grouping, Prelude, source, totals
@@ -42,15 +44,15 @@ def recoded(
     rows: exp.Select,
     hierarchies: dict[str, Hierarchy],
     levels: dict[str, int],
-    columns: dict[str, exp.Expr],
+    outputs: Mapping[str, str],
 ) -> exp.Select:
-    """SELECT over rows with each column at its level: `columns` maps output names to expressions over rows AS original,
-    and an output name that is a key of `levels` is generalized."""
+    """SELECT over rows AS original with each column at its level; `outputs` maps columns to the names they get."""
     tree = exp.select().from_(rows.subquery(alias="original"))
-    for place, (name, value) in enumerate(columns.items()):
+    for place, (name, output) in enumerate(outputs.items()):
         level = levels.get(name, 0)
+        value = column(name, "original")
         if level == 0:
-            tree = tree.select(alias(value, name, quoted=True))
+            tree = tree.select(alias(value, output, quoted=True))
             continue
         hierarchy = hierarchies[name]
         made = lookup(prelude, name, hierarchy) if level < hierarchy.height else None
@@ -58,7 +60,7 @@ def recoded(
         if made and joined:
             condition = exp.column("level_0", table=joined).eq(text(value.copy()))
             tree = tree.join(table(made, alias=joined), on=condition, join_type="left")
-        tree = tree.select(alias(generalized(hierarchy, level, value.copy(), joined), name, quoted=True))
+        tree = tree.select(alias(generalized(hierarchy, level, value.copy(), joined), output, quoted=True))
     return tree
 
 

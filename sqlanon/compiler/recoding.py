@@ -55,13 +55,12 @@ def recoded_cells(prelude: Prelude, original: exp.Select, release: exp.Select, r
     values = {name: short.replace("c", "v") for name, short in shorts.items()}
 
     def generalized_rows() -> exp.Select:
-        wanted: dict[str, exp.Expr] = {name: column(name, "original") for name in recoding.columns}
-        labels = recoded(prelude, original, dict(recoding.hierarchies), dict(recoding.levels), wanted)
+        labels = recoded(prelude, original, dict(recoding.hierarchies), dict(recoding.levels), shorts)
         for name in recoding.columns:
             labels = labels.select(alias(text(column(name, "original")), values[name]))
         target = column(recoding.target, "original") if recoding.target else exp.Null()
         labels = labels.select(alias(text(target), "target"))
-        chosen = [alias(text(column(name)), short) for name, short in shorts.items()]
+        chosen = [alias(text(exp.column(short)), short) for short in shorts.values()]
         return exp.select(*chosen, *values.values(), "target", alias(literal(0), "released")).from_(
             labels.subquery(alias="recoded")
         )

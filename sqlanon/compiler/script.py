@@ -16,7 +16,7 @@ def check_script(policy: Policy, dialect: str) -> str:
     built = {name: hierarchy_kinds.build(use.kind, use.params, policy.base) for name, use in policy.hierarchies.items()}
     compiler = Compiler(policy, built, dialect, policy.source)
     checks = compiler.checks()
-    parts = ["-- What `sqlanon check` runs; each model lists the classes that break it."]
+    parts = ["-- What `sqlanon check` measures: the relations, then each model with the classes that break it."]
     parts += [created(step, dialect) for step in compiler.prelude.steps]
     parts += [f"{_headline(item)}\n{summary(item).sql(dialect, pretty=True)};" for item in checks]
     return "\n\n".join(parts) + "\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
 import sqlglot
@@ -11,8 +12,12 @@ from sqlglot.errors import SqlglotError
 
 from sqlanon.compiler.tree import alias, case, column, literal, text, window
 from sqlanon.errors import PolicyError
-from sqlanon.policy import Join, Source
+from sqlanon.policy import Source
 
+# The number of a row, beside a user's own columns; no sane column is called like this.
+ROW = "\u2205 row"
+# What stands in every quasi-identifier of a row that was suppressed but kept.
+SUPPRESSED = "*"
 READERS = {".parquet": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv"}
 
 
@@ -80,27 +85,34 @@ def from_item(source: Source, dialect: str, name: str) -> exp.Expr:
     named = source.table if source.table is not None else source.view
     assert named is not None
     tree = table_tree(named)
+    if tree.name.lower().startswith("sqlanon_"):
+        raise PolicyError(
+            f"the table '{named}' has a name that begins with sqlanon_, as sqlanon's own temporary tables do",
+            hint="read it through a view of another name",
+        )
     tree.set("alias", exp.TableAlias(this=exp.to_identifier(name)))
     return tree
 
 
-def relation(source: Source, dialect: str) -> exp.Select:
-    """SELECT * over a source with its joins. Owners without child rows stay, so that none escapes a check."""
+def relation(source: Source, dialect: str, child_columns: Mapping[str, Sequence[str]] | None = None) -> exp.Select:
+    """SELECT over a source with its joins. Owners without child rows stay, so that none escapes a check.
+
+    Where the columns of the child tables are known, one that an earlier table has already is left out.
+    """
     tree = exp.select("*").from_(from_item(source, dialect, "source"))
+    if child_columns is not None and source.joins:
+        tree = exp.select("source.*").from_(from_item(source, dialect, "source"))
     for place, join in enumerate(source.joins, start=1):
+        name = f"child_{place}"
         child = table_tree(join.table)
-        child.set("alias", exp.TableAlias(this=exp.to_identifier(f"child_{place}")))
-        tree = _joined(tree, child, join, f"child_{place}")
+        child.set("alias", exp.TableAlias(this=exp.to_identifier(name)))
+        # The first child hangs on the source itself; later ones on whatever holds the column by then.
+        owner = "source" if place == 1 else None
+        pairs = [column(left, owner).eq(column(right, name)) for left, right in join.on.items()]
+        tree = tree.join(child, on=exp.and_(*pairs), join_type="left")
+        for added in (child_columns or {}).get(join.table, ()):
+            tree = tree.select(column(added, name))
     return tree
-
-
-def _joined(tree: exp.Select, child: exp.Table, join: Join, name: str) -> exp.Select:
-    pairs = list(join.on.items())
-    if all(left == right for left, right in pairs):
-        using: list[int | str | exp.Expr] = [exp.to_identifier(left, quoted=True) for left, _ in pairs]
-        return tree.join(child, using=using, join_type="left")
-    condition = exp.and_(*(column(left).eq(column(right, name)) for left, right in pairs))
-    return tree.join(child, on=condition, join_type="left")
 
 
 def rows_to_check(
@@ -114,6 +126,6 @@ def rows_to_check(
         flag = case((hidden, literal(1)), default=literal(0))
         tree = exp.select("*").from_(tree.subquery(alias="source")).where(flag.eq(0))
     if number_rows:
-        numbered = alias(window(exp.RowNumber()), "sqlanon_row")
+        numbered = alias(window(exp.RowNumber()), ROW, quoted=True)
         tree = exp.select("*", numbered).from_(tree.subquery(alias="source"))
     return tree

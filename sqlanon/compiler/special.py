@@ -12,6 +12,7 @@ from sqlanon.compiler.classes import (
     NULL_NODE,
     Grouping,
     Prelude,
+    as_label,
     class_values,
     classes,
     grouped_rows,
@@ -94,9 +95,11 @@ def supersets(
     values = class_values(prelude, grouping, attribute)
     known = classes(prelude, grouping)
     names = labels(grouping)
+    # Where NULLs match nothing there is one label more, the row number, without a hierarchy.
+    columns = [*grouping.columns, ""][: len(names)]
     above = [
         ancestors(prelude, known, label, name, hierarchies.get(name))
-        for label, name in zip(names, grouping.columns, strict=True)
+        for label, name in zip(names, columns, strict=True)
     ]
 
     def build() -> exp.Query:
@@ -171,7 +174,7 @@ def class_probability(
         if column_name not in known:
             return own_share
         branches = [
-            (text(label.copy()).eq(literal(str(value))), double(literal(probability)))
+            (_known(label.copy()).eq(literal(as_label(value))), double(literal(probability)))
             for value, probability in known[column_name].items()
         ]
         return case(*branches, default=double(literal(0)))
@@ -212,9 +215,10 @@ def class_probability(
 def _applies(rule: Mapping[str, Any], names: Mapping[str, str], label: exp.Expr) -> exp.Expr:
     try:
         conditions = [
-            text(exp.column(names[name], table="k")).eq(literal(str(value))) for name, value in rule["when"].items()
+            _known(exp.column(names[name], table="k")).eq(literal(as_label(value)))
+            for name, value in rule["when"].items()
         ]
-        return exp.and_(label.copy().eq(literal(str(rule["value"]))), *conditions)
+        return exp.and_(_known(label.copy()).eq(literal(as_label(rule["value"]))), *conditions)
     except (KeyError, AttributeError, TypeError):
         raise PolicyError(
             "a rule of 'conditional' cannot be read",
@@ -224,8 +228,9 @@ def _applies(rule: Mapping[str, Any], names: Mapping[str, str], label: exp.Expr)
 
 def combinations(
     prelude: Prelude, columns: Sequence[str], sensitive_values: Mapping[str, Sequence[Any]], person: str | None
-) -> str:
-    """Every combination of non-sensitive values beside each sensitive value, with its rows and the matching ones."""
+) -> tuple[str, str]:
+    """Every combination of non-sensitive values beside each sensitive value, with its rows and the matching ones;
+    and the table of distinct records that they were made of."""
     if len(columns) > MOST_FREEFORM_COLUMNS:
         raise PolicyError(
             f"ff_anonymity looks at every combination of columns; {len(columns)} columns are too many",
@@ -244,14 +249,14 @@ def combinations(
     base = prelude.once("freeform", (tuple(columns), person), compressed)
 
     def harmless(name: str) -> exp.Expr:
-        listed = [literal(str(value)) for value in sensitive_values.get(name, ())]
+        listed = [literal(as_label(value)) for value in sensitive_values.get(name, ())]
         if not listed:
             return exp.true()
-        hit = text(exp.column(short[name])).isin(*listed)
+        hit = _known(exp.column(short[name])).isin(*listed)
         return case((hit, literal(0)), default=literal(1)).eq(1)
 
     def part(target: str, value: Any, given: tuple[str, ...]) -> exp.Select:
-        matches = text(exp.column(short[target])).eq(literal(str(value)))
+        matches = _known(exp.column(short[target])).eq(literal(as_label(value)))
         known = [exp.column(short[name]) for name in given]
         shown = [
             _known(item.copy()) if name in given else exp.cast(exp.Null(), "text")
@@ -265,7 +270,7 @@ def combinations(
             matching = exp.Count(this=exp.Distinct(expressions=[whose]))
         tree = exp.select(
             *(alias(item, short[name]) for name, item in zip(columns, shown, strict=True)),
-            alias(literal(f"{target} = {value}"), "secret"),
+            alias(literal(f"{target} = {as_label(value)}"), "secret"),
             alias(rows, "records"),
             alias(matching, "matching"),
         ).from_(table(base))
@@ -287,4 +292,4 @@ def combinations(
             .where(exp.column("matching") > 0)
         )
 
-    return prelude.once("combinations", (tuple(columns), repr(sensitive_values), person), build)
+    return prelude.once("combinations", (tuple(columns), repr(sensitive_values), person), build), base

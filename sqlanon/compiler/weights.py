@@ -33,7 +33,8 @@ def category_rows(
             hint="write them from the most to the least sensitive, such as [[HIV, Cancer], [Flu]]",
         )
     values = [value for category in categories for value in category]
-    twice = sorted({str(value) for value in values if values.count(value) > 1})
+    labels = [str(value).lower() if isinstance(value, bool) else str(value) for value in values]
+    twice = sorted({label for label in labels if labels.count(label) > 1})
     if twice:
         raise PolicyError(f"sensitive values in more than one category: {', '.join(twice)}")
     if scheme not in SCHEMES:

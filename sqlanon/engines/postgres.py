@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, LiteralString
 
@@ -25,7 +26,8 @@ class Postgres:
 
     def __init__(self, url: str) -> None:
         try:
-            self._connection = psycopg.connect(url, autocommit=True, application_name="sqlanon")
+            # No prepared statements: PostgreSQL refuses them once the columns of a table change.
+            self._connection = psycopg.connect(url, autocommit=True, application_name="sqlanon", prepare_threshold=None)
         except psycopg.Error as error:
             raise SourceError(f"cannot connect to {_without_password(url)}", hint=_reason(error)) from None
 
@@ -103,13 +105,14 @@ def _sql(text: str) -> LiteralString:
 
 
 def _without_password(url: str) -> str:
-    head, sign, rest = url.partition("://")
-    login, at, host = rest.rpartition("@")
-    user = login.split(":", 1)[0]
-    return f"{head}{sign}{user}{at}{host.split('?', 1)[0]}"
+    """What may be shown of a URL: the host and what follows it, if it has the plain form."""
+    match = re.fullmatch(r"(postgres(?:ql)?://)(?:[^/?]*@)?([^@?]*)(?:\?.*)?", url, flags=re.DOTALL)
+    return match[1] + match[2] if match else "the database"
 
 
 def _reason(error: psycopg.Error) -> str | None:
+    if isinstance(error, psycopg.ProgrammingError):  # quotes the part of the URL that it cannot read
+        return "the URL cannot be read: postgresql://user@host:port/database, special signs as %XX"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else None
 

@@ -10,14 +10,17 @@ from typing import Any
 from sqlglot import exp
 
 from sqlanon.compiler.checks import Check, Compiler
+from sqlanon.compiler.classes import Prelude
 from sqlanon.compiler.lookups import recoded
 from sqlanon.compiler.source import relation
 from sqlanon.compiler.tree import column, count_all, literal, table
 from sqlanon.engines import ColumnInfo, Engine
-from sqlanon.errors import PolicyError, did_you_mean
+from sqlanon.errors import PolicyError, SourceError
+from sqlanon.evidence.absent import absent_values
 from sqlanon.evidence.hierarchies import build_hierarchies, require_valid
 from sqlanon.evidence.loss import infer_levels
 from sqlanon.evidence.steps import SHOWN_VALUES, drop_steps, listed, run_steps
+from sqlanon.families import plugin
 from sqlanon.hierarchies import Hierarchy
 from sqlanon.policy import Policy, Source, missing_columns
 
@@ -54,11 +57,12 @@ class Evidence:
     records: int
     checks: tuple[CheckResult, ...]
     suppressed: int = 0
+    breaches: tuple[str, ...] = field(default=())  # what is wrong with the table as a whole
     notes: tuple[str, ...] = field(default=())
 
     @property
     def holds(self) -> bool:
-        return all(check.holds for check in self.checks)
+        return not self.breaches and all(check.holds for check in self.checks)
 
 
 def check(
@@ -74,40 +78,109 @@ def check(
     Hierarchies are validated against the source; a release holds their labels instead of its values.
     `progress` is told after each step how many of how many are done.
     """
-    source = engine.resolve(release or policy.source)
-    available = engine.columns(relation(source, engine.dialect))
-    names = [item.name for item in available]
-    hierarchies = build_hierarchies(policy)
-    notes: list[str] = []
-    if release is None:
-        missing_columns(policy, names)
-    else:
-        policy, notes = _as_released(policy, names)
-    compiler = Compiler(policy, hierarchies, engine.dialect, source)
-    if release is not None and policy.population is not None:
-        compiler.population = _population_like(policy, engine, compiler, hierarchies)
-    checks = compiler.checks()
-    _require_numbers(policy, checks, available)
+    compiler, checks, notes = prepare(policy, engine, release)
+    narrowed = compiler.policy
     steps = compiler.prelude.steps
+    required = {item.result: item for item in checks}
     try:
-        required = {item.result: item for item in checks}
         planned = list(steps)
         for place, step in enumerate(planned, start=1):
             run_steps(engine, [step], lambda step: _require(engine, required.get(step.name)))
             if progress:
                 progress(place, len(planned))
+        _require_persons(engine, compiler)
         # A release holds labels in place of quasi-identifiers; its sensitive values are the original ones.
-        original = {name: item for name, item in hierarchies.items() if not release or name in policy.sensitive}
-        require_valid(policy, engine, original, compiler.prelude)
+        checked = narrowed.sensitive if release else tuple(compiler.hierarchies)
+        valid = {name: item for name, item in compiler.hierarchies.items() if name in checked}
+        require_valid(narrowed, engine, valid, compiler.prelude)
+        every = _count(engine, relation(compiler.source, engine.dialect, compiler.child_columns))
+        records = every if narrowed.suppressed_rows == "drop" else _count(engine, compiler.prelude.rows)
+        if records:
+            notes += absent_values(narrowed, engine, checks)
         results = tuple(_result(engine, item, limit) for item in checks)
-        notes += [note for item in checks for note in _unknown_values(engine, item)]
-        suppressed = _count(engine, relation(source, engine.dialect)) if policy.suppressed_rows == "keep" else None
-        records = _count(engine, compiler.prelude.rows)
+        breaches = _breaches(policy, engine, release, compiler, records)
     finally:
         drop_steps(engine, steps)
-    return Evidence(
-        records, results, (suppressed - records) if suppressed is not None else 0, tuple(dict.fromkeys(notes))
-    )
+    if every > records:
+        notes.append("suppressed rows were left out of the checks: they must not keep their sensitive values")
+    return Evidence(records, results, every - records, tuple(breaches), tuple(dict.fromkeys(notes)))
+
+
+def _require_persons(engine: Engine, compiler: Compiler) -> None:
+    """Rows of nobody are no crowd to hide in, and no small part of one either: shares would come out too low."""
+    person = compiler.policy.person
+    if person is None:
+        return
+    rows = exp.select("*").from_(compiler.prelude.rows.subquery(alias="source", copy=True))
+    found = _count(engine, rows.where(column(person).is_(exp.Null())))
+    if found:
+        raise PolicyError(
+            f"the person column '{person}' is NULL in {found} rows",
+            hint="give each row a person, or leave such rows out with 'query:'",
+        )
+
+
+def _breaches(policy: Policy, engine: Engine, release: Source | None, compiler: Compiler, records: int) -> list[str]:
+    """What is wrong with the table as a whole, whatever its classes are like."""
+    found = [] if records else ["there is no row to measure"]
+    if release is None:
+        return found
+    names = [item.name for item in engine.columns(relation(compiler.source, engine.dialect))]
+    found += [f"the release holds the identifier '{name}'" for name in policy.identifiers if name in names]
+    original = _count(engine, relation(engine.resolve(policy.source), engine.dialect))
+    missing = original - records
+    if original and missing / original > policy.suppression_limit + 1e-12:
+        share = f"{missing / original:.1%} of the {original:,} rows of the source"
+        found.append(f"{share} are suppressed, the limit is {policy.suppression_limit:.1%}")
+    return found
+
+
+def prepare(policy: Policy, engine: Engine, release: Source | None = None) -> tuple[Compiler, list[Check], list[str]]:
+    """Compile the checks of a policy for what the engine holds; nothing but the schema is read yet."""
+    source = engine.resolve(release or policy.source)
+    children = _child_columns(policy, engine, source)
+    available = engine.columns(relation(source, engine.dialect, children))
+    names = [item.name for item in available]
+    if policy.nulls == "unique" and policy.population is not None:
+        raise PolicyError(
+            "'nulls: unique' cannot be combined with a population",
+            hint="a row with a NULL would match nobody there: fill the NULLs, or take 'nulls: value'",
+        )
+    notes: list[str] = []
+    hierarchies = build_hierarchies(policy)
+    if release is None:
+        missing_columns(policy, names)
+    else:
+        policy, notes = _as_released(policy, names)
+    compiler = Compiler(policy, hierarchies, engine.dialect, source, child_columns=children)
+    if policy.population is not None and policy.person is not None:
+        held = engine.columns(relation(engine.resolve(policy.population), engine.dialect))
+        compiler.population_has_persons = policy.person in [item.name for item in held]
+    if release is not None and policy.population is not None:
+        compiler.population = _population_like(policy, engine, compiler, hierarchies)
+    checks = compiler.checks()
+    _require_numbers(policy, checks, available)
+    return compiler, checks, notes
+
+
+def _child_columns(policy: Policy, engine: Engine, source: Source) -> dict[str, list[str]] | None:
+    """The columns to take from each joined table; a column that counts must be in one table only."""
+    if not source.joins:
+        return None
+    seen = [item.name for item in engine.columns(relation(source.model_copy(update={"joins": ()}), engine.dialect))]
+    keys = {name for join in source.joins for pair in join.on.items() for name in pair} | {policy.person}
+    taken: dict[str, list[str]] = {}
+    for join in source.joins:
+        own = [item.name for item in engine.columns(relation(Source(table=join.table), engine.dialect))]
+        for name in (*policy.quasi_identifiers, *policy.sensitive):
+            if name in own and name in seen and name not in keys:
+                raise PolicyError(
+                    f"column '{name}' is in more than one of the joined tables",
+                    hint="rename one of them in a view, so that both are looked at",
+                )
+        taken[join.table] = [name for name in own if name not in seen]
+        seen += taken[join.table]
+    return taken
 
 
 def _as_released(policy: Policy, available: list[str]) -> tuple[Policy, list[str]]:
@@ -115,22 +188,37 @@ def _as_released(policy: Policy, available: list[str]) -> tuple[Policy, list[str
     kept = {name: item for name, item in policy.columns.items() if item.role in ("quasi_identifier", "sensitive")}
     person = policy.person if policy.person in available else None
     narrowed = policy.model_copy(update={"columns": kept, "person": person})
-    missing_columns(narrowed, available)
-    if person == policy.person:
-        return narrowed, []
-    return narrowed, [f"the release has no column '{policy.person}': rows were counted, not persons"]
+    lacking = [name for name in kept if name not in available]
+    if lacking:
+        raise SourceError(
+            f"the release lacks {', '.join(repr(name) for name in lacking)}",
+            hint=f"it has {', '.join(repr(name) for name in available[:20])}",
+        )
+    undeclared = [name for name in available if name not in policy.columns]
+    notes = [f"column '{name}' of the release has no role in the policy" for name in undeclared]
+    if person != policy.person:
+        needs_persons = [use.name for use in policy.models if "person" in plugin("models", use.name).needs]
+        if needs_persons:
+            raise PolicyError(f"{needs_persons[0]} counts persons, but the release has no column '{policy.person}'")
+        notes.append(f"the release has no column '{policy.person}': rows were counted, not persons")
+    return narrowed, notes
 
 
 def _population_like(
     policy: Policy, engine: Engine, compiler: Compiler, hierarchies: Mapping[str, Hierarchy]
 ) -> exp.Select:
-    """The population, generalized to the levels of the release."""
+    """The population, generalized to the levels of the release, as the values of the source tell them."""
     assert policy.population is not None
-    prelude = compiler.prelude
-    levels = infer_levels(policy, engine, prelude, prelude.rows, hierarchies)
+    values = Prelude(relation(engine.resolve(policy.source), engine.dialect), engine.dialect)
+    try:
+        levels = infer_levels(policy, engine, values, compiler.prelude.rows, hierarchies)
+    finally:
+        drop_steps(engine, values.steps)
     rows = relation(engine.resolve(policy.population), engine.dialect)
-    wanted: dict[str, exp.Expr] = {name: column(name, "original") for name in policy.quasi_identifiers}
-    return recoded(prelude, rows, dict(hierarchies), levels, wanted)
+    kept = {name: name for name in policy.quasi_identifiers}
+    if compiler.population_has_persons and policy.person:
+        kept[policy.person] = policy.person
+    return recoded(compiler.prelude, rows, dict(hierarchies), levels, kept)
 
 
 def _require(engine: Engine, item: Check | None) -> None:
@@ -192,6 +280,8 @@ def _same_class(left: str, right: str) -> exp.Expr:
 
 def _more_than_one(item: Check) -> list[exp.Expr]:
     """A class of one record with what was measured on its sensitive value would be that person's row."""
+    if "population" in item.model.needs:
+        return [exp.column("population", table="s") > 1]
     alone = item.attribute is None and "combinations" not in item.model.needs
     return [] if alone else [exp.column("records", table="s") > 1]
 
@@ -220,22 +310,6 @@ def _violations(engine: Engine, item: Check, limit: int) -> tuple[Violation, ...
         )
         for records, value_measured, *values in engine.query(tree)
     )
-
-
-def _unknown_values(engine: Engine, item: Check) -> list[str]:
-    """Sensitive values that a policy names but the data does not hold: most often a typo, which would weaken it."""
-    if not item.listed_values or item.totals is None:
-        return []
-    found = {str(label) for (label,) in engine.query(exp.select("label").from_(table(item.totals)).limit(10_000))}
-    notes = []
-    for value in item.listed_values:
-        if value not in found:
-            near = did_you_mean(value, found)
-            notes.append(
-                f"{item.model.name}: the value '{value}' does not occur in '{item.attribute}'"
-                + (f"; {near}" if near else "")
-            )
-    return notes
 
 
 def _count(engine: Engine, rows: exp.Select) -> int:

@@ -18,7 +18,7 @@ from sqlanon.compiler.recoding import (
     recoded_tuples,
     recoded_values,
 )
-from sqlanon.compiler.source import relation
+from sqlanon.compiler.source import SUPPRESSED, relation, rows_to_check
 from sqlanon.compiler.tree import bind, referenced, table
 from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError
@@ -52,7 +52,12 @@ def loss(
     hierarchies = build_hierarchies(policy)
     validate_hierarchies(policy, engine, hierarchies)
     original = relation(engine.resolve(policy.source), engine.dialect)
-    released = relation(engine.resolve(release), engine.dialect)
+    released = rows_to_check(
+        relation(engine.resolve(release), engine.dialect),
+        policy.quasi_identifiers,
+        suppressed_marker=SUPPRESSED if policy.suppressed_rows == "keep" else None,
+        number_rows=False,
+    )
     prelude = Prelude(original, engine.dialect)
     try:
         if levels is None:

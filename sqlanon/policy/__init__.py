@@ -212,6 +212,9 @@ class Policy(BaseModel):
     nulls: Literal["value", "unique"] = Field(
         "value", description="Whether two NULLs match, or a row with a NULL matches no other row."
     )
+    absent_values: Literal["refuse", "allow"] = Field(
+        "refuse", description="Whether a model may name a sensitive value that the data does not hold."
+    )
     population: Source | None = Field(
         None, description="The people among whom a released person could be anyone; in the same database."
     )

@@ -1,4 +1,4 @@
--- What `sqlanon check` runs; each model lists the classes that break it.
+-- What `sqlanon check` measures: the relations, then each model with the classes that break it.
 
 CREATE TEMPORARY TABLE sqlanon_cells_1 AS
 SELECT
