@@ -90,9 +90,8 @@ def _print_verdict(console: Console, result: CheckResult, records: int, *, perso
     if result.measured is None:
         console.print("        there is no row to measure")
         return
-    shown = ", ".join(result.qid[:MOST_COLUMNS]) + (
-        f" and {len(result.qid) - MOST_COLUMNS} more" if len(result.qid) > MOST_COLUMNS else ""
-    )
+    more = len(result.qid) - MOST_COLUMNS
+    shown = ", ".join(result.qid[:MOST_COLUMNS]) + (f" and {more} more" if more > 0 else "")
     where = f"on {shown}" if result.qid else ""
     worst = f"worst class {number(result.measured)}"
     share = f" ({result.broken_records / records:.1%})" if records and result.broken_records and not persons else ""

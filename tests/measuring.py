@@ -23,7 +23,7 @@ def policy_for(
 ) -> Policy:
     roles = dict.fromkeys(group, "quasi_identifier") | dict.fromkeys(sensitive, "sensitive")
     roles |= dict.fromkeys(insensitive, "insensitive")
-    written = {"source": {"table": "t"}, "columns": roles, "models": models, **more}
+    written = {"source": {"table": "t"}, "columns": roles, "models": models, "absent_values": "allow", **more}
     return parse(json.dumps(written, ensure_ascii=False))  # JSON is YAML
 
 

@@ -106,13 +106,28 @@ def relation(source: Source, dialect: str, child_columns: Mapping[str, Sequence[
         name = f"child_{place}"
         child = table_tree(join.table)
         child.set("alias", exp.TableAlias(this=exp.to_identifier(name)))
-        # The first child hangs on the source itself; later ones on whatever holds the column by then.
-        owner = "source" if place == 1 else None
-        pairs = [column(left, owner).eq(column(right, name)) for left, right in join.on.items()]
+        if child_columns is None and all(left == right for left, right in join.on.items()):
+            using: list[int | str | exp.Expr] = [exp.to_identifier(left, quoted=True) for left in join.on]
+            tree = tree.join(child, using=using, join_type="left")
+            continue
+        pairs = [
+            column(left, _owner(left, source, place, child_columns)).eq(column(right, name))
+            for left, right in join.on.items()
+        ]
         tree = tree.join(child, on=exp.and_(*pairs), join_type="left")
         for added in (child_columns or {}).get(join.table, ()):
             tree = tree.select(column(added, name))
     return tree
+
+
+def _owner(left: str, source: Source, place: int, child_columns: Mapping[str, Sequence[str]] | None) -> str | None:
+    """The table that a child hangs on: the earlier child that brought the column, or the source itself."""
+    if child_columns is None:
+        return "source" if place == 1 else None
+    for earlier, join in enumerate(source.joins[: place - 1], start=1):
+        if left in child_columns.get(join.table, ()):
+            return f"child_{earlier}"
+    return "source"
 
 
 def rows_to_check(

@@ -105,9 +105,16 @@ def _sql(text: str) -> LiteralString:
 
 
 def _without_password(url: str) -> str:
-    """What may be shown of a URL: the host and what follows it, if it has the plain form."""
-    match = re.fullmatch(r"(postgres(?:ql)?://)(?:[^/?]*@)?([^@?]*)(?:\?.*)?", url, flags=re.DOTALL)
-    return match[1] + match[2] if match else "the database"
+    """What may be shown of a URL, if it has the plain form: user, host and database.
+
+    >>> _without_password("postgresql://ann:s@cret@host:1/db?password=x"), _without_password("postgresql://a:b/c@host")
+    ('postgresql://ann@host:1/db', 'the database')
+    """
+    plain = r"(postgres(?:ql)?://)(?:([^:/@?]*)(?::[^/?]*)?@)?([^@/?]*(?:/[^@?]*)?)(?:\?.*)?"
+    match = re.fullmatch(plain, url, flags=re.DOTALL)
+    if match is None:
+        return "the database"
+    return match[1] + (f"{match[2]}@" if match[2] else "") + match[3]
 
 
 def _reason(error: psycopg.Error) -> str | None:
