@@ -83,6 +83,7 @@ def database(request: pytest.FixtureRequest) -> Iterator[Database]:
         url = request.getfixturevalue("postgres_url")
         made = Database(connect(url))
         made.url = url
+        made.run("DROP SCHEMA IF EXISTS other CASCADE")
         made.run("DROP SCHEMA public CASCADE")
         made.run("CREATE SCHEMA public")
     yield made

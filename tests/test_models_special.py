@@ -475,8 +475,8 @@ def test_a_row_of_nobody_is_refused(database: Database) -> None:
 
 def test_twice_the_same_value_counts_once(database: Database) -> None:
     database.table("t", {"a": "TEXT", "s": "TEXT"}, [{"a": "x", "s": s} for s in ["hiv"] * 6 + ["flu"] * 3])
-    for given in (["flu"], ["flu", "flu"]):
-        model = {"positive_recursive_cl_diversity": {"c": 1.5, "l": 2, "dont_care": given}}
+    for listed in (["flu"], ["flu", "flu"]):
+        model = {"positive_recursive_cl_diversity": {"c": 1.5, "l": 2, "dont_care": listed}}
         assert check(policy_for(["a"], ["s"], [model]), database.engine).checks[0].measured == 2
 
 
