@@ -37,7 +37,7 @@ def run(folder: Path, rows: int) -> None:
     shutil.copy(HERE / "policy.yml", folder / "policy.yml")
     database = folder / "hospital.duckdb"
     generate(database, rows)
-    console.print(f"[bold]1. {rows:,} patients were generated[/] in {database}, with a policy in {folder / 'policy.yml'}\n")
+    console.print(f"[bold]1. {rows:,} patients were generated[/] in {database}, with a policy beside it\n")
     policy = load(folder / "policy.yml")
 
     console.print("[bold]2. The table as it is[/]: who is recognizable, and whose disease could be inferred?")
@@ -45,7 +45,7 @@ def run(folder: Path, rows: int) -> None:
     engine = connect(str(database), read_only=False)
     try:
         print_evidence(policy, check(policy, engine, limit=3))
-        console.print("\n[bold]3. A release[/]: names left out, age in decades, one digit of the zip, year of admission")
+        console.print("\n[bold]3. A release[/] without names: decades of age, one digit of the zip, year of admission")
         release = write_generalized(policy, engine, LEVELS)
         console.print(f"   written to the table {release} by one SELECT inside DuckDB\n")
         console.print("[bold]4. The release, checked as it was written[/], and what it cost")
