@@ -90,6 +90,15 @@ def test_readme_names_every_command_and_option() -> None:
         assert command.help, name
 
 
+def test_readme_shows_what_the_demo_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (shown,) = re.findall(r"\$ sqlanon demo\n\$ sqlanon (check .*?)\n(.*?)…", README, flags=re.DOTALL)
+    assert CliRunner().invoke(main, ["demo"]).exit_code == 0
+    result = CliRunner().invoke(main, shown[0].split())
+    assert result.exit_code == 1
+    assert result.output.startswith(shown[1])
+
+
 def test_readme_counts() -> None:
     assert f"{len(family('models'))} privacy models and {len(family('loss'))} loss metrics" in README
 

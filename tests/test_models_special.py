@@ -508,6 +508,17 @@ def test_parameters_that_would_allow_everything_are_refused(database: Database, 
         check(policy_for(GROUP, ["s"], [model]), database.engine)
 
 
+def test_nulls_that_would_match_after_all_are_refused(database: Database) -> None:
+    database.table("t", TYPES, [dict.fromkeys(TYPES, "x") | {"a": None}] * 2)
+    freeform = policy_for(
+        GROUP, ["s"], [{"ff_anonymity": {"h": 0.5, "sensitive_values": {"s": ["x"]}}}], nulls="unique"
+    )
+    crowd = policy_for(GROUP, ["s"], [{"k_map": {"k": 2}}], population={"table": "t"}, nulls="unique")
+    for policy in (freeform, crowd):
+        with pytest.raises(PolicyError, match="'nulls: unique' cannot be combined"):
+            check(policy, database.engine)
+
+
 def test_a_column_of_two_joined_tables_is_refused(database: Database) -> None:
     database.table("owners", {"id": "INTEGER", "zip": "TEXT"}, [{"id": 1, "zip": "1"}])
     database.table("visits", {"id": "INTEGER", "zip": "TEXT"}, [{"id": 1, "zip": "2"}])

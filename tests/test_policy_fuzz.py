@@ -8,48 +8,11 @@ from typing import Any
 import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from test_policy import GOOD, SMALL
 
 from sqlanon import policy
 from sqlanon.errors import PolicyError
 from sqlanon.policy import Policy, Source
-
-GOOD = """\
-source:
-  database: warehouse.duckdb
-  table: clinic.patients
-  joins:
-    - {table: visits, on: patient_id}
-    - {table: stays, on: {visit: visit_id, no: number}}
-columns:
-  name: identifier
-  age: quasi_identifier
-  zip: {role: quasi_identifier, weight: 2.0}
-  disease: sensitive
-  visit: insensitive
-person: patient_id
-qids:
-  census: [age, zip]
-  town: [zip]
-hierarchies:
-  age: {intervals: {widths: [5, 10, 20]}}
-  zip: {prefix: {length: 5}}
-models:
-  - k_anonymity: {k: 5}
-  - distinct_l_diversity: {l: 3, attribute: disease, qid: census}
-  - t_closeness: {t: 0.2, qid: [age]}
-suppression_limit: 0.05
-suppressed_rows: keep
-nulls: unique
-population: {table: census}
-release:
-  table: patients_anonymous
-"""
-
-SMALL = """\
-source: {table: patients}
-columns: {age: quasi_identifier, disease: sensitive}
-models: [{k_anonymity: {k: 5}}]
-"""
 
 FORBIDDEN = re.compile(r"pydantic|Traceback|<class|object at 0x|https?://errors|_type\b|NoneType|\bdict\b|\bstr\b")
 

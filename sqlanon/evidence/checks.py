@@ -141,10 +141,11 @@ def prepare(policy: Policy, engine: Engine, release: Source | None = None) -> tu
     children = _child_columns(policy, engine, source)
     available = engine.columns(relation(source, engine.dialect, children))
     names = [item.name for item in available]
-    if policy.nulls == "unique" and policy.population is not None:
+    freeform = [use.name for use in policy.models if "combinations" in plugin("models", use.name).needs]
+    if policy.nulls == "unique" and (policy.population is not None or freeform):
         raise PolicyError(
-            "'nulls: unique' cannot be combined with a population",
-            hint="a row with a NULL would match nobody there: fill the NULLs, or take 'nulls: value'",
+            f"'nulls: unique' cannot be combined with {freeform[0] if freeform else 'a population'}",
+            hint="NULLs would match there after all: fill them, or take 'nulls: value'",
         )
     notes: list[str] = []
     hierarchies = build_hierarchies(policy)
