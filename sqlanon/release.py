@@ -10,9 +10,9 @@ from sqlanon.compiler.classes import Prelude
 from sqlanon.compiler.lookups import recoded
 from sqlanon.compiler.source import relation, table_tree
 from sqlanon.engines import Engine
+from sqlanon.engines.steps import drop_steps, run_steps
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.hierarchies import build_hierarchies, validate_hierarchies
-from sqlanon.evidence.steps import drop_steps, run_steps
 from sqlanon.policy import Policy
 
 

@@ -9,8 +9,8 @@ from sqlglot import exp
 
 from sqlanon.compiler.tree import table
 from sqlanon.engines import Engine
+from sqlanon.engines.steps import drop_steps, run_steps
 from sqlanon.evidence.checks import prepare
-from sqlanon.evidence.steps import drop_steps, run_steps
 from sqlanon.policy import Policy, Source, parse
 
 

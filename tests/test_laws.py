@@ -23,7 +23,7 @@ LAYERS = [
     {"demo"},
     {"console"},
     {"release"},
-    {"evidence"},
+    {"algorithms", "evidence"},
     {"engines"},
     {"compiler"},
     {"policy"},

@@ -80,9 +80,13 @@ class Compiler:
     population: exp.Select | None = None  # in place of the policy's own, where it had to be generalized
     population_has_persons: bool = False
     child_columns: Mapping[str, Sequence[str]] | None = None  # columns to take from each joined table
+    shared: Prelude | None = None  # tables of a search, in place of tables of its own
     prelude: Prelude = field(init=False)
 
     def __post_init__(self) -> None:
+        if self.shared is not None:
+            self.prelude = self.shared
+            return
         names = self.policy.quasi_identifiers
         rows = rows_to_check(
             relation(self.source, self.dialect, self.child_columns),
@@ -155,7 +159,7 @@ class Compiler:
         needed = referenced(model.sql)
         relations = self._relations(needed, model, params, grouping, attribute)
         sizes = relations.get("class_population") or classes(self.prelude, grouping)
-        requirements, lists = self._parameter_relations(model, params, relations)
+        requirements, lists = self.parameter_relations(model, params, relations)
         result = self.prelude.once(
             "result",
             (use.name, repr(params), grouping, attribute),
@@ -208,7 +212,7 @@ class Compiler:
             )
         return made
 
-    def _parameter_relations(
+    def parameter_relations(
         self, model: Plugin, params: Mapping[str, Any], relations: dict[str, str]
     ) -> tuple[list[Requirement], tuple[str, ...]]:
         """Parameters that are lists or mappings of sensitive values become small relations."""

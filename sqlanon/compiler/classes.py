@@ -98,7 +98,7 @@ class Prelude:
                 continue
             if kind == "cells" and rest == [name]:
                 return made, "original"
-            if kind == "classes" and name in grouping.columns:
+            if kind in ("classes", "combined") and name in grouping.columns:
                 return made, f"c{grouping.columns.index(name) + 1}"
         return None
 

@@ -149,3 +149,19 @@ def with_verdict(tree: exp.Select) -> exp.Select:
     verdict = case((exp.not_(where.this), literal(0)), default=literal(1))
     measured.append("expressions", alias(verdict, "broken"))
     return measured
+
+
+def inline_verdict(sql: str, params: Mapping[str, Any]) -> exp.Expr | None:
+    """The verdict of a model that looks at nothing but the columns of `classes`, as an expression over them.
+
+    >>> inline_verdict("SELECT class_id, records AS measured FROM classes WHERE records < :k", {"k": 3}).sql()
+    'CASE WHEN NOT records < 3 THEN 0 ELSE 1 END'
+    """
+    tree = _parsed(sql)
+    origin = tree.args.get("from_")
+    if tree.args.get("with_") or origin is None or not isinstance(origin.this, exp.Table):
+        return None
+    if origin.this.name != "classes" or tree.args.get("joins"):
+        return None
+    verdict: exp.Expr = with_verdict(bind(sql, params, {})).expressions[-1].this
+    return verdict

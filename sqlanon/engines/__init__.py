@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -30,6 +30,9 @@ class Engine(Protocol):
 
     def query(self, tree: exp.Expr) -> list[tuple[Any, ...]]:
         """Run a statement that returns a summary: few rows, never the table."""
+
+    def prepared(self, tree: exp.Expr) -> Callable[[Sequence[int | float]], list[tuple[Any, ...]]]:
+        """A statement with the parameters $1, $2, … to run again and again: as `query`, but written once."""
 
     def execute(self, tree: exp.Expr) -> None:
         """Run a statement for its effect."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,15 @@ class DuckDB:
     def query(self, tree: exp.Expr) -> list[tuple[Any, ...]]:
         with _clear_errors(self):
             return self._connection.execute(tree.sql(self.dialect, copy=False)).fetchall()
+
+    def prepared(self, tree: exp.Expr) -> Callable[[Sequence[int | float]], list[tuple[Any, ...]]]:
+        sql = tree.sql(self.dialect, copy=False)
+
+        def ask(numbers: Sequence[int | float]) -> list[tuple[Any, ...]]:
+            with _clear_errors(self):
+                return self._connection.execute(sql, numbers).fetchall()
+
+        return ask
 
     def execute(self, tree: exp.Expr) -> None:
         with _clear_errors(self):

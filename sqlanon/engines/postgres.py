@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, LiteralString
 
 from sqlglot import exp
@@ -33,6 +33,18 @@ class Postgres:
 
     def query(self, tree: exp.Expr) -> list[tuple[Any, ...]]:
         return self._run(tree.sql(self.dialect)).fetchall()
+
+    def prepared(self, tree: exp.Expr) -> Callable[[Sequence[int | float]], list[tuple[Any, ...]]]:
+        sql = _sql(tree.sql(self.dialect))
+
+        def ask(numbers: Sequence[int | float]) -> list[tuple[Any, ...]]:
+            try:
+                with psycopg.RawCursor(self._connection) as cursor:
+                    return cursor.execute(sql, numbers).fetchall()
+            except psycopg.Error as error:
+                raise translate(error, self) from None
+
+        return ask
 
     def execute(self, tree: exp.Expr) -> None:
         self._run(tree.sql(self.dialect))

@@ -15,11 +15,11 @@ from sqlanon.compiler.lookups import recoded
 from sqlanon.compiler.source import relation
 from sqlanon.compiler.tree import column, count_all, literal, table
 from sqlanon.engines import ColumnInfo, Engine
+from sqlanon.engines.steps import SHOWN_VALUES, drop_steps, listed, run_steps
 from sqlanon.errors import PolicyError, SourceError
 from sqlanon.evidence.absent import absent_values
 from sqlanon.evidence.hierarchies import build_hierarchies, require_valid
 from sqlanon.evidence.loss import infer_levels
-from sqlanon.evidence.steps import SHOWN_VALUES, drop_steps, listed, run_steps
 from sqlanon.families import plugin
 from sqlanon.hierarchies import Hierarchy
 from sqlanon.policy import Policy, Source, missing_columns

@@ -12,8 +12,8 @@ from sqlanon.compiler.lookups import long_taxonomy, source_values
 from sqlanon.compiler.source import relation
 from sqlanon.compiler.tree import bind, column, count_all
 from sqlanon.engines import Engine
+from sqlanon.engines.steps import SHOWN_VALUES, drop_steps, listed, run_steps
 from sqlanon.errors import HierarchyError, SqlanonError
-from sqlanon.evidence.steps import SHOWN_VALUES, drop_steps, listed, run_steps
 from sqlanon.families import family
 from sqlanon.hierarchies import Hierarchy
 from sqlanon.policy import Policy

@@ -21,9 +21,9 @@ from sqlanon.compiler.recoding import (
 from sqlanon.compiler.source import SUPPRESSED, relation, rows_to_check
 from sqlanon.compiler.tree import bind, referenced, table
 from sqlanon.engines import Engine
+from sqlanon.engines.steps import drop_steps, run_steps
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.hierarchies import build_hierarchies, validate_hierarchies
-from sqlanon.evidence.steps import drop_steps, run_steps
 from sqlanon.families import Plugin, family
 from sqlanon.hierarchies import Hierarchy
 from sqlanon.policy import Policy, Source

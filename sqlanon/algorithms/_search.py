@@ -1,0 +1,134 @@
+"""Best-first search over the lattice of full-domain generalizations, exact: what it leaves out cannot win.
+
+Next comes the node that removes most candidates whether it holds or not: if it fails, all below it fail; if it holds,
+all that are bound to lose more are out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sqlanon.algorithms._metrics import Array, Measured, Metric, Node, down
+from sqlanon.algorithms._problem import Problem
+from sqlanon.algorithms._solution import Candidate, Solution
+
+# Two nodes whose losses differ by less are a tie: sums of floats depend on the order of the rows.
+TIE = 1e-12
+
+
+@dataclass
+class Search:
+    problem: Problem
+    metric: Metric
+    batch: int = 1
+    open: Array = field(init=False)  # nodes that may still be the optimum
+    best: Measured | None = None
+    checks: int = 0
+
+    def __post_init__(self) -> None:
+        self.open = np.ones(self.problem.shape, dtype=bool)
+
+    def run(self) -> Measured | None:
+        """The best node that holds, or None; `complete` tells whether it is proven."""
+        self._measure([self.problem.top])
+        while not self.problem.out_of_time():
+            chosen = self._next()
+            if not chosen:
+                break
+            self._measure(chosen)
+            self.problem.tell("searching the lattice", self.open.size - int(self.open.sum()), self.open.size)
+        return self.best
+
+    @property
+    def complete(self) -> bool:
+        return not self._candidates().any()
+
+    def _measure(self, nodes: list[Node]) -> None:
+        for measured in self.problem.measure(nodes, self.metric):
+            self.checks += 1
+            node = measured.node
+            self.open[node] = False
+            self.metric.learn(measured)
+            if measured.nested > self.problem.limit:
+                self.open[down(node)] = False
+            if self.problem.holds(measured) and is_better(measured, self.best):
+                self.best = measured
+
+    def _candidates(self) -> Array:
+        if self.best is None:
+            return self.open
+        edge = self.best.loss + TIE * max(1.0, abs(self.best.loss))
+        np.logical_and(self.open, self.metric.lower <= edge, out=self.open)
+        return self.open
+
+    def _next(self) -> list[Node]:
+        candidates = self._candidates()
+        if not candidates.any():
+            return []
+        below = candidates.astype(np.int32)
+        for axis in range(below.ndim):
+            np.cumsum(below, axis=axis, out=below)
+        flat = np.flatnonzero(candidates)
+        bounds = self.metric.lower.ravel()[flat]
+        order = np.sort(bounds)
+        worse = len(flat) - np.searchsorted(order, bounds, side="left")
+        score = np.minimum(below.ravel()[flat], worse)
+        picked: list[Node] = []
+        for place in np.argsort(-score, kind="stable")[: 8 * self.batch]:
+            node = tuple(int(level) for level in np.unravel_index(flat[place], candidates.shape))
+            if not any(_comparable(node, other) for other in picked):
+                picked.append(node)
+            if len(picked) == self.batch:
+                break
+        return picked
+
+
+def is_better(measured: Measured, best: Measured | None) -> bool:
+    """Less loss; in a tie less generalization, then the order of the levels, so that equal input gives equal plans."""
+    if best is None:
+        return True
+    gap = measured.loss - best.loss
+    if abs(gap) <= TIE * max(1.0, abs(best.loss)):
+        return (sum(measured.node), measured.node) < (sum(best.node), best.node)
+    return gap < 0
+
+
+def best_of(problem: Problem) -> Measured | None:
+    """The best node among those measured so far."""
+    best: Measured | None = None
+    for measured in problem.measured.values():
+        if problem.holds(measured) and is_better(measured, best):
+            best = measured
+    return best
+
+
+def found(problem: Problem, best: Measured | None, *, proven: bool, why: str) -> Solution:
+    """The solution for a node, with the next-better ones that were measured on the way."""
+    if best is None:
+        raise Infeasible(problem.measured.get(problem.top))
+    ranked = sorted(problem.measured.values(), key=lambda item: (item.loss, sum(item.node), item.node))
+    candidates = [Candidate(item.node, item.loss, item.suppressed, problem.holds(item)) for item in ranked]
+    return Solution(
+        loss=best.loss,
+        suppressed=best.suppressed,
+        why=why,
+        proven=proven,
+        passes=(best.node,),
+        candidates=tuple(candidates),
+        checks=len(problem.measured),
+    )
+
+
+class Infeasible(Exception):
+    """No node holds. What was measured at the top of the lattice tells why."""
+
+    def __init__(self, top: Measured | None) -> None:
+        super().__init__("no generalization meets the requirements")
+        self.top = top
+
+
+def _comparable(one: Node, other: Node) -> bool:
+    pairs = list(zip(one, other, strict=True))
+    return all(a <= b for a, b in pairs) or all(a >= b for a, b in pairs)

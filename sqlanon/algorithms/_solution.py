@@ -1,0 +1,47 @@
+"""What an algorithm finds: how each combination of quasi-identifiers is released."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlanon.algorithms._metrics import Node
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A node that was measured on the way, for `--explain`."""
+
+    node: Node
+    loss: float
+    suppressed: int
+    holds: bool
+
+
+@dataclass(frozen=True)
+class Regions:
+    """Local recoding, as two temporary tables over the compressed one.
+
+    `members`: k1, …, region (BIGINT): one row a key; a key that is missing is suppressed. Where `by_value`, also v1, …:
+    rows alike on the quasi-identifiers go to different regions by their sensitive values.
+    `labels`: region, l1, …, lm (TEXT, the label of each quasi-identifier), f1, …, fm (DOUBLE, the leaves that the
+    label stands for).
+    """
+
+    members: str
+    labels: str
+    by_value: bool = False
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Either `passes` or `regions` says how. `passes` are nodes of the lattice: rows whose class breaks a model at the
+    first are tried at the second, and so on; what is left is suppressed."""
+
+    loss: float
+    suppressed: int
+    why: str
+    proven: bool = False
+    passes: tuple[Node, ...] = ()
+    regions: Regions | None = None
+    candidates: tuple[Candidate, ...] = ()
+    checks: int = 0

@@ -1,0 +1,36 @@
+"""Every node of the lattice is measured: the plain truth, for small lattices and for tests.
+
+cite: Samarati 2001
+"""
+
+from __future__ import annotations
+
+import itertools
+
+from pydantic import BaseModel, ConfigDict
+
+from sqlanon.algorithms._problem import Problem
+from sqlanon.algorithms._search import best_of, found
+from sqlanon.algorithms._solution import Solution
+
+BATCH = 8
+
+
+class Params(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def run(problem: Problem, params: Params) -> Solution:
+    metric = problem.metric()
+    nodes = itertools.product(*(range(size) for size in problem.shape))
+    every = 1
+    for size in problem.shape:
+        every *= size
+    done = 0
+    while batch := list(itertools.islice(nodes, BATCH)):
+        problem.measure(batch, metric)
+        done += len(batch)
+        problem.tell("measuring every node", done, every)
+        if problem.out_of_time():
+            break
+    return found(problem, best_of(problem), proven=done == every, why="every node was measured")

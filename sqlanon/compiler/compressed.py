@@ -1,0 +1,267 @@
+"""The compressed table that every search runs on: one row a distinct combination of quasi-identifiers.
+
+    dictionary(original, records, n0, n1, …, r0, r1, …, f1, f2, …, position)   one table a quasi-identifier
+    compressed(k1, …, v1, …, person, n, f1_1, …)                              packed keys, sensitive values, counts
+
+The bits of a key are the paths from the roots of the hierarchies down to the values, so that generalizing to a node of
+the lattice is `key & mask`. n0, n1, … are the labels of a value on each level, r0, r1, … its place among its siblings,
+f1, f2, … the number of leaves below its label; f2_1 is f1 of the second quasi-identifier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from sqlanon.compiler.classes import NULL_NODE, Grouping, Prelude, cells, grouped_rows, totals
+from sqlanon.compiler.lookups import generalized, lookup
+from sqlanon.compiler.tree import alias, bigint, case, column, count_all, double, literal, summed, table, text, window
+from sqlanon.hierarchies import Hierarchy
+
+BITS = 62  # of a BIGINT, without its sign
+
+
+@dataclass(frozen=True)
+class Domain:
+    """A quasi-identifier as a search sees it. Its bits in key `key`: `masks[level]` keeps what `level` still tells."""
+
+    name: str
+    short: str
+    hierarchy: Hierarchy
+    dictionary: str
+    leaves: int = 0
+    key: int = 0
+    shifts: tuple[int, ...] = ()
+    masks: tuple[int, ...] = ()
+
+    @property
+    def height(self) -> int:
+        return self.hierarchy.height
+
+
+@dataclass(frozen=True)
+class Compressed:
+    """What was compressed, and where its parts are."""
+
+    table: str
+    domains: tuple[Domain, ...]
+    keys: int
+    values: Mapping[str, str] = field(default_factory=dict)  # sensitive attribute to its column of value ranks
+    person: bool = False
+
+    def masks(self, levels: Sequence[int]) -> tuple[int, ...]:
+        found = [0] * self.keys
+        for domain, level in zip(self.domains, levels, strict=True):
+            found[domain.key] |= domain.masks[level]
+        return tuple(found)
+
+    @property
+    def key_names(self) -> list[str]:
+        return [f"k{i}" for i in range(1, self.keys + 1)]
+
+
+def root_only() -> Hierarchy:
+    """How a quasi-identifier without a hierarchy is generalized: it is shown, or it is not."""
+    return Hierarchy(height=1, levels=(lambda value: literal("*"),))
+
+
+def combinations_of_rows(prelude: Prelude, grouping: Grouping, attributes: Sequence[str]) -> str:
+    """One GROUP BY over the rows: c1, c2, … with s1, s2, … and the person where they are needed, and records."""
+    plain = Grouping(grouping.columns)
+    if grouping.person is None and len(attributes) == 1:
+        return cells(prelude, plain, attributes[0])
+    extra: dict[str, exp.Expr] = {f"s{i}": column(name) for i, name in enumerate(attributes, start=1)}
+    if grouping.person is not None:
+        extra["person"] = column(grouping.person)
+    return prelude.once("combined", (plain, tuple(extra)), lambda: grouped_rows(prelude, plain, extra, count_all()))
+
+
+def dictionary(prelude: Prelude, made: str, name: str, short: str, hierarchy: Hierarchy) -> str:
+    """The values of a quasi-identifier with their labels, their places among siblings, and the leaves below labels."""
+
+    def build() -> exp.Query:
+        looked_up = lookup(prelude, name, hierarchy)
+        values = exp.select(alias(exp.column(short), "original"), alias(summed(exp.column("records")), "records"))
+        values = values.from_(table(made)).group_by(short)
+        original = exp.column("original", table="v")
+        labels = [
+            alias(exp.Coalesce(this=text(node), expressions=[literal(NULL_NODE)]), f"n{level}")
+            for level in range(hierarchy.height)
+            for node in [generalized(hierarchy, level, original.copy(), "l" if looked_up else None)]
+        ]
+        labelled = exp.select(original, exp.column("records", table="v"), *labels).from_(values.subquery(alias="v"))
+        if looked_up:
+            same = exp.column("level_0", table="l").eq(text(original.copy()))
+            labelled = labelled.join(table(looked_up, alias="l"), on=same, join_type="left")
+        tree = exp.select(
+            "d.original", "d.records", *(f"d.n{level}" for level in range(hierarchy.height)), *_ranks(hierarchy.height)
+        ).from_(labelled.subquery(alias="d"))
+        position = window(exp.DenseRank(), order=[exp.column("original", table="d")])
+        tree = tree.select(alias(position, "position"))
+        for level in range(1, hierarchy.height):
+            leaves, tree = _leaves(tree, level, looked_up)
+            unknown = exp.column("original", table="d").is_(exp.Null())
+            # NULL stays NULL below the root and stands for itself alone.
+            tree = tree.select(alias(double(case((unknown, literal(1)), default=leaves)), f"f{level}"))
+        return tree.select(alias(_all_leaves(looked_up), "domain"))
+
+    return prelude.once("dictionary", (name,), build)
+
+
+def _ranks(height: int) -> list[exp.Expr]:
+    found: list[exp.Expr] = []
+    for level in range(height):
+        own = exp.column(f"n{level}", table="d")
+        parents = [exp.column(f"n{level + 1}", table="d")] if level + 1 < height else []
+        rank = window(exp.DenseRank(), partition=parents, order=[own])
+        found.append(alias(exp.Sub(this=rank, expression=literal(1)), f"r{level}"))
+    return found
+
+
+def _leaves(tree: exp.Select, level: int, looked_up: str | None) -> tuple[exp.Expr, exp.Select]:
+    node = exp.column(f"n{level}", table="d")
+    if looked_up is None:
+        present = exp.Count(this=exp.column("original", table="d"))
+        return window(present, partition=[node]), tree
+    counted = (
+        exp.select(alias(exp.column(f"level_{level}"), "node"), alias(count_all(), "leaves"))
+        .from_(table(looked_up))
+        .group_by(f"level_{level}")
+    )
+    name = f"below_{level}"
+    tree = tree.join(counted.subquery(alias=name), on=exp.column("node", table=name).eq(node), join_type="left")
+    return exp.Coalesce(this=exp.column("leaves", table=name), expressions=[literal(1)]), tree
+
+
+def _all_leaves(looked_up: str | None) -> exp.Expr:
+    if looked_up is None:
+        return window(exp.Count(this=exp.column("original", table="d")))
+    return exp.select(count_all()).from_(table(looked_up)).subquery()
+
+
+def sizes(domains: Sequence[Domain]) -> exp.Select:
+    """For each quasi-identifier the number of its leaves and the largest place among siblings on each level."""
+    widest = max(domain.height for domain in domains)
+    parts = []
+    for place, domain in enumerate(domains):
+        tops = [
+            exp.Max(this=exp.column(f"r{level}")) if level < domain.height else literal(0) for level in range(widest)
+        ]
+        parts.append(
+            exp.select(
+                alias(literal(place), "place"),
+                alias(exp.Max(this=exp.column("domain")), "leaves"),
+                *(alias(bigint(top), f"r{level}") for level, top in enumerate(tops)),
+            ).from_(table(domain.dictionary))
+        )
+    tree = parts[0]
+    union: exp.Query = tree
+    for part in parts[1:]:
+        union = exp.union(union, part, distinct=False, copy=False)
+    return exp.select("*").from_(union.subquery(alias="sizes")).order_by("place")
+
+
+def laid_out(domains: Sequence[Domain], rows: Sequence[Sequence[int]]) -> tuple[tuple[Domain, ...], int]:
+    """Give each quasi-identifier its bits; a new key is begun where 62 are full. Returns the number of keys too."""
+    placed = []
+    key = used = 0
+    for domain, (_, leaves, *tops) in zip(domains, rows, strict=True):
+        widths = [int(top or 0).bit_length() for top in tops[: domain.height]]
+        if used + sum(widths) > BITS:
+            key, used = key + 1, 0
+        shifts, masks, shift, mask = [], [], used, 0
+        for width in widths:
+            shifts.append(shift)
+            shift += width
+        for level in reversed(range(domain.height)):
+            mask |= ((1 << widths[level]) - 1) << shifts[level]
+            masks.append(mask)
+        used = shift
+        placed.append(
+            Domain(
+                domain.name,
+                domain.short,
+                domain.hierarchy,
+                domain.dictionary,
+                leaves=int(leaves or 0),
+                key=key,
+                shifts=tuple(shifts),
+                masks=(*reversed(masks), 0),
+            )
+        )
+    return tuple(placed), key + 1
+
+
+def code(domain: Domain, name: str) -> exp.Expr:
+    """The bits of a value, from its places among siblings in the dictionary `name`."""
+    parts: list[exp.Expr] = [
+        bigint(exp.Mul(this=bigint(exp.column(f"r{level}", table=name)), expression=literal(1 << shift)))
+        for level, shift in enumerate(domain.shifts)
+    ]
+    return _added(parts)
+
+
+def _added(parts: Sequence[exp.Expr]) -> exp.Expr:
+    tree = parts[0]
+    for part in parts[1:]:
+        tree = exp.Add(this=tree, expression=part)
+    return tree
+
+
+def same_value(dialect: str, value: exp.Expr, name: str) -> exp.Expr:
+    """Whether a value is that of a dictionary's row, NULL included. PostgreSQL hashes equality only."""
+    if dialect == "duckdb":
+        return exp.NullSafeEQ(this=value, expression=exp.column("original", table=name))
+    own = exp.Coalesce(this=text(value), expressions=[literal(NULL_NODE)])
+    return own.eq(exp.column("n0", table=name))
+
+
+def compressed(
+    prelude: Prelude,
+    made: str,
+    domains: Sequence[Domain],
+    keys: int,
+    grouping: Grouping,
+    attributes: Sequence[str],
+) -> Compressed:
+    """Join the combinations to their dictionaries, and keep integers only."""
+    values = {name: f"v{i}" for i, name in enumerate(attributes, start=1)}
+
+    def build() -> exp.Query:
+        tree = exp.select().from_(table(made, alias="c"))
+        parts: list[list[exp.Expr]] = [[] for _ in range(keys)]
+        leaves: list[exp.Expr] = []
+        for place, domain in enumerate(domains, start=1):
+            name = f"d{place}"
+            same = same_value(prelude.dialect, exp.column(domain.short, table="c"), name)
+            tree = tree.join(table(domain.dictionary, alias=name), on=same)
+            parts[domain.key].append(code(domain, name))
+            leaves += [
+                alias(exp.column(f"f{level}", table=name), f"f{place}_{level}") for level in range(1, domain.height)
+            ]
+        for number, codes in enumerate(parts, start=1):
+            tree = tree.select(alias(bigint(_added(codes)), f"k{number}"))
+        for attribute, short in values.items():
+            own = exp.column("original" if _single(grouping, attributes) else f"s{short[1:]}", table="c")
+            ranks = totals(prelude, grouping, attribute, numeric=False)
+            name = f"t{short}"
+            if prelude.dialect == "duckdb":
+                tree = tree.join(
+                    table(ranks, alias=name),
+                    on=exp.NullSafeEQ(this=own, expression=exp.column("original", table=name)),
+                )
+                tree = tree.select(alias(exp.column("value", table=name), short))
+            else:
+                tree = tree.select(alias(window(exp.DenseRank(), order=[own]), short))
+        if grouping.person is not None:
+            tree = tree.select("c.person")
+        return tree.select(alias(exp.column("records", table="c"), "n"), *leaves)
+
+    made_table = prelude.once("compressed", (grouping, tuple(attributes)), build)
+    return Compressed(made_table, tuple(domains), keys, values, grouping.person is not None)
+
+
+def _single(grouping: Grouping, attributes: Sequence[str]) -> bool:
+    return grouping.person is None and len(attributes) == 1
