@@ -22,7 +22,8 @@ class Regions:
     """Local recoding, as two temporary tables over the compressed one.
 
     `members`: k1, …, region (BIGINT): one row a key; a key that is missing is suppressed. Where `by_value`, also v1, …:
-    rows alike on the quasi-identifiers go to different regions by their sensitive values.
+    rows alike on the quasi-identifiers go to different regions by their sensitive values. Where `split`, also first and
+    last (BIGINT): of the rows alike on all of these, numbered from 1, these go to the region.
     `labels`: region, l1, …, lm (TEXT, the label of each quasi-identifier), f1, …, fm (DOUBLE, the leaves that the
     label stands for).
     """
@@ -30,6 +31,7 @@ class Regions:
     members: str
     labels: str
     by_value: bool = False
+    split: bool = False
 
 
 @dataclass(frozen=True)
