@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sqlanon import hierarchies
-from sqlanon.errors import PolicyError, did_you_mean
+from sqlanon.errors import PolicyError, did_you_mean, number
 from sqlanon.evidence.checks import CheckResult, Evidence
 from sqlanon.evidence.loss import Loss
 from sqlanon.families import Plugin, family
@@ -22,21 +21,6 @@ from sqlanon.policy import Policy
 
 MOST_COLUMNS = 8  # of a class, on a screen
 FAMILIES = {"models": "privacy model", "loss": "loss metric"}
-
-
-def number(value: float | None) -> str:
-    """A measured value, short but not rounded into a lie.
-
-    >>> number(3.0), number(0.74732179), number(float("inf")), number(None)
-    ('3', '0.7473', 'infinite', '-')
-    """
-    if value is None:
-        return "-"
-    if math.isinf(value):
-        return "infinite"
-    if math.isnan(value):
-        return "not measurable"
-    return f"{value:,.0f}" if value == int(value) else f"{value:.4g}"
 
 
 def asked(params: Mapping[str, Any]) -> str:

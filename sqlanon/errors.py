@@ -7,6 +7,7 @@ categories of a model do not cover, and the nearest spelling, among frequent val
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -65,3 +66,18 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     folded = {name.casefold(): name for name in names}
     near = get_close_matches(word.casefold(), folded, n=1, cutoff=0.6)
     return f"did you mean '{folded[near[0]]}'?" if near else None
+
+
+def number(value: float | None) -> str:
+    """A measured value, short but not rounded into a lie.
+
+    >>> number(3.0), number(0.74732179), number(float("inf")), number(None)
+    ('3', '0.7473', 'infinite', '-')
+    """
+    if value is None:
+        return "-"
+    if math.isinf(value):
+        return "infinite"
+    if math.isnan(value):
+        return "not measurable"
+    return f"{value:,.0f}" if value == int(value) else f"{value:.4g}"

@@ -47,9 +47,11 @@ class Measured:
 class Metric(Protocol):
     """`costs` are expressions over the compressed table, summed in each class as cost1, cost2, …; each has numbers
     for parameters, which `numbers` gives for a node. `aggregates` are expressions over the classes (rows_, cost1, …,
-    broken, nested). `lower` bounds the loss of every node from below."""
+    broken, nested). After `prepare`, `lower` bounds the loss of every node of the lattice from below."""
 
     lower: Array
+
+    def prepare(self) -> None: ...
 
     def costs(self, parameter: Callable[[], exp.Expr]) -> list[exp.Expr]: ...
     def numbers(self, node: Node) -> list[float]: ...
@@ -63,7 +65,7 @@ def _sum_where(flag: str, value: exp.Expr) -> exp.Expr:
     return exp.Coalesce(this=exp.Sum(this=chosen), expressions=[literal(0)])
 
 
-def _separable(shape: tuple[int, ...], by_level: Sequence[Sequence[float]]) -> Array:
+def separable(shape: tuple[int, ...], by_level: Sequence[Sequence[float]]) -> Array:
     """The sum over all attributes of a number that depends on the level of one attribute."""
     total = np.zeros(shape)
     for axis, values in enumerate(by_level):
@@ -91,17 +93,22 @@ class Linear:
     geometric: bool = False
     suppresses: bool = True
     lower: Array = field(init=False)
+    _by_level: list[list[list[float]]] = field(init=False)  # component, attribute, level: cost of a released record
     _means: list[Array] = field(init=False)
     _excess: list[Array] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._means = []
+        self._by_level = []
         for weights in self.components:
-            by_level = [
-                [weight * self._cost(axis, level, self.marginals[axis][level]) for level in range(self.shape[axis])]
-                for axis, weight in enumerate(weights)
-            ]
-            self._means.append(_separable(self.shape, by_level))
+            self._by_level.append(
+                [
+                    [weight * self._cost(axis, level, self.marginals[axis][level]) for level in range(self.shape[axis])]
+                    for axis, weight in enumerate(weights)
+                ]
+            )
+
+    def prepare(self) -> None:
+        self._means = [separable(self.shape, by_level) for by_level in self._by_level]
         self._excess = [np.zeros(self.shape) for _ in self.components]
         self.lower = self._combined(tuple(slice(None) for _ in self.shape))
 
@@ -188,7 +195,8 @@ class Linear:
     def loss(self, node: Node, suppressed: int, parts: Sequence[float]) -> float:
         sums = parts[: len(parts) // 2]
         extra = self._excesses(node, suppressed, sums)
-        return float(self._whole([mean[node] + more for mean, more in zip(self._means, extra, strict=True)]))
+        means = [sum(map(list.__getitem__, by_level, node)) for by_level in self._by_level]
+        return float(self._whole([mean + more for mean, more in zip(means, extra, strict=True)]))
 
     def learn(self, measured: Measured) -> None:
         sums = measured.parts[len(measured.parts) // 2 :]
@@ -209,7 +217,7 @@ class Squares:
     _generalized: Array = field(init=False)
     _suppressed: Array = field(init=False)
 
-    def __post_init__(self) -> None:
+    def prepare(self) -> None:
         self.lower = np.full(self.shape, float(self.records))
         self._generalized = np.full(self.shape, float(self.records))
         self._suppressed = np.zeros(self.shape)
@@ -251,7 +259,7 @@ class AverageSize:
     suppressed_is_a_class: bool
     lower: Array = field(init=False)
 
-    def __post_init__(self) -> None:
+    def prepare(self) -> None:
         self.lower = np.zeros(self.shape)
 
     def costs(self, parameter: Callable[[], exp.Expr]) -> list[exp.Expr]:
@@ -284,8 +292,13 @@ class Known:
     """A metric whose value without suppression is known for all nodes beforehand, and whose value with suppression
     is measured by its own `.sql` file. Without such knowledge the bound is 0: every node that holds is measured."""
 
-    lower: Array
+    by_level: Sequence[Sequence[float]]
     sql: str | None = None  # None: the bound is the loss itself, as for height
+    always: bool = False  # the bound is not the loss even where nothing is suppressed
+    lower: Array = field(init=False)
+
+    def prepare(self) -> None:
+        self.lower = separable(tuple(len(levels) for levels in self.by_level), self.by_level)
 
     def costs(self, parameter: Callable[[], exp.Expr]) -> list[exp.Expr]:
         return []
@@ -297,7 +310,7 @@ class Known:
         return []
 
     def loss(self, node: Node, suppressed: int, parts: Sequence[float]) -> float:
-        return float(self.lower[node])
+        return float(sum(levels[level] for levels, level in zip(self.by_level, node, strict=True)))
 
     def learn(self, measured: Measured) -> None:
         return None

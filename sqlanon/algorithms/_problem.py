@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from sqlglot import exp
 
 from sqlanon.algorithms._metrics import (
@@ -20,9 +19,9 @@ from sqlanon.algorithms._metrics import (
     Metric,
     Node,
     Squares,
-    _separable,
     named,
 )
+from sqlanon.algorithms._recoded import RECODED
 from sqlanon.compiler.checks import Compiler
 from sqlanon.compiler.classes import Grouping, Prelude, totals
 from sqlanon.compiler.compressed import (
@@ -35,6 +34,7 @@ from sqlanon.compiler.compressed import (
     sizes,
 )
 from sqlanon.compiler.lookups import taxonomy
+from sqlanon.compiler.rewrite import Pass
 from sqlanon.compiler.tree import (
     BIGINT,
     DOUBLE,
@@ -140,6 +140,10 @@ class Problem:
         run_steps(self.engine, pending)
         self._done = len(self.prelude.steps)
 
+    def skip(self) -> None:
+        """The planned tables were made by others."""
+        self._done = len(self.prelude.steps)
+
     _done: int = 0
 
     # Marginals ----------------------------------------------------------------------------------------------------
@@ -203,11 +207,11 @@ class Problem:
                 asked = max((use.params["k"] for use in self.policy.models if "k" in use.params), default=1)
                 return AverageSize(self.shape, self.records, self.limit, int(asked), name == "aecs")
             case "non_uniform_entropy":
-                return Known(_separable(self.shape, self._entropies()), sql=plugin("loss", name).sql)
+                return Known(self._entropies(), sql=plugin("loss", name).sql)
             case "kl_divergence":
-                return Known(np.zeros(self.shape), sql=plugin("loss", name).sql)
+                return Known([[0.0] * size for size in self.shape], sql=plugin("loss", name).sql, always=True)
             case "height":
-                return Known(np.indices(self.shape).sum(axis=0).astype(float))
+                return Known([[float(level) for level in range(size)] for size in self.shape])
         raise PolicyError(
             f"a search cannot minimize '{name}'",
             hint="take ncp, ncp_geometric, iloss, precision, minimal_distortion, discernibility, discernibility_star, "
@@ -248,24 +252,23 @@ class Problem:
         return [self.measured[node] for node in nodes]
 
     def _loss(self, node: Node, suppressed: int, parts: tuple[float, ...], metric: Metric) -> float:
-        own = isinstance(metric, Known) and metric.sql is not None
-        if own and 0 < suppressed <= self.limit and suppressed < self.records:
-            return self._own_loss(node, metric)
+        holds = suppressed <= self.limit and suppressed < self.records
+        if isinstance(metric, Known) and metric.sql is not None and holds and (suppressed or metric.always):
+            return self.loss_by_sql(node, metric.sql)
         return metric.loss(node, suppressed, parts)
 
-    def _own_loss(self, node: Node, metric: Metric) -> float:
+    def loss_by_sql(self, node: Node, sql: str, params: Mapping[str, object] | None = None) -> float:
         """The loss by the metric's own `.sql` file, over the relations that it reads."""
-        assert isinstance(metric, Known) and metric.sql is not None
         masks = [literal(mask) for mask in self.compressed.masks(node)]
         classes, parts = self.classes(masks)
         same = self.class_id(masks).eq(exp.column("class_id", table="k"))
         kept = exp.Sub(this=literal(1), expression=exp.column("broken", table="k"))
         cells = exp.select("c.*", alias(kept, "kept"), "k.class_id").from_(table(self.compressed.table, alias="c"))
         parts.append(("node_cells", cells.join(f"{classes} AS k", on=same)))
-        made = {name: f"node_{name}" for name in referenced(metric.sql)}
+        made = {name: f"node_{name}" for name in referenced(sql)}
         for name in made:
             parts.append((made[name], RECODED[name](self, node)))
-        whole = exp.select("loss").from_(bind(metric.sql, {}, made).subquery(alias="metric"))
+        whole = exp.select("loss").from_(bind(sql, params or {}, made).subquery(alias="metric"))
         found = self.engine.query(_with(whole, parts))[0][0]
         return math.inf if found is None else float(found)
 
@@ -323,6 +326,71 @@ class Problem:
         tree = tree.select(*self._flags(verdicts))
         return "node_classes", [*parts, ("node_classes", tree)]
 
+    def passes(self, nodes: Sequence[Node]) -> list[Pass]:
+        """The nodes of a solution, each with the table of its classes that break a model among the rows left to it."""
+        source, found = self.source, []
+        try:
+            for number, node in enumerate(nodes):
+                broken = self.broken_classes(nodes[: number + 1])
+                count = self.engine.query(exp.select("COUNT(*)").from_(table(broken)))[0][0]
+                found.append(Pass(node, broken if count else None))
+                if not count:
+                    break
+                if number + 1 < len(nodes):
+                    self.source = self.rest(nodes[: number + 1], broken)
+            return found
+        finally:
+            self.source = source
+
+    def broken_classes(self, nodes: Sequence[Node]) -> str:
+        """The table (class_id) of the classes of the last node that break a model."""
+        classes, parts = self.classes([bigint(literal(mask)) for mask in self.compressed.masks(nodes[-1])])
+        tree = exp.select("class_id").from_(classes).where(exp.column("broken").eq(1))
+        made = self.prelude.once("broken", (tuple(nodes), self.source), lambda: _with(tree, parts))
+        self.run()
+        return made
+
+    def rest(self, nodes: Sequence[Node], broken: str) -> str:
+        """The part of the compressed table that the last node does not show."""
+        own = self.class_id([bigint(literal(mask)) for mask in self.compressed.masks(nodes[-1])])
+        tree = exp.select("c.*").from_(table(self.source, alias="c"))
+        tree = tree.join(table(broken, alias="b"), on=exp.column("class_id", table="b").eq(own))
+        made = self.prelude.once("rest", (tuple(nodes), self.source), lambda: tree)
+        self.run()
+        return made
+
+    def measured_value(self, node: Node) -> float | None:
+        """What the first requirement measures at a node, in its worst class."""
+        item = self.requirements[0]
+        masks = [bigint(literal(mask)) for mask in self.compressed.masks(node)]
+        parts: list[tuple[str, exp.Query]] = [("class_sizes", self._grouped(masks, []))]
+        own = {"classes": "class_sizes"}
+        if item.attribute is not None:
+            parts.append(("class_values_1", self._class_values(masks, item.attribute)))
+            own["class_values"] = "class_values_1"
+        result = with_verdict(bind(item.model.sql, item.params, {**item.relations, **own}))
+        worst = (exp.Min if item.model.worse_when_smaller else exp.Max)(this=exp.column("measured"))
+        found = self.engine.query(_with(exp.select(worst).from_(result.subquery(alias="result")), parts))[0][0]
+        return None if found is None else float(found)
+
+    def digest(self, members: str, labels: str) -> dict[str, object]:
+        """How many regions there are, and a digest of their labels that does not depend on the order of rows."""
+        names = [
+            exp.Coalesce(this=exp.column(f"l{i}"), expressions=[literal("\u2205")])
+            for i in range(1, len(self.domains) + 1)
+        ]
+        line: exp.Expr = names[0]
+        for name in names[1:]:
+            line = exp.DPipe(this=exp.DPipe(this=line, expression=literal("|")), expression=name)
+        ordered = exp.select(alias(line, "line")).from_(table(labels))
+        joined = exp.GroupConcat(
+            this=exp.Order(this=exp.column("line"), expressions=[exp.Ordered(this=exp.column("line"))]),
+            separator=literal("\n"),
+        )
+        tree = exp.select("COUNT(*)", exp.MD5(this=joined)).from_(ordered.subquery(alias="labels"))
+        count, digest = self.engine.query(tree)[0]
+        return {"count": int(count), "md5": str(digest)}
+
     def _flags(self, verdicts: Sequence[exp.Expr]) -> list[exp.Expr]:
         nested = [verdict.copy() for verdict, item in zip(verdicts, self.requirements, strict=True) if item.nested]
         return [alias(_any(verdicts), "broken"), alias(_any(nested), "nested")]
@@ -377,7 +445,7 @@ def problem(
         for attribute in (_attributes(policy, use) if "sensitive" in plugin("models", use.name).needs else [None])
     ]
     _require_searchable(policy, [use for use, _ in uses])
-    prelude = Prelude(rows, engine.dialect)
+    prelude = Prelude(rows, engine.dialect, prefix="sqlanon_search")
     attributes = list(dict.fromkeys(attribute for _, attribute in uses if attribute is not None))
     grouping = Grouping(policy.quasi_identifiers, person=policy.person)
     made = combinations_of_rows(prelude, grouping, attributes)
@@ -466,26 +534,6 @@ def _requirement(
 def _bits(own: exp.Expr, whole: exp.Expr) -> exp.Expr:
     ratio = exp.Div(this=whole, expression=own)
     return exp.Div(this=exp.Mul(this=own.copy(), expression=exp.Ln(this=ratio)), expression=exp.Ln(this=literal(2.0)))
-
-
-def _recoded_values(problem: Problem, node: Node) -> exp.Query:
-    parts = []
-    for place, (domain, level) in enumerate(zip(problem.domains, node, strict=True), start=1):
-        key = exp.column(problem.compressed.key_names[domain.key])
-        value = exp.BitwiseAnd(this=key, expression=literal(domain.masks[0]))
-        label = exp.BitwiseAnd(this=key.copy(), expression=literal(domain.masks[level]))
-        tree = exp.select(
-            alias(literal(place), "attribute"),
-            alias(value, "value"),
-            alias(label, "label"),
-            "kept",
-            alias(summed(exp.column("n")), "records"),
-        ).from_("node_cells")
-        parts.append(tree.group_by(value.copy(), label.copy(), "kept"))
-    return union_all(parts)
-
-
-RECODED: dict[str, Callable[[Problem, Node], exp.Query]] = {"recoded_values": _recoded_values}
 
 
 def _parameter(number: int, kind: exp.DataType) -> exp.Expr:

@@ -29,6 +29,7 @@ class Search:
 
     def __post_init__(self) -> None:
         self.open = np.ones(self.problem.shape, dtype=bool)
+        self.metric.prepare()
 
     def run(self) -> Measured | None:
         """The best node that holds, or None; `complete` tells whether it is proven."""

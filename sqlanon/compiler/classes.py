@@ -81,12 +81,14 @@ class Prelude:
     steps: list[Step] = field(default_factory=list)
     made: dict[tuple[object, ...], str] = field(default_factory=dict)
     rolls_up_from: dict[Grouping, str] = field(default_factory=dict)  # an attribute whose cells are made anyway
+    prefix: str = "sqlanon"  # of table names; two preludes that live at the same time need two
+    baseline: exp.Select | None = None  # rows whose distribution classes are compared with, if not their own
 
     def once(self, kind: str, key: tuple[object, ...], query: Callable[[], exp.Query]) -> str:
         full = (kind, *key)
         if full not in self.made:
             built = query()  # may add the steps that it builds on
-            name = f"sqlanon_{kind}_{1 + sum(made[0] == kind for made in self.made)}"
+            name = f"{self.prefix}_{kind}_{1 + sum(made[0] == kind for made in self.made)}"
             self.made[full] = name
             self.steps.append(Step(name, built))
         return self.made[full]
@@ -108,7 +110,7 @@ class Prelude:
         """A table of text whose rows are known here, such as a hierarchy from a file."""
         full = (kind, *key)
         if full not in self.made:
-            name = f"sqlanon_{kind}_{1 + sum(made[0] == kind for made in self.made)}"
+            name = f"{self.prefix}_{kind}_{1 + sum(made[0] == kind for made in self.made)}"
             self.made[full] = name
             query = rows_relation(rows, columns, [TEXT] * len(columns))
             self.steps.append(Step(name, query, columns, rows))
@@ -168,6 +170,17 @@ def _null_safe(name: str, left: str, right: str) -> exp.Expr:
     return exp.NullSafeEQ(this=exp.column(name, table=left), expression=exp.column(name, table=right))
 
 
+def _same_original(dialect: str, left: str, right: str) -> exp.Expr:
+    """The same sensitive value, NULL included. PostgreSQL hashes equality only."""
+    if dialect == "duckdb":
+        return _null_safe("original", left, right)
+    sides = [
+        exp.Coalesce(this=text(exp.column("original", table=side)), expressions=[literal(NULL_NODE)])
+        for side in (left, right)
+    ]
+    return sides[0].eq(sides[1])
+
+
 def cells(prelude: Prelude, grouping: Grouping, attribute: str) -> str:
     """One row a class and sensitive value, with the columns themselves: c1, c2, …, original, records."""
     return prelude.once(
@@ -181,14 +194,14 @@ def class_values(prelude: Prelude, grouping: Grouping, attribute: str) -> str:
     def build() -> exp.Query:
         made = exp.select("*").from_(table(cells(prelude, grouping, attribute)))
         ranked = numbered(prelude, grouping, made, ["original", "records"])
-        if prelude.dialect != "duckdb":
+        if prelude.dialect != "duckdb" and prelude.baseline is None:
             rank = window(exp.DenseRank(), order=[exp.column("original")])
             return exp.select("class_id", alias(rank, "value"), "records").from_(ranked.subquery(alias="n"))
         known = totals(prelude, grouping, attribute, numeric=False)
         return (
             exp.select("n.class_id", exp.column("value", table="t"), "n.records")
             .from_(ranked.subquery(alias="n"))
-            .join(table(known, alias="t"), on=_null_safe("original", "n", "t"))
+            .join(table(known, alias="t"), on=_same_original(prelude.dialect, "n", "t"))
         )
 
     return prelude.once("class_values", (grouping, attribute), build)
@@ -254,7 +267,11 @@ def _distinct_groups(prelude: Prelude, grouping: Grouping) -> exp.Select:
 def totals(prelude: Prelude, grouping: Grouping, attribute: str, *, numeric: bool) -> str:
     def build() -> exp.Query:
         number = _finite(exp.column("original")) if numeric else double(exp.Null())
-        if grouping.person is None:
+        if prelude.baseline is not None:
+            everybody = Grouping(columns=(), person=grouping.person)
+            whole = Prelude(prelude.baseline, prelude.dialect)
+            counted = grouped_rows(whole, everybody, {"original": column(attribute)}, _counted(everybody))
+        elif grouping.person is None:
             made = cells(prelude, grouping, attribute)
             tree = exp.select("original", alias(summed(exp.column("records")), "records"))
             counted = tree.from_(table(made)).group_by("original")

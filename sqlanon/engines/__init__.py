@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -50,6 +51,12 @@ class Engine(Protocol):
 
     def resolve(self, source: Source) -> Source:
         """The source with a folder of files made into a pattern; says what is there if it is not."""
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """All or nothing: what is written inside is seen by others when it ends without an error, or never."""
+
+    def write_file(self, query: exp.Query, path: str) -> None:
+        """Write a Parquet or CSV file; DuckDB only."""
 
     def tables(self) -> list[str]:
         """The tables and views of the database, with their schema where it is not the current one."""

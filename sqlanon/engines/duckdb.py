@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,24 @@ class DuckDB:
             raise SourceError(f"there is no file '{path}'", hint=_nearest_file(path))
         return source
 
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        with _clear_errors(self):
+            self._connection.execute("BEGIN")
+        try:
+            yield
+        except BaseException:
+            with suppress(duckdb.Error):
+                self._connection.execute("ROLLBACK")
+            raise
+        with _clear_errors(self):
+            self._connection.execute("COMMIT")
+
+    def write_file(self, query: exp.Query, path: str) -> None:
+        kind = "PARQUET" if path.lower().endswith(".parquet") else "CSV, HEADER"
+        with _clear_errors(self):
+            self._connection.execute(f"COPY ({query.sql(self.dialect)}) TO $1 (FORMAT {kind})", [path])
+
     def close(self) -> None:
         self._connection.close()
 
@@ -161,7 +180,10 @@ def translate(error: duckdb.Error, engine: DuckDB) -> SourceError | EngineError:
     first = str(error).splitlines()[0]
     if isinstance(error, duckdb.CatalogException) and "does not exist" in first:
         named = first.split("with name ", 1)[-1].split(" does not exist")[0].strip("\"'")
-        known = engine.tables()
+        try:
+            known = engine.tables()
+        except duckdb.Error:  # inside a transaction that is lost already
+            known = []
         listed = f"the database has {', '.join(known[:8])}" if known else "the database has no table"
         return SourceError(f"there is no table '{named}'", hint=did_you_mean(named, known) or listed)
     if isinstance(error, duckdb.BinderException):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, LiteralString
 
 from sqlglot import exp
 
 from sqlanon.engines import ColumnInfo, table_name
-from sqlanon.errors import EngineError, SourceError, did_you_mean
+from sqlanon.errors import EngineError, PolicyError, SourceError, did_you_mean
 from sqlanon.policy import Source
 
 try:
@@ -92,6 +93,17 @@ class Postgres:
 
     def resolve(self, source: Source) -> Source:
         return source
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        try:
+            with self._connection.transaction():
+                yield
+        except psycopg.Error as error:
+            raise translate(error, self) from None
+
+    def write_file(self, query: exp.Query, path: str) -> None:
+        raise PolicyError("files are written by DuckDB only", hint="release into a table, then export it")
 
     def close(self) -> None:
         self._connection.close()

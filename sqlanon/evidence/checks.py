@@ -159,9 +159,20 @@ def prepare(policy: Policy, engine: Engine, release: Source | None = None) -> tu
         compiler.population_has_persons = policy.person in [item.name for item in held]
     if release is not None and policy.population is not None:
         compiler.population = _population_like(policy, engine, compiler, hierarchies)
+    if release is not None:
+        compiler.prelude.baseline = _distribution(policy, engine, compiler)
     checks = compiler.checks()
     _require_numbers(policy, checks, available)
     return compiler, checks, notes
+
+
+def _distribution(policy: Policy, engine: Engine, compiler: Compiler) -> exp.Select | None:
+    """What the world knows is the distribution of the source: a release is compared with that, as it was searched for,
+    and not with what suppression left of it."""
+    rows = relation(engine.resolve(policy.source), engine.dialect)
+    names = [item.name for item in engine.columns(rows)]
+    needed = [*policy.sensitive, *([policy.person] if policy.person else [])]
+    return rows if not policy.source.joins and all(name in names for name in needed) else None
 
 
 def _child_columns(policy: Policy, engine: Engine, source: Source) -> dict[str, list[str]] | None:

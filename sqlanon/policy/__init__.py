@@ -46,6 +46,8 @@ EXPECTED = {
     "hierarchies": "a mapping of columns to hierarchies",
     "models": "a list such as [{k_anonymity: {k: 5}}]",
     "suppression_limit": "a number between 0 and 1",
+    "pseudonym": "true or false",
+    "algorithm": "the name of an algorithm, or a mapping of one name to its parameters",
 }
 
 
@@ -122,6 +124,9 @@ class Column(BaseModel):
     model_config = SHARED
     role: Role = Field(description="What the column is to an attacker.")
     weight: Annotated[Number, Field(gt=0)] = Field(1.0, description="How much its loss of detail counts.")
+    pseudonym: Annotated[bool, Field(strict=True)] = Field(
+        False, description="Release an identifier as a keyed hash, in place of leaving it out."
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -189,6 +194,28 @@ class ModelUse(BaseModel):
         return schema.of_model({"attribute": own["attribute"], "qid": own["qid"]})
 
 
+class AlgorithmUse(BaseModel):
+    """How the anonymization is found; written `name`, or `name: {parameter: value}`."""
+
+    model_config = SHARED
+    name: Text
+    params: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_written(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"name": value}
+        if not isinstance(value, Mapping) or len(value) != 1 or "name" in value:
+            return value
+        name, params = next(iter(value.items()))
+        return {"name": name, "params": {} if params is None else params}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [{"type": "string"}, {"type": "object", "minProperties": 1, "maxProperties": 1}]}
+
+
 class Policy(BaseModel):
     """What the owner of the data asks for."""
 
@@ -219,6 +246,9 @@ class Policy(BaseModel):
         None, description="The people among whom a released person could be anyone; in the same database."
     )
     minimize: Text = Field("ncp", description="Loss metric that the search minimizes.")
+    algorithm: AlgorithmUse | None = Field(
+        None, description="How the anonymization is found; chosen by the size of the task if left out."
+    )
     release: Release | None = Field(None, description="Where the release is written.")
     _origin: Origin = PrivateAttr(default_factory=Origin)
 
@@ -355,7 +385,7 @@ def _told_elsewhere(problem: Problem, told: Container[KeyPath]) -> bool:
 def _is_text(path: KeyPath) -> bool:
     """Where a number or boolean is meant as text: names of columns and tables, and text parameters."""
     match path:
-        case ("person" | "minimize" | "nulls" | "suppressed_rows",):
+        case ("person" | "minimize" | "nulls" | "suppressed_rows" | "algorithm",):
             return True
         case ("source" | "population" | "release" | "qids", *_):
             return True

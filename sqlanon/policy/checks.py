@@ -95,6 +95,17 @@ def check_person(draft: Draft) -> Iterator[Problem]:
         yield Problem(f"the person column '{draft.person()}' cannot be {role}", hint, ("person",))
 
 
+def check_pseudonyms(draft: Draft) -> Iterator[Problem]:
+    for name, given in draft.mapping("columns").items():
+        hashed = isinstance(given, Mapping) and given.get("pseudonym") is True
+        if hashed and given.get("role") != "identifier":
+            yield Problem(
+                f"column '{name}' has a pseudonym but is no identifier",
+                "give it the role identifier, or leave 'pseudonym' out",
+                ("columns", name, "pseudonym"),
+            )
+
+
 def check_qids(draft: Draft) -> Iterator[Problem]:
     qids = draft.mapping("qids")
     found: list[Problem] = []
@@ -345,6 +356,7 @@ def _check_needs(draft: Draft, plugin: Plugin, given: Mapping[str, Any], path: K
 CHECKS: tuple[Callable[[Draft], Iterator[Problem]], ...] = (
     check_population,
     check_person,
+    check_pseudonyms,
     check_qids,
     check_hierarchies,
     check_models,

@@ -1,0 +1,216 @@
+"""The release as one SELECT over the source: labels in place of quasi-identifiers, without what must not leave.
+
+A row finds its labels and its packed key through the dictionaries, one narrow hash join a quasi-identifier; rows are
+suppressed by that key, not by a window over strings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from sqlanon.compiler.compressed import Compressed, code, same_value
+from sqlanon.compiler.source import SUPPRESSED
+from sqlanon.compiler.tree import alias, bigint, case, column, literal, table, text, window
+
+SHOWN, HASHED, HIDDEN = "shown", "hashed", "hidden"
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A node of the lattice, by its levels, and the table of its classes (class_id) that break a model."""
+
+    node: tuple[int, ...]
+    broken: str | None
+
+
+@dataclass(frozen=True)
+class Output:
+    """What becomes of the columns: `others` are those beside the quasi-identifiers, each shown or hashed;
+    `sensitive` ones are hidden in a suppressed row that is kept."""
+
+    others: Mapping[str, str]
+    sensitive: tuple[str, ...]
+    keep_suppressed: bool = False
+    secret: str | None = None  # table of one row with the key of hashes
+
+
+def by_levels(dialect: str, rows: exp.Select, packed: Compressed, passes: Sequence[Pass], output: Output) -> exp.Select:
+    """Every quasi-identifier at the level of its pass; rows that no pass can show are suppressed."""
+    tree = exp.select().from_(rows.subquery(alias="original"))
+    any_broken = any(item.broken for item in passes)
+    for place, domain in enumerate(packed.domains):
+        levels = {item.node[place] for item in passes}
+        labelled = bool(levels - {0, domain.height})
+        keyed = any_broken and any(level < domain.height for level in levels)
+        if labelled or keyed:
+            name = f"d{place + 1}"
+            tree = tree.join(table(domain.dictionary, alias=name), on=_own_value(dialect, domain.name, name))
+    for number, item in enumerate(passes, start=1):
+        if item.broken:
+            same = exp.column("class_id", table=f"b{number}").eq(class_id(packed, item.node))
+            tree = tree.join(table(item.broken, alias=f"b{number}"), on=same, join_type="left")
+    shown_at = [
+        exp.column("class_id", table=f"b{number}").is_(exp.Null()) if item.broken else exp.true()
+        for number, item in enumerate(passes, start=1)
+    ]
+    tree = tree.select(*_labels(packed, passes, shown_at, output), *_others(dialect, shown_at, output))
+    if output.secret:
+        tree = tree.join(table(output.secret, alias="secret"), join_type="cross")
+    if any_broken and not output.keep_suppressed:
+        tree = tree.where(exp.or_(*(item.copy() for item in shown_at)))
+    return tree
+
+
+def class_id(packed: Compressed, node: Sequence[int]) -> exp.Expr:
+    """The class of a row at a node, from the dictionaries d1, d2, … of its quasi-identifiers."""
+    masks = packed.masks(node)
+    found: list[exp.Expr] = []
+    for key in range(packed.keys):
+        parts = [
+            code(domain, f"d{place + 1}")
+            for place, domain in enumerate(packed.domains)
+            if domain.key == key and node[place] < domain.height
+        ]
+        tree = parts[0] if parts else literal(0)
+        for part in parts[1:]:
+            tree = exp.Add(this=tree, expression=part)
+        found.append(exp.BitwiseAnd(this=exp.paren(bigint(tree)), expression=bigint(literal(masks[key]))))
+    if len(found) == 1:
+        return exp.paren(found[0])
+    tree = text(found[0])
+    for item in found[1:]:
+        tree = exp.DPipe(this=exp.DPipe(this=tree, expression=literal("/")), expression=text(item))
+    return exp.paren(tree)
+
+
+def _own_value(dialect: str, name: str, dictionary: str) -> exp.Expr:
+    return same_value(dialect, column(name, "original"), dictionary)
+
+
+def _labels(packed: Compressed, passes: Sequence[Pass], shown_at: Sequence[exp.Expr], output: Output) -> list[exp.Expr]:
+    found: list[exp.Expr] = []
+    hides = output.keep_suppressed and any(item.broken for item in passes)
+    for place, domain in enumerate(packed.domains):
+        levels = [item.node[place] for item in passes]
+        if not hides and set(levels) == {0}:
+            found.append(alias(column(domain.name, "original"), domain.name, quoted=True))
+            continue
+        shown = [_label(packed, place, level) for level in levels]
+        if not hides and len(set(levels)) == 1:
+            found.append(alias(shown[0], domain.name, quoted=True))
+            continue
+        branches = [(flag.copy(), label) for flag, label in zip(shown_at, shown, strict=True)]
+        found.append(alias(case(*branches, default=literal(SUPPRESSED)), domain.name, quoted=True))
+    return found
+
+
+def _label(packed: Compressed, place: int, level: int) -> exp.Expr:
+    """The label as text; NULL stays NULL below the root."""
+    domain = packed.domains[place]
+    if level == 0:
+        return text(column(domain.name, "original"))
+    if level >= domain.height:
+        return literal(domain.hierarchy.root)
+    own = exp.column(f"n{level}", table=f"d{place + 1}")
+    unknown = column(domain.name, "original").is_(exp.Null())
+    return case((unknown, text(exp.Null())), default=own)
+
+
+def _others(dialect: str, shown_at: Sequence[exp.Expr], output: Output) -> list[exp.Expr]:
+    found: list[exp.Expr] = []
+    for name, what in output.others.items():
+        value: exp.Expr = column(name, "original")
+        if what == HASHED:
+            value = pseudonym(value, dialect)
+        if output.keep_suppressed and name in output.sensitive:
+            value = case((exp.or_(*(flag.copy() for flag in shown_at)), value), default=exp.Null())
+        found.append(alias(value, name, quoted=True))
+    return found
+
+
+def pseudonym(value: exp.Expr, dialect: str) -> exp.Expr:
+    """A keyed hash: the same person gets the same pseudonym, and nobody without the key can try out names.
+
+    The key is hashed in twice, so that a longer value cannot be appended to a known hash.
+    """
+    key = exp.column("key", table="secret")
+    inner = _sha256(exp.DPipe(this=key, expression=text(value)), dialect)
+    outer = _sha256(exp.DPipe(this=key.copy(), expression=inner), dialect)
+    return case((value.copy().is_(exp.Null()), text(exp.Null())), default=outer)
+
+
+def _sha256(value: exp.Expr, dialect: str) -> exp.Expr:
+    if dialect == "postgres":
+        value = exp.Anonymous(this="convert_to", expressions=[value, literal("UTF8")])
+    return exp.SHA2(this=value, length=literal(256))
+
+
+def by_regions(
+    dialect: str,
+    rows: exp.Select,
+    packed: Compressed,
+    members: str,
+    labels: str,
+    output: Output,
+    *,
+    values: Mapping[str, str] | None = None,
+    split: bool = False,
+) -> exp.Select:
+    """Every row with the labels of its region. `values` maps sensitive columns to tables (original, value) of their
+    ranks where the region of a row depends on them; `split` where rows that are alike go to different regions."""
+    inner = exp.select("original.*").from_(rows.subquery(alias="original"))
+    keys = []
+    for place, domain in enumerate(packed.domains):
+        name = f"d{place + 1}"
+        inner = inner.join(table(domain.dictionary, alias=name), on=_own_value(dialect, domain.name, name))
+    for number in range(packed.keys):
+        parts = [code(domain, f"d{i + 1}") for i, domain in enumerate(packed.domains) if domain.key == number]
+        tree: exp.Expr = parts[0]
+        for part in parts[1:]:
+            tree = exp.Add(this=tree, expression=part)
+        keys.append(f"k{number + 1}")
+        inner = inner.select(alias(bigint(tree), _own(keys[-1]), quoted=True))
+    for number, (name, ranks) in enumerate((values or {}).items(), start=1):
+        short = f"v{number}"
+        inner = inner.join(table(ranks, alias=short), on=_same_rank(dialect, name, short))
+        inner = inner.select(alias(exp.column("value", table=short), _own(short), quoted=True))
+        keys.append(short)
+    if split:
+        alike = [column(_own(name)) for name in keys]
+        numbered = alias(window(exp.RowNumber(), partition=alike), _own("row"), quoted=True)
+        inner = exp.select("*", numbered).from_(inner.subquery(alias="keyed"))
+    same: list[exp.Expr] = [exp.column(name, table="m").eq(column(_own(name), "original")) for name in keys]
+    if split:
+        row = column(_own("row"), "original")
+        same.append(row.copy().between(exp.column("first", table="m"), exp.column("last", table="m")))
+    tree_ = exp.select().from_(inner.subquery(alias="original"))
+    how = "left" if output.keep_suppressed else ""
+    tree_ = tree_.join(table(members, alias="m"), on=exp.and_(*same), join_type=how)
+    region = exp.column("region", table="l").eq(exp.column("region", table="m"))
+    tree_ = tree_.join(table(labels, alias="l"), on=region, join_type=how)
+    shown_at: list[exp.Expr] = [exp.column("region", table="l").is_(exp.Null()).not_()]
+    for place, domain in enumerate(packed.domains, start=1):
+        label: exp.Expr = exp.column(f"l{place}", table="l")
+        if output.keep_suppressed:
+            label = case((shown_at[0].copy(), label), default=literal(SUPPRESSED))
+        tree_ = tree_.select(alias(label, domain.name, quoted=True))
+    if output.secret:
+        tree_ = tree_.join(table(output.secret, alias="secret"), join_type="cross")
+    return tree_.select(*_others(dialect, shown_at, output))
+
+
+def _own(name: str) -> str:
+    """A column beside the user's own; no sane column is called like this."""
+    return f"\u2205 {name}"
+
+
+def _same_rank(dialect: str, name: str, ranks: str) -> exp.Expr:
+    value = column(name, "original")
+    if dialect == "duckdb":
+        return exp.NullSafeEQ(this=value, expression=exp.column("original", table=ranks))
+    null = literal("\u2205 NULL")
+    own = exp.Coalesce(this=text(value), expressions=[null])
+    return own.eq(exp.Coalesce(this=exp.column("label", table=ranks), expressions=[null.copy()]))

@@ -1,0 +1,197 @@
+"""Publish: find the best anonymization, write it beside the source, check it as written, and only then show it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from sqlanon import algorithms
+from sqlanon.algorithms._problem import Problem, problem
+from sqlanon.algorithms._search import Infeasible
+from sqlanon.algorithms._solution import Solution
+from sqlanon.compiler.compressed import root_only
+from sqlanon.compiler.source import relation
+from sqlanon.engines import Engine
+from sqlanon.errors import PolicyError
+from sqlanon.evidence.checks import Evidence, check
+from sqlanon.evidence.hierarchies import build_hierarchies, require_valid
+from sqlanon.plan import Plan, policy_hash
+from sqlanon.policy import Policy, missing_columns
+from sqlanon.release.blocked import blocked
+from sqlanon.release.document import described
+from sqlanon.release.rewriting import Rewriting, rewriting
+from sqlanon.release.target import Staged, Target, target_of
+
+# The most nodes of a lattice that the exact search holds in memory; beyond that a heuristic looks for a good one.
+MOST_NODES = 2_000_000
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Published:
+    """What was done, or with `dry_run` would be: the plan, and the evidence as a document for people and programs."""
+
+    plan: Plan
+    document: Mapping[str, Any]
+    evidence: Evidence | None = None
+
+
+def publish(
+    policy: Policy,
+    engine: Engine,
+    *,
+    dry_run: bool = False,
+    time_limit: float | None = None,
+    secret: str | None = None,
+    progress: Progress | None = None,
+) -> Published:
+    """Find, write, check and swap in the release of a policy. An error at any point leaves the previous one in place.
+
+    `time_limit` in seconds is for the search; `secret` is the key of pseudonyms. `progress` is told what is going on,
+    and how much of it is done.
+    """
+    target = None if dry_run else target_of(policy, engine)
+    if any(column.pseudonym for column in policy.columns.values()) and not secret and not dry_run:
+        raise PolicyError("pseudonyms need a key", hint="set the environment variable SQLANON_KEY to a long secret")
+    task = prepared(policy, engine, time_limit=time_limit, progress=progress)
+    try:
+        solution, plan = solved(task)
+        how = rewriting(task, solution, secret)
+        if target is None:
+            return Published(plan, described(task, solution, plan, how))
+        _tell(progress, "writing the release", 0, 2)
+        found, document = _write(task, target, solution, plan, how, progress)
+        _tell(progress, "checking the release", 2, 2)
+        return Published(plan, document, found)
+    finally:
+        task.close()
+
+
+def _write(
+    task: Problem, target: Target, solution: Solution, plan: Plan, how: Rewriting, progress: Progress | None
+) -> tuple[Evidence, Mapping[str, Any]]:
+    staged: Staged | None = None
+    try:
+        with task.engine.transaction():
+            staged = target.stage(how)
+            _tell(progress, "checking the release", 1, 2)
+            found = check(task.policy, task.engine, release=staged.source, limit=0)
+            _require_safe(found)
+            document = described(task, solution, plan, how, found, target, staged)
+            target.swap(staged, plan, document)
+        target.finish(staged, document)
+    except BaseException:
+        if staged is not None:
+            target.discard(staged)
+        raise
+    return found, document
+
+
+def prepared(
+    policy: Policy, engine: Engine, *, time_limit: float | None = None, progress: Progress | None = None
+) -> Problem:
+    """The compressed table of a policy, with hierarchies that are known to cover it."""
+    rows = relation(engine.resolve(policy.source), engine.dialect)
+    available = [item.name for item in engine.columns(rows)]
+    missing_columns(policy, available)
+    _require_roles(policy, available)
+    if policy.source.joins:
+        raise PolicyError("a release of joined tables is not written", hint="join them in a view or 'query:' first")
+    given = build_hierarchies(policy)
+    hierarchies = {name: root_only() for name in policy.quasi_identifiers} | given
+    deadline = None if time_limit is None else time.monotonic() + time_limit
+    _tell(progress, "reading the table", 0, 1)
+    task = problem(policy, engine, hierarchies, rows, deadline=deadline, progress=progress)
+    try:
+        if not task.records:
+            raise PolicyError("the source has no rows", hint="there is nothing to publish")
+        require_valid(policy, engine, given, task.prelude)
+        task.skip()
+    except BaseException:
+        task.close()
+        raise
+    _tell(progress, "reading the table", 1, 1)
+    return task
+
+
+def solved(task: Problem) -> tuple[Solution, Plan]:
+    """Run the algorithm of the policy, or the one that fits the task."""
+    name, params, chosen = _algorithm(task)
+    try:
+        solution: Solution = algorithms.algorithm(name).run(task, params)
+    except Infeasible:
+        raise blocked(task) from None
+    solution = replace(solution, why=f"{chosen}: {solution.why}" if chosen else solution.why)
+    return solution, _plan(task, name, params.model_dump(mode="json"), solution)
+
+
+def _algorithm(task: Problem) -> tuple[str, Any, str]:
+    use = task.policy.algorithm
+    if use is not None:
+        module = algorithms.algorithm(use.name)
+        try:
+            return use.name, module.Params.model_validate(use.params), ""
+        except ValidationError as error:
+            first = error.errors()[0]
+            key = ".".join(str(part) for part in first["loc"])
+            known = ", ".join(module.Params.model_fields) or "none"
+            raise PolicyError(
+                f"algorithm {use.name}: '{key}': {first['msg']}", hint=f"its parameters: {known}"
+            ) from None
+    nodes = 1
+    for size in task.shape:
+        nodes *= size
+    if nodes <= MOST_NODES:
+        return "full_domain", algorithms.algorithm("full_domain").Params(), f"full_domain, of {nodes:,} nodes"
+    return "heuristic", algorithms.algorithm("heuristic").Params(), f"heuristic, since {nodes:.1e} nodes are too many"
+
+
+def _plan(task: Problem, name: str, params: Mapping[str, Any], solution: Solution) -> Plan:
+    return Plan(
+        policy=policy_hash(task.policy),
+        algorithm=name,
+        params=params,
+        minimize=task.policy.minimize,
+        records=task.records,
+        suppressed=solution.suppressed,
+        loss=solution.loss,
+        proven=solution.proven,
+        why=solution.why,
+        passes=tuple(task.levels(node) for node in solution.passes),
+        regions=task.digest(solution.regions.members, solution.regions.labels) if solution.regions else None,
+        bits={domain.name: (domain.key, *domain.shifts) for domain in task.domains},
+    )
+
+
+def _require_roles(policy: Policy, available: list[str]) -> None:
+    """A column that nobody thought of must not leave with the others."""
+    undeclared = [name for name in available if name not in policy.columns and name != policy.person]
+    if undeclared:
+        raise PolicyError(
+            f"columns without a role: {', '.join(undeclared[:20])}",
+            hint="give each column of the source a role; 'identifier' leaves it out, 'insensitive' keeps it as it is",
+        )
+
+
+def _require_safe(found: Evidence) -> None:
+    if found.holds:
+        return
+    broken = [f"{item.model}: {item.broken_classes:,} classes broken" for item in found.checks if not item.holds]
+    raise PolicyError(
+        "the release was not published: as written it breaks the policy",
+        detail="\n".join([*broken, *found.breaches]),
+        hint="the previous release, if any, is still in place; was the source changed meanwhile?",
+    )
+
+
+def _tell(progress: Progress | None, what: str, done: int, every: int) -> None:
+    if progress:
+        progress(what, done, every)
+
+
+__all__ = ["Published", "Rewriting", "prepared", "publish", "solved"]

@@ -1,0 +1,245 @@
+"""The evidence of a release as one document: for the report, for programs, and to be kept with the release."""
+
+from __future__ import annotations
+
+import json
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+from sqlglot import exp
+
+from sqlanon import __version__
+from sqlanon.algorithms._problem import Problem
+from sqlanon.algorithms._solution import Solution
+from sqlanon.compiler.source import relation
+from sqlanon.compiler.tree import alias, column, count_all, literal, summed, table, text
+from sqlanon.evidence.checks import CheckResult, Evidence
+from sqlanon.families import family, plugin
+from sqlanon.plan import Plan
+from sqlanon.policy import Policy
+from sqlanon.release.rewriting import Rewriting
+from sqlanon.release.target import Staged, Target
+
+MOST_LABELS = 12
+MOST_CANDIDATES = 10
+
+
+def described(
+    task: Problem,
+    solution: Solution,
+    plan: Plan,
+    how: Rewriting,
+    found: Evidence | None = None,
+    target: Target | None = None,
+    staged: Staged | None = None,
+) -> dict[str, Any]:
+    """Everything that was measured. Without `found` it is the plan of a dry run."""
+    policy = task.policy
+    document: dict[str, Any] = {
+        "sqlanon": __version__,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "source": policy.source.text,
+        "policy": {
+            "name": policy.name,
+            "hash": plan.policy,
+            "data": policy.model_dump(mode="json", exclude_unset=True),
+        },
+        "plan": _json(plan),
+        "plan_hash": plan.hash,
+        "records": task.records,
+        "released": task.records - solution.suppressed,
+        "suppressed": solution.suppressed,
+        "suppression_limit": policy.suppression_limit,
+        "minimize": policy.minimize,
+        "loss": losses(task, solution),
+        "attributes": attributes(task, solution),
+        "candidates": candidates(task, solution),
+        "sql": script(task, how),
+        "versions": versions(),
+        "not_protected": not_protected(policy),
+    }
+    if found is not None and target is not None and staged is not None:
+        released = relation(task.engine.resolve(staged.source), task.engine.dialect)
+        before, after = class_sizes(task, None), class_sizes(task, released)
+        document |= {
+            "release": {"kind": target.kind, "name": target.name},
+            "holds": found.holds,
+            "breaches": list(found.breaches),
+            "notes": list(found.notes),
+            "checks": [checked(item) for item in found.checks],
+            "class_sizes": {"before": before["sizes"], "after": after["sizes"]},
+            "risk": {"before": before["risk"], "after": after["risk"]},
+            "distributions": distributions(task, released),
+        }
+    return document
+
+
+def _json(plan: Plan) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(plan.to_json())
+    if len(plan.passes) == 1:
+        data["levels"] = dict(plan.passes[0])
+    return data
+
+
+def checked(item: CheckResult) -> dict[str, Any]:
+    model = plugin("models", item.model)
+    numbers = [value for value in item.params.values() if isinstance(value, int | float)]
+    return {
+        "model": item.model,
+        "params": dict(item.params),
+        "qid": list(item.qid),
+        "attribute": item.attribute,
+        "measures": item.measures,
+        "classes": item.classes,
+        "broken_classes": item.broken_classes,
+        "broken_records": item.broken_records,
+        "measured": item.measured,
+        "required": float(numbers[-1]) if numbers else None,
+        "holds": item.holds,
+        "summary": model.summary,
+    }
+
+
+def losses(task: Problem, solution: Solution) -> dict[str, float]:
+    """Every loss metric for a single node; for several passes or regions the one that was minimized."""
+    if len(solution.passes) != 1:
+        return {"ncp" if solution.regions else task.policy.minimize: solution.loss}
+    asked = max((use.params["k"] for use in task.policy.models if "k" in use.params), default=1)
+    found = {}
+    for name, metric in family("loss").items():
+        if "class_attribute" not in metric.needs:
+            params = metric.filled({"k": asked} if metric.param("k") else {})
+            found[name] = task.loss_by_sql(solution.passes[0], metric.sql, params)
+    return found
+
+
+def attributes(task: Problem, solution: Solution) -> list[dict[str, Any]]:
+    """Per quasi-identifier its level, and the mean share of its domain that a released value leaves open."""
+    found = []
+    marginals = task.marginals()
+    for place, domain in enumerate(task.domains):
+        levels = [node[place] for node in solution.passes]
+        loss = None
+        if len(levels) == 1:
+            leaves = marginals[place][levels[0]]
+            loss = (leaves - 1) / (domain.leaves - 1) if domain.leaves > 1 else 0.0
+        use = task.policy.hierarchies.get(domain.name)
+        found.append(
+            {
+                "name": domain.name,
+                "role": "quasi_identifier",
+                "level": levels[0] if len(levels) == 1 else None,
+                "levels": levels,
+                "height": domain.height,
+                "loss": loss,
+                "what": use.kind if use else "shown or hidden",
+                "weight": task.policy.columns[domain.name].weight,
+            }
+        )
+    return found
+
+
+def candidates(task: Problem, solution: Solution) -> list[dict[str, Any]]:
+    holding = [item for item in solution.candidates if item.holds][:MOST_CANDIDATES]
+    failing = [item for item in solution.candidates if not item.holds][: MOST_CANDIDATES // 2]
+    return [
+        {"levels": task.levels(item.node), "loss": item.loss, "suppressed": item.suppressed, "holds": item.holds}
+        for item in (*holding, *failing)
+    ]
+
+
+def class_sizes(task: Problem, released: exp.Select | None) -> dict[str, Any]:
+    """How many classes there are of 1, 2-3, 4-7, … records, and what they tell about the risk of a record."""
+    if released is None:
+        keys = task.compressed.key_names
+        counted = exp.select(alias(summed(exp.column("n")), "records")).from_(table(task.compressed.table))
+        counted = counted.group_by(*keys)
+    else:
+        names = [column(domain.name) for domain in task.domains]
+        counted = exp.select(alias(count_all(), "records")).from_(released.subquery(alias="release")).group_by(*names)
+    bucket = exp.Floor(
+        this=exp.Div(
+            this=exp.Ln(this=exp.Add(this=exp.column("records"), expression=literal(0.5))),
+            expression=exp.Ln(this=literal(2.0)),
+        )
+    )
+    tree = exp.select(
+        alias(exp.cast(bucket, "int"), "bucket"),
+        alias(count_all(), "classes"),
+        alias(summed(exp.column("records")), "records"),
+        alias(exp.Min(this=exp.column("records")), "smallest"),
+    ).from_(counted.subquery(alias="classes"))
+    rows = task.engine.query(tree.group_by("1").order_by("1"))
+    sizes = [
+        {"from": 2 ** int(b), "to": 2 ** (int(b) + 1) - 1, "classes": int(classes), "records": int(records)}
+        for b, classes, records, _ in rows
+    ]
+    every = sum(int(item["records"]) for item in sizes)
+    smallest = min((int(row[3]) for row in rows), default=0)
+    return {
+        "sizes": sizes,
+        "risk": {
+            "highest": 1 / smallest if smallest else 0.0,
+            "average": sum(int(item["classes"]) for item in sizes) / every if every else 0.0,
+            "uniques": sum(int(item["records"]) for item in sizes if item["to"] == 1),
+        },
+    }
+
+
+def distributions(task: Problem, released: exp.Select) -> dict[str, Any]:
+    """The most frequent values of each quasi-identifier, before and after. Rare values stay unnamed."""
+    least = max((use.params["k"] for use in task.policy.models if "k" in use.params), default=5)
+    found = {}
+    for domain in task.domains:
+        own = exp.select(alias(text(exp.column("original")), "label"), "records").from_(table(domain.dictionary))
+        new = exp.select(alias(text(column(domain.name)), "label"), alias(count_all(), "records"))
+        new = new.from_(released.subquery(alias="release")).group_by(text(column(domain.name)))
+        sides: dict[str, Any] = {}
+        for side, tree in (("before", own), ("after", new)):
+            ordered = exp.select("label", "records").from_(tree.subquery(alias="v"))
+            ordered = ordered.where(exp.column("records") >= literal(int(least)))
+            ordered = ordered.order_by(exp.Ordered(this=exp.column("records"), desc=True), "label").limit(MOST_LABELS)
+            count = task.engine.query(exp.select("COUNT(*)").from_(tree.subquery(alias="v")))[0][0]
+            top = [
+                [label if label is not None else "NULL", int(records)] for label, records in task.engine.query(ordered)
+            ]
+            sides |= {side: top, f"{side}_more": int(count) - len(top)}
+        found[domain.name] = sides
+    return found
+
+
+def script(task: Problem, how: Rewriting) -> str:
+    """The SQL of the release: the temporary tables that the rewrite reads, then the rewrite."""
+    from sqlanon.compiler.script import created
+
+    parts = [created(step, task.engine.dialect) for step in task.prelude.steps if not _is_private(step.name)]
+    return "\n\n".join([*parts, "-- the release\n" + how.select.sql(task.engine.dialect, pretty=True) + ";"]) + "\n"
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("sqlanon_search_secret")
+
+
+def versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    return found | {name: version(name) for name in ("duckdb", "sqlglot", "numpy")}
+
+
+def not_protected(policy: Policy) -> list[str]:
+    """What a reader might take for granted, and must not."""
+    found = []
+    needs = {need for use in policy.models for need in plugin("models", use.name).needs}
+    if policy.sensitive and "sensitive" not in needs:
+        found.append(f"nothing hides how {', '.join(policy.sensitive)} is spread inside a class: no model looks at it")
+    kept = [name for name, item in policy.columns.items() if item.role == "insensitive"]
+    if kept:
+        found.append(f"{', '.join(kept)}: released as it is, since the policy calls it insensitive")
+    if policy.person is None:
+        found.append("rows were counted, not persons: a person with several rows is protected less")
+    hashed = [name for name, item in policy.columns.items() if item.pseudonym]
+    if hashed:
+        found.append(f"{', '.join(hashed)}: pseudonyms link the rows of a person, and whoever has the key knows them")
+    found.append("other releases of the same persons may be compared with this one")
+    return found
