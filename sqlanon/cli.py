@@ -111,7 +111,8 @@ def check(
     try:
         source = _release_source(policy, release) if release else None
         with _progress() as progress:
-            found = measure(policy, engine, release=source, limit=limit, progress=progress)
+            told = (lambda done, total: progress("measuring", done, total)) if progress else None
+            found = measure(policy, engine, release=source, limit=limit, progress=told)
         lost, why = _loss(policy, engine, source) if source else (None, None)
     finally:
         engine.close()
@@ -122,6 +123,63 @@ def check(
 
         print_evidence(policy, found, lost, release=release, no_loss=why)
     sys.exit(0 if found.holds else 1)
+
+
+@main.command()
+@click.argument("policy_file", metavar="POLICY")
+@click.option("--dry-run", is_flag=True, help="Search, show the plan and its loss, and write nothing.")
+@click.option("--explain", "explained", is_flag=True, help="Say why each column went to its level, and what came next.")
+@click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), help="Seconds for the search.")
+@click.option("--plan", "plan_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the plan as JSON.")
+@click.option("--report", "report_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the HTML report.")
+@click.option("--json", "as_json", is_flag=True, help="Print the evidence as JSON.")
+@click.option("--memory-limit", help="Most memory that DuckDB may use, such as 1GB; it spills to disk beyond that.")
+def publish(
+    policy_file: str,
+    dry_run: bool,
+    explained: bool,
+    time_limit: float | None,
+    plan_file: Path | None,
+    report_file: Path | None,
+    as_json: bool,
+    memory_limit: str | None,
+) -> None:
+    """Find the anonymization with the least loss, write the release, check it as written, and swap it in.
+
+    POLICY is a policy file that names its release. If anything fails, the previous release stays as it was.
+    Pseudonyms take their key from the environment variable SQLANON_KEY.
+    """
+    import os
+
+    from sqlanon.console_publish import print_published
+    from sqlanon.engines import connect
+    from sqlanon.release import publish as run
+
+    policy, url = _policy(policy_file, None, {})
+    writes = not dry_run and policy.release is not None and policy.release.path is None
+    engine = connect(url, read_only=not writes, memory_limit=memory_limit)
+    try:
+        with _progress() as progress:
+            done = run(
+                policy,
+                engine,
+                dry_run=dry_run,
+                time_limit=time_limit,
+                secret=os.environ.get("SQLANON_KEY"),
+                progress=progress,
+            )
+    finally:
+        engine.close()
+    if plan_file:
+        plan_file.write_text(done.plan.to_json() + "\n", encoding="utf-8")
+    if report_file:
+        from sqlanon.report import render
+
+        report_file.write_text(render(done.document), encoding="utf-8")
+    if as_json:
+        click.echo(json.dumps(_plain(done.document), indent=2, ensure_ascii=False))
+    else:
+        print_published(done.document, explain=explained)
 
 
 @main.command()
@@ -277,18 +335,30 @@ def _model(text: str) -> tuple[str, dict[str, str]]:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[int, int], None] | None]:
-    """A bar on standard error for work that takes a while; nothing where nobody looks."""
+def _progress() -> Iterator[Callable[[str, int, int], None] | None]:
+    """A bar on standard error for work that takes a while, with an estimate; nothing where nobody looks."""
     if not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    columns = (TextColumn("measuring"), BarColumn(), TextColumn("{task.completed}/{task.total}"), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,}/{task.total:,}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        tasks: dict[str, Any] = {}
+
+        def show(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what, total=total)
+            bar.update(tasks[what], completed=done, total=total)
+
+        yield show
 
 
 def _names(text: str | None) -> list[str]:

@@ -9,16 +9,15 @@ import duckdb
 from rich.console import Console
 
 from sqlanon.console import print_evidence
+from sqlanon.console_publish import print_published
 from sqlanon.engines import connect
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.checks import check
 from sqlanon.evidence.loss import loss
 from sqlanon.policy import Source, load
-from sqlanon.release import write_generalized
+from sqlanon.release import publish
 
 HERE = Path(__file__).parent
-# Chosen by hand here: decades of age, one digit of the postal code, the year of admission.
-LEVELS = {"age": 2, "zip": 4, "sex": 0, "admitted": 3}
 
 
 def generate(database: Path, rows: int) -> None:
@@ -29,7 +28,7 @@ def generate(database: Path, rows: int) -> None:
 
 
 def run(folder: Path, rows: int) -> None:
-    """Generate, check, generalize, check again."""
+    """Generate, check, publish, check again."""
     if rows < 1:
         raise PolicyError("--rows must be at least 1")
     console = Console(highlight=False)
@@ -45,14 +44,14 @@ def run(folder: Path, rows: int) -> None:
     engine = connect(str(database), read_only=False)
     try:
         print_evidence(policy, check(policy, engine, limit=3))
-        console.print("\n[bold]3. A release[/] without names: decades of age, one digit of the zip, year of admission")
-        release = write_generalized(policy, engine, LEVELS)
-        console.print(f"   written to the table {release} by one SELECT inside DuckDB\n")
-        console.print("[bold]4. The release, checked as it was written[/], and what it cost")
-        console.print(f"   $ sqlanon check {folder / 'policy.yml'} --release {release}\n")
-        source = Source(table=release)
-        found = check(policy, engine, release=source, limit=3)
-        print_evidence(policy, found, loss(policy, engine, source), release=release)
+        console.print("\n[bold]3. The release with the least loss[/] that meets all of it, found and written in DuckDB")
+        console.print(f"   $ sqlanon publish {folder / 'policy.yml'} --explain\n")
+        done = publish(policy, engine)
+        print_published(done.document, explain=True)
+        console.print("\n[bold]4. Anyone can check the release again[/], from the tables alone")
+        console.print(f"   $ sqlanon check {folder / 'policy.yml'} --release patients_released\n")
+        source = Source(table="patients_released")
+        print_evidence(policy, check(policy, engine, release=source), loss(policy, engine, source), release=source.text)
     finally:
         engine.close()
     console.print(f"\nLook around: duckdb {database}; sqlanon explain k_anonymity; sqlanon models")

@@ -1,0 +1,312 @@
+"""The search: its optimum is the one that plain Python finds by trying every node, for all models and metrics."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+from typing import Any
+
+import brute_loss
+import pytest
+from conftest import Database, shared
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from measuring import policy_for
+from test_models import SPECS, model_use, oracle
+
+from sqlanon import algorithms
+from sqlanon.algorithms._problem import Problem, problem
+from sqlanon.algorithms._search import Infeasible
+from sqlanon.compiler.compressed import root_only
+from sqlanon.compiler.source import relation
+from sqlanon.engines import Engine
+from sqlanon.errors import PolicyError
+from sqlanon.evidence.hierarchies import build_hierarchies
+from sqlanon.policy import Policy, parse
+
+TREES = {
+    "a": {"*": {"low": ["x", "y"], "high": ["z", "w"]}},
+    "b": {"*": {"odd": ["1", "3"], "even": ["2"]}},
+}
+LEAVES = {
+    "a": {"x": ("x", "low", "*"), "y": ("y", "low", "*"), "z": ("z", "high", "*"), "w": ("w", "high", "*")},
+    "b": {"1": ("1", "odd", "*"), "3": ("3", "odd", "*"), "2": ("2", "even", "*")},
+}
+TYPES = {"a": "TEXT", "b": "TEXT", "s": "TEXT", "u": "TEXT", "n": "DOUBLE PRECISION", "g": "TEXT", "p": "TEXT"}
+row = st.fixed_dictionaries(
+    {
+        "a": st.sampled_from("xyzw"),
+        "b": st.sampled_from("123"),
+        "s": st.sampled_from(["flu", "hiv", "gout"]),
+        "u": st.just("m"),
+        "n": st.sampled_from([-4.0, 0.0, 1.0, 1.5, 30.0]),
+        "g": st.just("root"),
+        "p": st.sampled_from(["ann", "bob", "eve", "joe", "liv"]),
+    }
+)
+METRICS = [
+    "ncp", "ncp_geometric", "iloss", "precision", "minimal_distortion", "discernibility", "discernibility_star",
+    "aecs", "c_avg", "height", "non_uniform_entropy", "kl_divergence",
+]  # fmt: skip
+NOT_SEARCHED = {"l_plus_diversity", "nt_closeness", "personalized_privacy", "expected_confidence"}
+NOT_SEARCHED |= {"multi_attribute_l_diversity", "entropy_l_alpha_diversity", "recursive_cl_alpha_diversity"}
+SEARCHED = sorted(set(SPECS) - NOT_SEARCHED)
+
+
+def task(engine: Engine, policy: Policy, **more: Any) -> Problem:
+    hierarchies = {name: root_only() for name in policy.quasi_identifiers} | build_hierarchies(policy)
+    return problem(policy, engine, hierarchies, relation(policy.source, engine.dialect), **more)
+
+
+def solve(engine: Engine, policy: Policy, name: str, **params: Any) -> Any:
+    made = task(engine, policy)
+    module = algorithms.algorithm(name)
+    try:
+        return module.run(made, module.Params(**params))
+    finally:
+        made.close()
+
+
+def loss_of(metric: str, triples: Any, k: int) -> float:
+    """The loss by its definition; infinite where the metric says nothing."""
+    pairs, columns = brute_loss.released(triples), ["a", "b"]
+    if metric == "c_avg":
+        kept = [row for row, _, kept in triples if kept]
+        return float(brute_loss.average_class_size(pairs, columns, k)) if kept else math.inf
+    if metric in ("discernibility_star", "non_uniform_entropy"):
+        return float(getattr(brute_loss, metric)(triples, columns))
+    if metric in ("discernibility", "aecs"):
+        return float(getattr(brute_loss, metric)(pairs, columns))
+    if metric == "height":
+        return float(brute_loss.height(brute_loss.generalized(triples), columns, LEAVES))
+    return float(getattr(brute_loss, metric)(pairs, columns, LEAVES))
+
+
+def brute_optimum(rows: Any, models: dict[str, Any], metric: str, limit: float, person: bool) -> float | None:
+    """The least loss over all nodes whose suppressed rows are within the limit."""
+    best = None
+    asked = max((params["k"] for params in models.values() if "k" in params), default=1)
+    for levels in itertools.product(range(3), range(3)):
+        new = [
+            {**item, "a": LEAVES["a"][item["a"]][levels[0]], "b": LEAVES["b"][item["b"]][levels[1]]} for item in rows
+        ]
+        bad = set()
+        for name, params in models.items():
+            bad |= oracle(name, new, params, person)[1]
+        triples = [(old, item, (item["a"], item["b"]) not in bad) for old, item in zip(rows, new, strict=True)]
+        suppressed = sum(not kept for *_, kept in triples)
+        if suppressed <= limit * len(rows) + 1e-9 and suppressed < len(rows):
+            found = levels_height(levels) if metric == "height" else loss_of(metric, triples, asked)
+            best = found if best is None else min(best, found)
+    return best
+
+
+def levels_height(levels: tuple[int, ...]) -> float:
+    return float(sum(levels))
+
+
+@settings(max_examples=40)
+@given(data=st.data(), rows=st.lists(row, min_size=1, max_size=30), person=st.booleans())
+def test_the_optimum_is_what_trying_every_node_finds(database: Database, data: Any, rows: Any, person: bool) -> None:
+    names = data.draw(st.lists(st.sampled_from(SEARCHED), min_size=1, max_size=2, unique=True))
+    models = {
+        name: {key: data.draw(strategy, label=f"{name}.{key}") for key, strategy in SPECS[name][0].items()}
+        for name in names
+    }
+    metric = data.draw(st.sampled_from(METRICS))
+    limit = data.draw(st.sampled_from([0.0, 0.1, 0.3, 0.5, 1.0]))
+    policy = policy_for(
+        ["a", "b"],
+        ["s", "n"],
+        [model_use(name, params) for name, params in models.items()],
+        insensitive=("g", "u"),
+        hierarchies={name: {"tree": {"tree": tree}} for name, tree in TREES.items()}
+        | {"s": {"tree": {"tree": {"root": {"viral": ["flu", "hiv"], "other": ["gout"]}}}}},
+        suppression_limit=limit,
+        minimize=metric,
+        **({"person": "p"} if person else {}),
+    )
+    database.table("t", TYPES, rows)
+    wanted = brute_optimum(rows, models, metric, limit, person)
+    for name in ("exhaustive", "full_domain"):
+        if wanted is None:
+            with pytest.raises(Infeasible):
+                solve(database.engine, policy, name)
+            continue
+        found = solve(database.engine, policy, name)
+        assert found.proven
+        assert found.loss == pytest.approx(wanted, rel=1e-9, abs=1e-9), (name, models, metric, limit)
+
+
+def test_what_cannot_be_searched_is_refused(database: Database) -> None:
+    database.table("t", TYPES, [{"a": "x", "b": "1", "s": "flu", "u": "m", "n": 1.0, "g": "root", "p": "ann"}])
+    uses = {"multi_attribute_l_diversity": {"l": 2}, "expected_confidence": {"beta": 0.5}}
+    for name, params in uses.items():
+        use = {name: params | {"attribute": "s"}}
+        policy = policy_for(["a", "b"], ["s", "u"], [use], insensitive=("n", "g", "p"))
+        with pytest.raises(PolicyError, match=name):
+            task(database.engine, policy)
+
+
+def test_nulls_are_values_and_hidden_by_the_root(database: Database) -> None:
+    database.table("t", {"a": "TEXT", "b": "INTEGER"}, [{"a": None, "b": 1}, {"a": "x", "b": 1}, {"a": "x", "b": None}])
+    policy = policy_for(["a", "b"], [], [{"k_anonymity": {"k": 3}}])
+    found = solve(database.engine, policy, "full_domain")
+    assert found.passes == ((1, 1),)
+    pairs = [(None, 1), (None, 1), ("x", None), ("x", None), ("y", 3), ("y", 3)]
+    database.table("t", {"a": "TEXT", "b": "INTEGER"}, [{"a": a, "b": b} for a, b in pairs])
+    policy = policy_for(["a", "b"], [], [{"k_anonymity": {"k": 2}}])
+    assert solve(database.engine, policy, "full_domain").passes == ((0, 0),)
+
+
+def test_keys_of_more_than_62_bits(database: Database) -> None:
+    """Eight columns of 1,000 values each do not fit into one key."""
+    names = [f"c{i}" for i in range(8)]
+    rows = [{name: (row * (i + 3)) % 997 for i, name in enumerate(names)} for row in range(997)]
+    database.table("t", dict.fromkeys(names, "INTEGER"), rows)
+    policy = policy_for(names, [], [{"k_anonymity": {"k": 2}}])
+    made = task(database.engine, policy)
+    try:
+        assert made.compressed.keys == 2
+        search = algorithms.algorithm("full_domain")
+        found = search.run(made, search.Params())
+        # every column alone is a key: one class of all rows is what is left, with one column shown it is 997 classes
+        assert found.passes == ((1,) * 8,)
+    finally:
+        made.close()
+
+
+# ARX and another tool on Adult ------------------------------------------------------------------------------------
+
+ADULT = ["sex", "age", "race", "marital-status", "education", "native-country", "workclass", "occupation"]
+# ARX's own heuristics were run in these, which do not promise an optimum; a loss that is no greater is right.
+HEURISTIC = ("TestAnonymizationHeuristic",)
+
+
+def adult(duck: Database) -> None:
+    path = shared("data", "adult", "adult.csv")
+    duck.run(f"CREATE OR REPLACE TABLE adult AS FROM read_csv('{path}', delim=';', all_varchar=true)")
+
+
+def adult_policy(names: list[str], sensitive: str | None, models: list[Any], **more: Any) -> Policy:
+    folder = shared("data", "adult")
+    roles = dict.fromkeys(names, "quasi_identifier") | ({sensitive: "sensitive"} if sensitive else {})
+    files = {name: {"csv": {"path": str(folder / f"adult_hierarchy_{name}.csv")}} for name in roles}
+    written = {"source": {"table": "adult"}, "columns": roles, "models": models, "hierarchies": files, **more}
+    return parse(json.dumps(written))
+
+
+def arx_models(case: dict[str, Any]) -> list[Any] | None:
+    found: list[Any] = []
+    for model in case["models"] or []:
+        numbers = [float(number) for number in re.findall(r"(?<=[( ])[0-9.]+(?=[,)])", model)]
+        known: dict[str, Any] = {
+            "KAnonymity": lambda n: {"k_anonymity": {"k": int(n[0])}},
+            "RecursiveCLDiversity": lambda n: {"recursive_cl_diversity": {"c": n[0], "l": int(n[1])}},
+            "HierarchicalDistanceTCloseness": lambda n: {"hierarchical_t_closeness": {"t": n[0]}},
+            "BasicBLikeness": lambda n: {"basic_beta_likeness": {"beta": n[0]}},
+            "EnhancedBLikeness": lambda n: {"enhanced_beta_likeness": {"beta": n[0]}},
+            "EntropyLDiversity": lambda n: {"entropy_l_diversity": {"l": n[0]}},
+        }
+        name = model.split("(")[0]
+        if name not in known or "GRASSBERGER" in model:
+            return None
+        found.append(known[name](numbers))
+    return found or None
+
+
+def arx_metric(case: dict[str, Any]) -> str | None:
+    """ARX's metric here. With `true` its entropy leaves suppressed records out: not a loss of the release."""
+    if case["metric"] == "createLossMetric()":
+        return "ncp_geometric"
+    entropy = case["metric"].startswith(("createPrecomputedEntropyMetric", "createEntropyMetric(false)"))
+    return (
+        "non_uniform_entropy" if entropy and ("true" not in case["metric"] or case["suppression_limit"] == 0) else None
+    )
+
+
+def optima() -> list[Any]:
+    from conftest import SHARED
+
+    path = SHARED / "oracles" / "arx_optima.json"
+    cases = json.loads(path.read_text())["cases"] if path.exists() else []
+    # Losses of ten thousands belong to ARX's sample of 3,000 rows; DomainShare has one attribute of its own.
+    usable = [
+        case
+        for case in cases
+        if arx_models(case) and arx_metric(case) and "DomainShare" not in case["from"]
+        and (case["expected_loss"] < 1 or case["expected_loss"] > 50_000)
+    ]  # fmt: skip
+    return usable or [None]
+
+
+def slow(case: Any) -> bool:
+    """Where little can be left out: models that are not monotone under suppression, and entropy without a limit."""
+    if not case or case["suppression_limit"] == 0:
+        return False
+    others = any(not model.startswith("KAnonymity") for model in case["models"])
+    return others or (arx_metric(case) == "non_uniform_entropy" and case["suppression_limit"] == 1.0)
+
+
+arx = pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=[pytest.mark.long] * slow(case)) for case in optima()],
+    ids=lambda case: case and f"{case['from'].split('.')[0][4:]}-{case['from'].rsplit(':')[-1]}",
+)  # fmt: skip
+
+
+@arx
+def test_arx_optimum(duck: Database, case: Any) -> None:
+    if case is None:
+        shared("oracles", "arx_optima.json")
+    adult(duck)
+    names = [name for name in [*ADULT, "salary-class"] if name != case["sensitive"]]
+    models = arx_models(case)
+    assert models is not None
+    policy = adult_policy(
+        names, case["sensitive"], models, suppression_limit=case["suppression_limit"], minimize=arx_metric(case)
+    )
+    found = solve(duck.engine, policy, "full_domain")
+    if case["from"].startswith(HEURISTIC):
+        assert found.loss <= case["expected_loss"] * (1 + 1e-9)
+    else:
+        assert found.loss == pytest.approx(case["expected_loss"], rel=1e-9)
+        ties = [item.node for item in found.candidates if abs(item.loss - found.loss) <= 1e-9 * max(1, found.loss)]
+        assert tuple(case["transformation"]) in ties
+
+
+def lattice_cases() -> list[Any]:
+    from conftest import SHARED
+
+    path = SHARED / "oracles" / "lattice_optima.json"
+    return json.loads(path.read_text())["best"] if path.exists() else [None]
+
+
+NAMES = {"gcp": "ncp", "dm": "discernibility", "cavg": "c_avg"}
+
+
+def agrees(duck: Database, cases: list[Any]) -> None:
+    adult(duck)
+    for case in cases:
+        models = [{"k_anonymity": {"k": case["k"]}}]
+        limit, metric = case["suppression_limit"], NAMES[case["metric"]]
+        policy = adult_policy(ADULT, None, models, suppression_limit=limit, minimize=metric)
+        found = solve(duck.engine, policy, "full_domain")
+        assert found.loss == pytest.approx(case["value"], rel=1e-9), case
+        if case["ties"] == 1:
+            assert found.passes == (tuple(case["levels"]),), case
+            assert found.suppressed == case["suppressed"], case
+
+
+def test_optima_of_another_tool(duck: Database) -> None:
+    shared("oracles", "lattice_optima.json")
+    quick = [case for case in lattice_cases() if case["metric"] == "gcp" or case["suppression_limit"] == 0]
+    agrees(duck, [case for case in quick if case["k"] in (2, 5)])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("metric", NAMES)
+def test_all_optima_of_another_tool(duck: Database, metric: str) -> None:
+    shared("oracles", "lattice_optima.json")
+    agrees(duck, [case for case in lattice_cases() if case["metric"] == metric])
