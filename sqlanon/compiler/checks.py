@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -180,7 +180,7 @@ class Compiler:
         return known is not None and known.role in ("quasi_identifier", "insensitive") and name != self.policy.person
 
     def _relations(
-        self, needed: set[str], model: Plugin, params: Mapping[str, Any], grouping: Grouping, attribute: str | None
+        self, needed: Set[str], model: Plugin, params: Mapping[str, Any], grouping: Grouping, attribute: str | None
     ) -> dict[str, str]:
         made: dict[str, str] = {}
         if "class_population" in needed:

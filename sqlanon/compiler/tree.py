@@ -151,21 +151,21 @@ def bind(sql: str, params: Mapping[str, Any], relations: Mapping[str, str]) -> e
     """Parse a `.sql` file, put literals for its `:parameters` and real tables for its canonical relations."""
     tree = _parsed(sql).copy()
     assert isinstance(tree, exp.Select)
-    local = {cte.alias for cte in tree.find_all(exp.CTE)}
-    for node in list(tree.find_all(exp.Placeholder)):
-        node.replace(literal(params[node.name]))
-    for found in list(tree.find_all(exp.Table)):
-        if found.name in local or found.name not in relations:
-            continue
-        found.set("this", exp.to_identifier(relations[found.name]))
+    read = referenced(sql)
+    for node in list(tree.find_all(exp.Placeholder, exp.Table)):
+        if isinstance(node, exp.Placeholder):
+            node.replace(literal(params[node.name]))
+        elif node.name in read and node.name in relations:
+            node.set("this", exp.to_identifier(relations[node.name]))
     return tree
 
 
-def referenced(sql: str) -> set[str]:
+@cache
+def referenced(sql: str) -> frozenset[str]:
     """The relations that a `.sql` file reads, without those that it defines itself."""
     tree = _parsed(sql)
     local = {cte.alias for cte in tree.find_all(exp.CTE)}
-    return {found.name for found in tree.find_all(exp.Table)} - local
+    return frozenset(found.name for found in tree.find_all(exp.Table)) - local
 
 
 def with_verdict(tree: exp.Select) -> exp.Select:
