@@ -99,7 +99,7 @@ class Prelude:
         for (kind, grouping, *rest), made in self.made.items():
             if not isinstance(grouping, Grouping) or grouping.person or grouping.distinct:
                 continue
-            if kind == "cells" and rest == [name]:
+            if kind == "totals" and rest[0] == name:
                 return made, "original"
             if kind == "classes" and name in grouping.columns:
                 return made, f"c{grouping.columns.index(name) + 1}"

@@ -73,7 +73,8 @@ def _hierarchy_problems(policy: Policy, engine: Engine, prelude: Prelude, name: 
         "taxonomy": long_taxonomy(prelude, name, hierarchy),
     }
     run_steps(engine, prelude.steps[done:])
-    queries = {kind: bind(family("hierarchies")[kind].sql, {}, relations) for kind in HIERARCHY_PROBLEMS}
+    possible = ["uncovered"] if hierarchy.is_known_tree() else list(HIERARCHY_PROBLEMS)
+    queries = {kind: bind(family("hierarchies")[kind].sql, {}, relations) for kind in possible}
     # One statement tells whether all is well; only what is wrong is asked for in detail.
     counts = [select(count_all(), source=nested(tree, "found")).subquery(copy=False) for tree in queries.values()]
     wrong = [kind for kind, count in zip(queries, engine.query(exp.select(*counts))[0], strict=True) if count]
