@@ -236,8 +236,7 @@ class Compiler:
 
     def _value_list(self, name: str, values: list[Any] | None, relations: Mapping[str, str]) -> str:
         if values is None and name == "guarded":
-            every = exp.select("label").from_(table(relations["totals"]))
-            return self.prelude.once(name, (relations["totals"],), lambda: every)
+            return relations["totals"]  # which has the labels of all values
         # Twice the same value would count what it matches twice.
         labels = dict.fromkeys(_label(value) for value in values or ())
         return self._rows(name, [(label,) for label in labels], ("label",), [TEXT])

@@ -94,15 +94,22 @@ class Prelude:
             self.steps.append(Step(name, built))
         return self.made[full]
 
+    def row_classes(self) -> str | None:
+        """A table made earlier whose column `records` adds up to all rows."""
+        for key, made in self.made.items():
+            match key:
+                case ("classes", Grouping(person=None, distinct=())):
+                    return made
+        return None
+
     def counted(self, name: str) -> tuple[str, str] | None:
         """A table made earlier, and its column, that hold all values of a user's column with row counts."""
-        for (kind, grouping, *rest), made in self.made.items():
-            if not isinstance(grouping, Grouping) or grouping.person or grouping.distinct:
-                continue
-            if kind == "totals" and rest[0] == name:
-                return made, "original"
-            if kind == "classes" and name in grouping.columns:
-                return made, f"c{grouping.columns.index(name) + 1}"
+        for key, made in self.made.items():
+            match key:
+                case ("totals", Grouping(person=None, distinct=()), attribute, _) if attribute == name:
+                    return made, "original"
+                case ("classes", Grouping(columns=columns, person=None, distinct=())) if name in columns:
+                    return made, f"c{columns.index(name) + 1}"
         return None
 
     def load(

@@ -13,7 +13,7 @@ from sqlanon.compiler.checks import Check, Compiler
 from sqlanon.compiler.classes import Prelude
 from sqlanon.compiler.lookups import recoded
 from sqlanon.compiler.source import relation
-from sqlanon.compiler.tree import column, count_all, joined, literal, nested, select, table, text
+from sqlanon.compiler.tree import column, count_all, joined, literal, nested, select, summed, table, text
 from sqlanon.engines import ColumnInfo, Engine
 from sqlanon.errors import PolicyError, SourceError
 from sqlanon.evidence.absent import absent_values
@@ -93,8 +93,10 @@ def check(
         checked = narrowed.sensitive if release else tuple(compiler.hierarchies)
         valid = {name: item for name, item in compiler.hierarchies.items() if name in checked}
         require_valid(narrowed, engine, valid, compiler.prelude)
-        every = _count(engine, relation(compiler.source, engine.dialect, compiler.child_columns))
-        records = every if narrowed.suppressed_rows == "drop" else _count(engine, compiler.prelude.rows.copy())
+        records = _records(engine, compiler.prelude)
+        every = records
+        if narrowed.suppressed_rows != "drop":
+            every = _count(engine, relation(compiler.source, engine.dialect, compiler.child_columns))
         if records:
             notes += absent_values(narrowed, engine, checks)
         results = tuple(_result(engine, item, limit) for item in checks)
@@ -312,6 +314,14 @@ def _violations(engine: Engine, item: Check, limit: int) -> tuple[Violation, ...
         )
         for records, value_measured, *values in engine.query(tree)
     )
+
+
+def _records(engine: Engine, prelude: Prelude) -> int:
+    """The rows that were measured; a file or a view is not read again where classes of rows add up to them."""
+    made = prelude.row_classes()
+    if made is None:
+        return _count(engine, prelude.rows.copy())
+    return int(engine.query(select(summed(exp.column("records")), source=table(made)))[0][0] or 0)
 
 
 def _count(engine: Engine, rows: exp.Select) -> int:
