@@ -19,7 +19,7 @@ from measuring import policy_for
 
 from sqlanon.cli import main
 from sqlanon.engines import connect
-from sqlanon.errors import PolicyError
+from sqlanon.errors import HierarchyError, PolicyError
 from sqlanon.evidence.checks import CheckResult, check
 from sqlanon.evidence.loss import loss
 from sqlanon.families import family
@@ -429,6 +429,23 @@ def test_a_check_leaves_nothing_behind(url: str) -> None:
 
 
 # Files and servers ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        ("x;p;*\n", "does not cover values of the column\n  'y' (1 rows)"),
+        ("x;p;A;*\ny;p;B;*\n", "does not nest: nodes with several parents\n  'p' (2 rows)"),
+    ],
+)
+def test_a_hierarchy_file_that_is_no_tree_of_the_values(
+    database: Database, tmp_path: Path, lines: str, problem: str
+) -> None:
+    (tmp_path / "a.csv").write_text(lines)
+    database.table("t", {"a": "TEXT"}, [{"a": "x"}, {"a": "y"}])
+    with pytest.raises(HierarchyError) as refused:
+        checked(database, ["a"], [], K2, hierarchies={"a": {"csv": {"path": str(tmp_path / "a.csv")}}})
+    assert problem in str(refused.value)
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])

@@ -373,6 +373,14 @@ def test_n_t_closeness_where_nulls_match_nothing(database: Database) -> None:
     assert (found.classes, found.measured) == (4, 0)  # each class is its own superset, at distance 0
 
 
+def test_a_hierarchy_where_nulls_match_nothing(database: Database) -> None:
+    database.table("t", {"a": "TEXT"}, [{"a": a} for a in (None, None, "x", "x", "y")])
+    tree = {"a": {"tree": {"tree": {"*": ["x", "y"]}}}}
+    policy = policy_for(["a"], [], [{"k_anonymity": {"k": 2}}], nulls="unique", hierarchies=tree)
+    found = check(policy, database.engine)
+    assert (found.records, found.checks[0].classes, found.checks[0].broken_classes) == (5, 4, 3)
+
+
 @SHORTER
 @given(
     rows=st.lists(

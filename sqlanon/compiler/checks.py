@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -184,7 +184,7 @@ class Compiler:
         return known is not None and known.role in ("quasi_identifier", "insensitive") and name != self.policy.person
 
     def _relations(
-        self, needed: set[str], model: Plugin, params: Mapping[str, Any], grouping: Grouping, attribute: str | None
+        self, needed: Set[str], model: Plugin, params: Mapping[str, Any], grouping: Grouping, attribute: str | None
     ) -> dict[str, str]:
         made: dict[str, str] = {}
         if "class_population" in needed:
@@ -240,8 +240,7 @@ class Compiler:
 
     def _value_list(self, name: str, values: list[Any] | None, relations: Mapping[str, str]) -> str:
         if values is None and name == "guarded":
-            every = exp.select("label").from_(table(relations["totals"]))
-            return self.prelude.once(name, (relations["totals"],), lambda: every)
+            return relations["totals"]  # which has the labels of all values
         # Twice the same value would count what it matches twice.
         labels = dict.fromkeys(_label(value) for value in values or ())
         return self._rows(name, [(label,) for label in labels], ("label",), [TEXT])

@@ -33,8 +33,11 @@ from sqlanon.compiler.tree import (
     column,
     count_all,
     double,
+    joined,
     literal,
+    nested,
     rows_relation,
+    select,
     summed,
     table,
     text,
@@ -93,15 +96,24 @@ class Prelude:
             self.steps.append(Step(name, built))
         return self.made[full]
 
+    def row_classes(self) -> str | None:
+        """A table made earlier whose column `records` adds up to all rows."""
+        for key, made in self.made.items():
+            match key:
+                case ("classes", Grouping(person=None, distinct=())):
+                    return made
+        return None
+
     def counted(self, name: str) -> tuple[str, str] | None:
         """A table made earlier, and its column, that hold all values of a user's column with row counts."""
-        for (kind, grouping, *rest), made in self.made.items():
-            if not isinstance(grouping, Grouping) or grouping.person or grouping.distinct:
-                continue
-            if kind == "cells" and rest == [name]:
-                return made, "original"
-            if kind in ("classes", "combined") and name in grouping.columns:
-                return made, f"c{grouping.columns.index(name) + 1}"
+        for key, made in self.made.items():
+            match key:
+                case ("totals", Grouping(person=None, distinct=()), attribute, _) if attribute == name:
+                    return made, "original"
+                case ("classes", Grouping(columns=columns, person=None, distinct=())) if name in columns:
+                    return made, f"c{columns.index(name) + 1}"
+                case ("combined", Grouping(columns=columns), _) if name in columns:
+                    return made, f"c{columns.index(name) + 1}"
         return None
 
     def load(
@@ -118,7 +130,7 @@ class Prelude:
 
 
 def source(prelude: Prelude) -> exp.Subquery:
-    return prelude.rows.subquery(alias="source", copy=True)
+    return nested(prelude.rows.copy(), "source")
 
 
 def class_columns(grouping: Grouping) -> list[exp.Expr]:
@@ -147,8 +159,8 @@ def grouped_rows(prelude: Prelude, grouping: Grouping, extra: dict[str, exp.Expr
     made_of = class_columns(grouping)
     named = [alias(item, name) for item, name in zip(made_of, labels(grouping), strict=True)]
     others = [alias(item, name) for name, item in extra.items()]
-    tree = exp.select(*named, *others, alias(counted, "records")).from_(source(prelude))
-    return tree.group_by(*(item.copy() for item in made_of), *(item.copy() for item in extra.values()))
+    groups = [item.copy() for item in (*made_of, *extra.values())]
+    return select(*named, *others, alias(counted, "records"), source=source(prelude), groups=groups)
 
 
 def numbered(prelude: Prelude, grouping: Grouping, relation: exp.Query, kept: Sequence[str]) -> exp.Select:
@@ -159,11 +171,11 @@ def numbered(prelude: Prelude, grouping: Grouping, relation: exp.Query, kept: Se
     """
     if prelude.dialect != "duckdb":
         rank = window(exp.DenseRank(), order=[exp.column(name) for name in labels(grouping)])
-        return exp.select(alias(rank, "class_id"), *kept).from_(relation.subquery(alias="r"))
+        return select(alias(rank, "class_id"), *kept, source=nested(relation, "r"))
     known = classes(prelude, grouping)
-    same = exp.and_(*(_null_safe(name, "k", "r") for name in labels(grouping)))
+    same = exp.and_(*(_null_safe(name, "k", "r") for name in labels(grouping)), copy=False)
     chosen = [exp.column("class_id", table="k"), *(exp.column(name, table="r") for name in kept)]
-    return exp.select(*chosen).from_(relation.subquery(alias="r")).join(table(known, alias="k"), on=same)
+    return select(*chosen, source=nested(relation, "r"), joins=[joined(table(known, alias="k"), same)])
 
 
 def _null_safe(name: str, left: str, right: str) -> exp.Expr:
@@ -192,17 +204,14 @@ def cells(prelude: Prelude, grouping: Grouping, attribute: str) -> str:
 
 def class_values(prelude: Prelude, grouping: Grouping, attribute: str) -> str:
     def build() -> exp.Query:
-        made = exp.select("*").from_(table(cells(prelude, grouping, attribute)))
-        ranked = numbered(prelude, grouping, made, ["original", "records"])
+        made = select(exp.Star(), source=table(cells(prelude, grouping, attribute)))
+        ranked = nested(numbered(prelude, grouping, made, ["original", "records"]), "n")
         if prelude.dialect != "duckdb" and prelude.baseline is None:
             rank = window(exp.DenseRank(), order=[exp.column("original")])
-            return exp.select("class_id", alias(rank, "value"), "records").from_(ranked.subquery(alias="n"))
-        known = totals(prelude, grouping, attribute, numeric=False)
-        return (
-            exp.select("n.class_id", exp.column("value", table="t"), "n.records")
-            .from_(ranked.subquery(alias="n"))
-            .join(table(known, alias="t"), on=_same_original(prelude.dialect, "n", "t"))
-        )
+            return select("class_id", alias(rank, "value"), "records", source=ranked)
+        known = table(totals(prelude, grouping, attribute, numeric=False), alias="t")
+        chosen = [exp.column("class_id", table="n"), exp.column("value", table="t"), exp.column("records", table="n")]
+        return select(*chosen, source=ranked, joins=[joined(known, _same_original(prelude.dialect, "n", "t"))])
 
     return prelude.once("class_values", (grouping, attribute), build)
 
@@ -233,15 +242,14 @@ def classes(prelude: Prelude, grouping: Grouping) -> str:
         if grouping.distinct:
             grouped = _distinct_groups(prelude, grouping)
         elif attribute is not None:
-            made = cells(prelude, grouping, attribute)
-            tree = exp.select(*names, alias(summed(exp.column("records")), "records"))
-            grouped = tree.from_(table(made)).group_by(*names)
+            counted = alias(summed(exp.column("records")), "records")
+            grouped = select(*names, counted, source=table(cells(prelude, grouping, attribute)), groups=names)
         else:
             grouped = grouped_rows(prelude, grouping, {}, _counted(grouping))
         ranked = prelude.dialect != "duckdb"
         order = [exp.column(name) for name in names] if ranked else []
         number = window(exp.DenseRank() if ranked else exp.RowNumber(), order=order)
-        return exp.select(alias(number, "class_id"), "records", *names).from_(grouped.subquery(alias="grouped"))
+        return select(alias(number, "class_id"), "records", *names, source=nested(grouped, "grouped"))
 
     return prelude.once("classes", (grouping,), build)
 
@@ -272,19 +280,20 @@ def totals(prelude: Prelude, grouping: Grouping, attribute: str, *, numeric: boo
             whole = Prelude(prelude.baseline, prelude.dialect)
             counted = grouped_rows(whole, everybody, {"original": column(attribute)}, _counted(everybody))
         elif grouping.person is None:
-            made = cells(prelude, grouping, attribute)
-            tree = exp.select("original", alias(summed(exp.column("records")), "records"))
-            counted = tree.from_(table(made)).group_by("original")
+            made = table(cells(prelude, grouping, attribute))
+            records = alias(summed(exp.column("records")), "records")
+            counted = select("original", records, source=made, groups=["original"])
         else:
             everybody = Grouping(columns=(), person=grouping.person)
             counted = grouped_rows(prelude, everybody, {"original": column(attribute)}, _counted(everybody))
-        return exp.select(
+        return select(
             alias(window(exp.RowNumber(), order=[exp.column("original")]), "value"),
             alias(text(exp.column("original")), "label"),
             alias(number, "number"),
             "records",
             "original",
-        ).from_(counted.subquery(alias="counted"))
+            source=nested(counted, "counted"),
+        )
 
     key = (grouping.person or grouping, attribute, numeric)
     return prelude.once("totals", key, build)

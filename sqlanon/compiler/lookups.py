@@ -7,7 +7,19 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from sqlanon.compiler.classes import NULL_NODE, Grouping, Prelude, source, totals
-from sqlanon.compiler.tree import alias, column, count_all, literal, summed, table, text, union_all
+from sqlanon.compiler.tree import (
+    alias,
+    column,
+    count_all,
+    joined,
+    literal,
+    nested,
+    select,
+    summed,
+    table,
+    text,
+    union_all,
+)
 from sqlanon.hierarchies import Hierarchy
 
 
@@ -56,11 +68,11 @@ def recoded(
             continue
         hierarchy = hierarchies[name]
         made = lookup(prelude, name, hierarchy) if level < hierarchy.height else None
-        joined = f"lookup_{place}" if made else None
-        if made and joined:
-            condition = exp.column("level_0", table=joined).eq(text(value.copy()))
-            tree = tree.join(table(made, alias=joined), on=condition, join_type="left")
-        tree = tree.select(alias(generalized(hierarchy, level, value.copy(), joined), output, quoted=True))
+        looked_up = f"lookup_{place}" if made else None
+        if made and looked_up:
+            condition = exp.column("level_0", table=looked_up).eq(text(value.copy()))
+            tree = tree.join(table(made, alias=looked_up), on=condition, join_type="left")
+        tree = tree.select(alias(generalized(hierarchy, level, value.copy(), looked_up), output, quoted=True))
     return tree
 
 
@@ -75,18 +87,14 @@ def taxonomy(prelude: Prelude, grouping: Grouping, attribute: str, hierarchy: Hi
     def level(i: int, values: str, made: str | None) -> exp.Select:
         own = exp.column("label", table="t")
         node = own if i == 0 else generalized(hierarchy, i, exp.column("original", table="t"), "l" if made else None)
-        tree = exp.select(
+        known = exp.column("level_0", table="l").eq(exp.column("label", table="t"))
+        return select(
             exp.column("value", table="t"),
             alias(literal(i), "level"),
             alias(exp.Coalesce(this=text(node), expressions=[literal(NULL_NODE)]), "node"),
-        ).from_(table(values, alias="t"))
-        if made:
-            tree = tree.join(
-                table(made, alias="l"),
-                on=exp.column("level_0", table="l").eq(exp.column("label", table="t")),
-                join_type="left",
-            )
-        return tree
+            source=table(values, alias="t"),
+            joins=[joined(table(made, alias="l"), known, side="LEFT")] if made else [],
+        )
 
     return prelude.once("taxonomy", (grouping.person or grouping, attribute), build)
 
@@ -97,16 +105,14 @@ def source_values(prelude: Prelude, name: str) -> str:
     def build() -> exp.Query:
         known = prelude.counted(name)
         if known is not None:
-            value = exp.column(known[1])
-            tree = exp.select(alias(value, "original"), alias(summed(exp.column("records")), "records"))
-            grouped = tree.from_(table(known[0])).group_by(value.copy())
+            value, counted = exp.column(known[1]), summed(exp.column("records"))
+            rows: exp.Expr = table(known[0])
         else:
-            value = column(name)
-            tree = exp.select(alias(value, "original"), alias(count_all(), "records"))
-            grouped = tree.from_(source(prelude)).group_by(value.copy())
-        return exp.select(alias(text(exp.column("original")), "value"), "records", "original").from_(
-            grouped.subquery(alias="grouped")
-        )
+            value, counted = column(name), count_all()
+            rows = source(prelude)
+        chosen = [alias(value, "original"), alias(counted, "records")]
+        grouped = nested(select(*chosen, source=rows, groups=[value.copy()]), "grouped")
+        return select(alias(text(exp.column("original")), "value"), "records", "original", source=grouped)
 
     return prelude.once("source_values", (name,), build)
 
@@ -126,8 +132,9 @@ def long_taxonomy(prelude: Prelude, name: str, hierarchy: Hierarchy) -> str:
                 node = exp.column(f"level_{i}", table="o")
             else:
                 node = hierarchy.levels[i - 1](exp.column("original", table="o"))
-            part = exp.select(alias(leaf.copy(), "leaf"), alias(literal(i), "level"), alias(node, "node"))
-            parts.append(part.from_(table(origin, alias="o")).where(leaf.copy().is_(exp.Null()).not_()))
+            chosen = [alias(leaf.copy(), "leaf"), alias(literal(i), "level"), alias(node, "node")]
+            named = leaf.is_(exp.Null()).not_()
+            parts.append(select(*chosen, source=table(origin, alias="o"), where=named))
         return union_all(parts)
 
     return prelude.once("hierarchy", (name,), build)

@@ -10,7 +10,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from sqlanon.compiler.tree import alias, case, column, literal, text, window
+from sqlanon.compiler.tree import alias, case, column, literal, nested, select, text, window
 from sqlanon.errors import PolicyError
 from sqlanon.policy import Source
 
@@ -99,9 +99,9 @@ def relation(source: Source, dialect: str, child_columns: Mapping[str, Sequence[
 
     Where the columns of the child tables are known, one that an earlier table has already is left out.
     """
-    tree = exp.select("*").from_(from_item(source, dialect, "source"))
-    if child_columns is not None and source.joins:
-        tree = exp.select("source.*").from_(from_item(source, dialect, "source"))
+    own = None if child_columns is None or not source.joins else exp.to_identifier("source")
+    every = exp.Star() if own is None else exp.Column(this=exp.Star(), table=own)
+    tree = select(every, source=from_item(source, dialect, "source"))
     for place, join in enumerate(source.joins, start=1):
         name = f"child_{place}"
         child = table_tree(join.table)
@@ -139,8 +139,8 @@ def rows_to_check(
         # CASE, since a comparison with NULL must leave the row in.
         hidden = exp.and_(*(text(column(name)).eq(literal(suppressed_marker)) for name in quasi_identifiers))
         flag = case((hidden, literal(1)), default=literal(0))
-        tree = exp.select("*").from_(tree.subquery(alias="source")).where(flag.eq(0))
+        tree = select(exp.Star(), source=nested(tree, "source"), where=flag.eq(0))
     if number_rows:
         numbered = alias(window(exp.RowNumber()), ROW, quoted=True)
-        tree = exp.select("*", numbered).from_(tree.subquery(alias="source"))
+        tree = select(exp.Star(), numbered, source=nested(tree, "source"))
     return tree

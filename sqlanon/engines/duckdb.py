@@ -58,7 +58,7 @@ class DuckDB:
 
     def create_temporary(self, name: str, query: exp.Query) -> None:
         made = exp.Create(
-            this=exp.to_table(name),
+            this=exp.Table(this=exp.to_identifier(name)),
             kind="TABLE",
             replace=True,
             expression=query,
@@ -83,7 +83,7 @@ class DuckDB:
 
     def columns(self, rows: exp.Select) -> list[ColumnInfo]:
         with _clear_errors(self):
-            described = self._connection.execute(f"DESCRIBE {rows.sql(self.dialect)}").fetchall()
+            described = self._connection.execute(f"DESCRIBE {rows.sql(self.dialect, copy=False)}").fetchall()
         return [_column(name, str(kind)) for name, kind, *_ in described]
 
     def resolve(self, source: Source) -> Source:

@@ -53,7 +53,7 @@ class Postgres:
     def create_temporary(self, name: str, query: exp.Query) -> None:
         self.drop_temporary([name])
         made = exp.Create(
-            this=exp.to_table(name),
+            this=exp.Table(this=exp.to_identifier(name)),
             kind="TABLE",
             expression=query,
             properties=exp.Properties(expressions=[exp.TemporaryProperty()]),

@@ -13,7 +13,7 @@ from sqlanon.compiler.checks import Check, Compiler
 from sqlanon.compiler.classes import Prelude
 from sqlanon.compiler.lookups import recoded
 from sqlanon.compiler.source import relation
-from sqlanon.compiler.tree import column, count_all, literal, table
+from sqlanon.compiler.tree import column, count_all, joined, literal, nested, select, summed, table, text
 from sqlanon.engines import ColumnInfo, Engine
 from sqlanon.engines.steps import SHOWN_VALUES, drop_steps, listed, run_steps
 from sqlanon.errors import PolicyError, SourceError
@@ -93,8 +93,10 @@ def check(
         checked = narrowed.sensitive if release else tuple(compiler.hierarchies)
         valid = {name: item for name, item in compiler.hierarchies.items() if name in checked}
         require_valid(narrowed, engine, valid, compiler.prelude)
-        every = _count(engine, relation(compiler.source, engine.dialect, compiler.child_columns))
-        records = every if narrowed.suppressed_rows == "drop" else _count(engine, compiler.prelude.rows)
+        records = _records(engine, compiler.prelude)
+        every = records
+        if narrowed.suppressed_rows != "drop":
+            every = _count(engine, relation(compiler.source, engine.dialect, compiler.child_columns))
         if records:
             notes += absent_values(narrowed, engine, checks)
         results = tuple(_result(engine, item, limit) for item in checks)
@@ -111,8 +113,8 @@ def _require_persons(engine: Engine, compiler: Compiler) -> None:
     person = compiler.policy.person
     if person is None:
         return
-    rows = exp.select("*").from_(compiler.prelude.rows.subquery(alias="source", copy=True))
-    found = _count(engine, rows.where(column(person).is_(exp.Null())))
+    rows = nested(compiler.prelude.rows.copy(), "source")
+    found = _count(engine, select(exp.Star(), source=rows, where=column(person).is_(exp.Null())))
     if found:
         raise PolicyError(
             f"the person column '{person}' is NULL in {found} rows",
@@ -259,16 +261,15 @@ def _result(engine: Engine, item: Check, limit: int) -> CheckResult:
     records = exp.column("records", table="s")
     overlapping = "combinations" in item.model.needs
     every_class = "population" not in item.model.needs  # whose classes may hold no released record
-    tree = (
-        exp.select(
-            count_all(),
-            exp.Coalesce(this=exp.Sum(this=broken), expressions=[literal(0)]),
-            exp.Coalesce(this=exp.Sum(this=exp.Mul(this=broken.copy(), expression=records)), expressions=[literal(0)]),
-            exp.Min(this=measured),
-            exp.Max(this=measured.copy()),
-        )
-        .from_(table(item.classes, alias="s"))
-        .join(table(item.result, alias="r"), on=_same_class("s", "r"), join_type="left" if every_class else "inner")
+    side = "LEFT" if every_class else None
+    tree = select(
+        count_all(),
+        exp.Coalesce(this=exp.Sum(this=broken), expressions=[literal(0)]),
+        exp.Coalesce(this=exp.Sum(this=exp.Mul(this=broken.copy(), expression=records)), expressions=[literal(0)]),
+        exp.Min(this=measured),
+        exp.Max(this=measured.copy()),
+        source=table(item.classes, alias="s"),
+        joins=[joined(table(item.result, alias="r"), _same_class("s", "r"), side=side)],
     )
     classes, broken_classes, broken_records, least, most = engine.query(tree)[0]
     worst = least if item.model.worse_when_smaller else most
@@ -303,17 +304,19 @@ def _violations(engine: Engine, item: Check, limit: int) -> tuple[Violation, ...
     shown = list(item.shown)
     named = [exp.column(name, table="s") for name in shown]
     measured = exp.column("measured", table="r")
-    tree = (
-        exp.select(exp.column("records", table="s"), measured, *(exp.cast(name, "text") for name in named))
-        .from_(table(item.result, alias="r"))
-        .join(table(item.classes, alias="s"), on=_same_class("s", "r"))
-        .where(exp.column("broken", table="r").eq(1), *_more_than_one(item))
-        .order_by(
-            exp.Ordered(this=measured.copy(), desc=not item.model.worse_when_smaller),
-            *(exp.Ordered(this=exp.cast(name.copy(), "text"), nulls_first=True) for name in named),
-        )
-        .limit(limit)
+    tree = select(
+        exp.column("records", table="s"),
+        measured,
+        *(text(name) for name in named),
+        source=table(item.result, alias="r"),
+        joins=[joined(table(item.classes, alias="s"), _same_class("s", "r"))],
+        where=exp.and_(exp.column("broken", table="r").eq(1), *_more_than_one(item), copy=False),
     )
+    order = [
+        exp.Ordered(this=measured.copy(), desc=not item.model.worse_when_smaller),
+        *(exp.Ordered(this=text(name.copy()), nulls_first=True) for name in named),
+    ]
+    tree = tree.order_by(*order, copy=False).limit(limit, copy=False)
     return tuple(
         Violation(
             columns={item.shown[name]: value for name, value in zip(shown, values, strict=True)},
@@ -324,5 +327,13 @@ def _violations(engine: Engine, item: Check, limit: int) -> tuple[Violation, ...
     )
 
 
+def _records(engine: Engine, prelude: Prelude) -> int:
+    """The rows that were measured; a file or a view is not read again where classes of rows add up to them."""
+    made = prelude.row_classes()
+    if made is None:
+        return _count(engine, prelude.rows.copy())
+    return int(engine.query(select(summed(exp.column("records")), source=table(made)))[0][0] or 0)
+
+
 def _count(engine: Engine, rows: exp.Select) -> int:
-    return int(engine.query(exp.select(count_all()).from_(rows.subquery(alias="source")))[0][0])
+    return int(engine.query(select(count_all(), source=nested(rows, "source")))[0][0])

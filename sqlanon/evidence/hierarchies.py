@@ -10,7 +10,7 @@ from sqlanon import hierarchies as hierarchy_kinds
 from sqlanon.compiler.classes import Prelude
 from sqlanon.compiler.lookups import long_taxonomy, source_values
 from sqlanon.compiler.source import relation
-from sqlanon.compiler.tree import bind, column, count_all
+from sqlanon.compiler.tree import bind, column, count_all, nested, select
 from sqlanon.engines import Engine
 from sqlanon.engines.steps import SHOWN_VALUES, drop_steps, listed, run_steps
 from sqlanon.errors import HierarchyError, SqlanonError
@@ -73,9 +73,10 @@ def _hierarchy_problems(policy: Policy, engine: Engine, prelude: Prelude, name: 
         "taxonomy": long_taxonomy(prelude, name, hierarchy),
     }
     run_steps(engine, prelude.steps[done:])
-    queries = {kind: bind(family("hierarchies")[kind].sql, {}, relations) for kind in HIERARCHY_PROBLEMS}
+    possible = ["uncovered"] if hierarchy.is_known_tree() else list(HIERARCHY_PROBLEMS)
+    queries = {kind: bind(family("hierarchies")[kind].sql, {}, relations) for kind in possible}
     # One statement tells whether all is well; only what is wrong is asked for in detail.
-    counts = [exp.select(count_all()).from_(tree.subquery(alias="found")).subquery() for tree in queries.values()]
+    counts = [select(count_all(), source=nested(tree, "found")).subquery(copy=False) for tree in queries.values()]
     wrong = [kind for kind, count in zip(queries, engine.query(exp.select(*counts))[0], strict=True) if count]
     found_problems = []
     for kind in wrong:

@@ -21,6 +21,7 @@ from typing import Any
 from sqlglot import exp
 
 from sqlanon.errors import HierarchyError, did_you_mean
+from sqlanon.hierarchies._values import not_nested
 
 Level = Callable[[exp.Expr], exp.Expr]
 
@@ -52,6 +53,17 @@ class Hierarchy:
             raise ValueError(f"{len(self.levels)} computed levels, but the height is {self.height}")
         if any(len(row) != self.height + 1 or row[-1] != self.root for row in self.rows):
             raise ValueError(f"each row needs {self.height + 1} values, the last of them '{self.root}'")
+
+    def is_known_tree(self) -> bool:
+        """Whether it is certain without a look into the database that leaves are listed once and levels nest.
+
+        >>> Hierarchy(height=1, rows=(("a", "*"), ("b", "*"))).is_known_tree()
+        True
+        >>> Hierarchy(height=1, rows=(("a", "*"), ("a", "*"))).is_known_tree()
+        False
+        """
+        leaves = {row[0] for row in self.rows}
+        return bool(self.rows) and len(leaves) == len(self.rows) and not_nested(self.rows) is None
 
 
 @cache

@@ -151,46 +151,40 @@ WITH sizes AS (
   FROM sqlanon_class_values_1
   GROUP BY
     class_id
-), whole AS (
+), nodes /* The least of its values stands for a node: a number is grouped faster than a name. */ AS (
   SELECT
-    t.value,
-    CAST(t.records AS DOUBLE PRECISION) / w.records AS share
-  FROM sqlanon_totals_1 AS t
+    n.value,
+    n.level,
+    MAX(n.level) OVER () AS height,
+    MIN(n.value) OVER (PARTITION BY n.level, n.node) AS node,
+    SUM(t.records) OVER (PARTITION BY n.level, n.node) / CAST(w.records AS DOUBLE PRECISION) AS share
+  FROM sqlanon_taxonomy_1 AS n
+  JOIN sqlanon_totals_1 AS t
+    ON t.value = n.value
   CROSS JOIN (
     SELECT
       SUM(records) AS records
     FROM sqlanon_totals_1
   ) AS w
-), height AS (
-  SELECT
-    MAX(level) AS levels
-  FROM sqlanon_taxonomy_1
-), node_shares AS (
-  SELECT
-    n.level,
-    n.node,
-    SUM(w.share) AS share
-  FROM sqlanon_taxonomy_1 AS n
-  JOIN whole AS w
-    ON w.value = n.value
-  GROUP BY
-    n.level,
-    n.node
 ), class_nodes AS (
   SELECT
     v.class_id,
     n.level,
     n.node,
+    n.share,
+    n.height,
     SUM(v.records) AS records
   FROM sqlanon_class_values_1 AS v
-  JOIN sqlanon_taxonomy_1 AS n
+  JOIN nodes AS n
     ON n.value = v.value
-  JOIN height AS h
-    ON n.level < h.levels
+  WHERE
+    n.level < n.height
   GROUP BY
     v.class_id,
     n.level,
-    n.node
+    n.node,
+    n.share,
+    n.height
 )
 SELECT
   class_id,
@@ -199,13 +193,10 @@ SELECT
 FROM (
   SELECT
     c.class_id,
-    SUM(GREATEST(c.records / s.records - n.share, 0)) / MAX(h.levels) AS measured
+    SUM(GREATEST(c.records / s.records - c.share, 0)) / MAX(c.height) AS measured
   FROM class_nodes AS c
   JOIN sizes AS s
     ON s.class_id = c.class_id
-  JOIN node_shares AS n
-    ON n.level = c.level AND n.node = c.node
-  CROSS JOIN height AS h
   GROUP BY
     c.class_id
 ) AS distance;
