@@ -157,7 +157,7 @@ class Problem:
                 for level in range(1, domain.height)
             ]
             sums = [exp.Sum(this=exp.Mul(this=exp.column("n"), expression=exp.column(name))) for name in names]
-            found = self.engine.query(exp.select(*sums).from_(table(self.compressed.table)))[0] if sums else ()
+            found = self.engine.query(exp.select(*sums).from_(table(self.source)))[0] if sums else ()
             means = dict(zip(names, (float(value or 0) / max(self.records, 1) for value in found), strict=True))
             self._marginals = [
                 [1.0, *(means[f"f{place}_{level}"] for level in range(1, domain.height)), float(domain.leaves)]

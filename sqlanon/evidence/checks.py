@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,12 +70,14 @@ def check(
     engine: Engine,
     *,
     release: Source | None = None,
+    hidden: Sequence[str] = (),
     limit: int = 5,
     progress: Callable[[int, int], None] | None = None,
 ) -> Evidence:
     """Measure every model of a policy inside the engine: on its source, or on a release of it.
 
     Hierarchies are validated against the source; a release holds their labels instead of its values.
+    `hidden` are columns of a staged release that nobody will see, such as the person key.
     `progress` is told after each step how many of how many are done.
     """
     compiler, checks, notes = prepare(policy, engine, release)
@@ -100,7 +102,7 @@ def check(
         if records:
             notes += absent_values(narrowed, engine, checks)
         results = tuple(_result(engine, item, limit) for item in checks)
-        breaches = _breaches(policy, engine, release, compiler, records)
+        breaches = _breaches(policy, engine, release, compiler, records, hidden)
     finally:
         drop_steps(engine, steps)
     if every > records:
@@ -122,19 +124,40 @@ def _require_persons(engine: Engine, compiler: Compiler) -> None:
         )
 
 
-def _breaches(policy: Policy, engine: Engine, release: Source | None, compiler: Compiler, records: int) -> list[str]:
+def _breaches(
+    policy: Policy,
+    engine: Engine,
+    release: Source | None,
+    compiler: Compiler,
+    records: int,
+    hidden: Sequence[str],
+) -> list[str]:
     """What is wrong with the table as a whole, whatever its classes are like."""
     found = [] if records else ["there is no row to measure"]
     if release is None:
         return found
     names = [item.name for item in engine.columns(relation(compiler.source, engine.dialect))]
-    found += [f"the release holds the identifier '{name}'" for name in policy.identifiers if name in names]
+    shown = [name for name in policy.identifiers if name in names and name not in hidden]
+    for name in shown:
+        if not policy.columns[name].pseudonym:
+            found.append(f"the release holds the identifier '{name}'")
+        elif _count(engine, _same_values(compiler, engine, policy, name)):
+            found.append(f"the release holds values of the identifier '{name}' where pseudonyms should be")
     original = _count(engine, relation(engine.resolve(policy.source), engine.dialect))
     missing = original - records
     if original and missing / original > policy.suppression_limit + 1e-12:
         share = f"{missing / original:.1%} of the {original:,} rows of the source"
         found.append(f"{share} are suppressed, the limit is {policy.suppression_limit:.1%}")
     return found
+
+
+def _same_values(compiler: Compiler, engine: Engine, policy: Policy, name: str) -> exp.Select:
+    """Released values of a column that are values of the source."""
+    own = exp.select(text(column(name))).from_(
+        relation(engine.resolve(policy.source), engine.dialect).subquery(alias="original")
+    )
+    released = relation(compiler.source, engine.dialect).subquery(alias="released")
+    return exp.select("*").from_(released).where(text(column(name)).isin(query=own))
 
 
 def prepare(policy: Policy, engine: Engine, release: Source | None = None) -> tuple[Compiler, list[Check], list[str]]:

@@ -80,7 +80,7 @@ def _write(
         with task.engine.transaction():
             staged = target.stage(how)
             _tell(progress, "checking the release", 1, 2)
-            found = check(task.policy, task.engine, release=staged.source, limit=0)
+            found = check(task.policy, task.engine, release=staged.source, hidden=staged.hidden, limit=0)
             _require_safe(found)
             document = described(task, solution, plan, how, found, target, staged)
             target.swap(staged, plan, document)

@@ -1,0 +1,54 @@
+"""A good full-domain generalization of a lattice that is too large to search: best-first from the top, within a time.
+
+From the best node so far, each column is shown one level finer; what holds is followed further. The result holds, but
+is not proven optimal.
+cite: Prasser, Bild and Kuhn 2016
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sqlanon.algorithms._metrics import Node
+from sqlanon.algorithms._problem import Problem
+from sqlanon.algorithms._search import best_of, found
+from sqlanon.algorithms._solution import Solution
+
+BATCH = 8
+
+
+class Params(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    seconds: float = Field(60.0, gt=0, description="How long to look, if no other time limit is given.")
+
+
+def run(problem: Problem, params: Params) -> Solution:
+    metric = problem.metric()
+    ends = time.monotonic() + params.seconds
+    first = problem.measure([problem.top], metric)[0]
+    # Below a node that fails, nested models fail too; others may hold again, so that they are followed as well.
+    queue: list[tuple[float, int, Node]] = [(first.loss, 0, problem.top)] if _worth(problem, first.nested) else []
+    seen = {problem.top}
+    while queue and not problem.out_of_time() and time.monotonic() < ends:
+        _, _, node = heapq.heappop(queue)
+        finer = [item for item in _finer(node) if item not in seen]
+        seen.update(finer)
+        for start in range(0, len(finer), BATCH):
+            for measured in problem.measure(finer[start : start + BATCH], metric):
+                if _worth(problem, measured.nested):
+                    heapq.heappush(queue, (measured.loss, sum(measured.node), measured.node))
+        spent = params.seconds - max(ends - time.monotonic(), 0)
+        problem.tell("looking for a good node", int(10 * spent), int(10 * params.seconds))
+    why = f"the best of {len(problem.measured):,} nodes that were measured"
+    return found(problem, best_of(problem), proven=False, why=why)
+
+
+def _worth(problem: Problem, nested: int) -> bool:
+    return nested <= problem.limit
+
+
+def _finer(node: Node) -> list[Node]:
+    return [(*node[:i], level - 1, *node[i + 1 :]) for i, level in enumerate(node) if level > 0]
