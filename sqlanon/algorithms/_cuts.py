@@ -48,7 +48,7 @@ class Sizes:
 class Cuts:
     problem: Problem
     forest: Forest
-    at_roots: bool
+    downwards: bool  # from the roots down, else from the values up
     table: str = field(init=False)
     cut: list[dict[int, TreeNode]] = field(init=False)  # for each attribute the nodes of its cut, by their codes
     moves: list[dict[int, TreeNode]] = field(init=False)  # nodes that may be split, or made of their children
@@ -58,8 +58,8 @@ class Cuts:
 
     def __post_init__(self) -> None:
         domains = self.problem.domains
-        at = [domain.height if self.at_roots else 0 for domain in domains]
-        near = [domain.height if self.at_roots else 1 for domain in domains]
+        at = [domain.height if self.downwards else 0 for domain in domains]
+        near = [domain.height if self.downwards else 1 for domain in domains]
         every = list(self.forest.nodes)
         self.cut = [
             {node.code: node for node in every if (node.attribute, node.level) == (i, level)}
@@ -78,11 +78,11 @@ class Cuts:
         kept = [*compressed.key_names, *compressed.values.values(), *(["person"] if compressed.person else []), "n"]
         tree = exp.select(*kept).from_(table(compressed.table))
         for number, name in enumerate(compressed.key_names, start=1):
-            start: exp.Expr = bigint(literal(0)) if self.at_roots else exp.column(name)
+            start: exp.Expr = bigint(literal(0)) if self.downwards else exp.column(name)
             tree = tree.select(alias(start, f"g{number}"))
         for i, domain in enumerate(self.problem.domains, start=1):
-            level = domain.height if self.at_roots else 0
-            following = domain.masks[domain.height - 1 if self.at_roots else 1]
+            level = domain.height if self.downwards else 0
+            following = domain.masks[domain.height - 1 if self.downwards else 1]
             tree = tree.select(
                 alias(bigint(literal(level)), f"level{i}"), alias(bigint(literal(following)), f"next{i}")
             )
@@ -128,7 +128,7 @@ class Cuts:
         moved = exp.BitwiseAnd(this=self._key(domain), expression=following)
         columns = self._classes_columns()
         columns[domain.key] = _or(_and(columns[domain.key], EVERY_BIT & ~domain.masks[0]), moved)
-        node = self._own(domain) if self.at_roots else moved.copy()
+        node = self._own(domain) if self.downwards else moved.copy()
         open_rows = exp.select("*").from_(table(self.table)).where(following.copy().is_(exp.Null()).not_())
         classes, parts = self.problem.classes_by(joined(columns), "open_rows", also=[alias(exp.Max(this=node), "node")])
         tree = _with(_sizes(attribute, exp.column("node"), classes), [("open_rows", open_rows), *parts])
@@ -188,6 +188,18 @@ class Cuts:
         listed = exp.select("class_id").from_(classes).where(exp.column("broken").eq(1))
         where = exp.In(this=joined(self._classes_columns()), query=_with(listed, parts).subquery())
         self.problem.engine.execute(exp.Delete(this=table(self.table), where=exp.Where(this=where)))
+
+    def turn_down(self) -> None:
+        """After moves upwards: each node of the cuts may be split from here on."""
+        self.downwards = True
+        self._statements.clear()
+        for attribute, domain in enumerate(self.problem.domains):
+            name = f"level{attribute + 1}"
+            below = [
+                (exp.column(name).eq(level), literal(domain.masks[level - 1])) for level in range(1, domain.height + 1)
+            ]
+            self._update({f"next{attribute + 1}": case(*below, default=_nothing())}, exp.true())
+            self.moves[attribute] = {own: node for own, node in self.cut[attribute].items() if node.level}
 
     def to_roots(self) -> None:
         """Hide all that can be hidden."""

@@ -3,7 +3,8 @@
 All values start as they are. As long as a model fails, a node takes the place of all its children: the one with the
 least IL / (PG + 1). IL is the information that the merge loses about `class_attribute`, in bits; without one it is the
 rise of the normalized certainty penalty. PG is the rise of the anonymity, the size of the smallest class. It ends when
-the rows in classes that fail are within the policy's limit; these are suppressed.
+the rows in classes that fail are within the policy's limit; these are suppressed. Merges that turn out to be needless
+are taken back then, the one with the largest IL / (PG + 1) first, so that no node of the result can be split.
 cite: Wang, Yu, Chakraborty 2004
 """
 
@@ -18,6 +19,7 @@ from sqlanon.algorithms._forest import Forest, TreeNode
 from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._search import Infeasible
 from sqlanon.algorithms._solution import Solution
+from sqlanon.algorithms._splits import Splitting
 
 
 class Params(BaseModel):
@@ -37,13 +39,11 @@ def run(problem: Problem, params: Params) -> Solution:
     forest = Forest(problem)
     detail = forest.detail()
     losses = forest.information(params.class_attribute) if params.class_attribute else detail
-    cuts = Cuts(problem, forest, at_roots=False)
+    cuts = Cuts(problem, forest, downwards=False)
     steps = checks = 0
-    why = "{} merges, and the models hold"
     now = cuts.now()
     while cuts.suppressed(now) > problem.limit and any(cuts.moves):
         if problem.out_of_time():
-            why = "the time ran out after {} merges: everything is hidden"
             cuts.to_roots()
         else:
             after = cuts.after()
@@ -52,10 +52,21 @@ def run(problem: Problem, params: Params) -> Solution:
             steps += 1
             problem.tell("merging", steps, len(forest.children))
         now = cuts.now()
-    suppressed = cuts.suppressed(now)
-    if suppressed > problem.limit or suppressed == problem.records:
+    if not cuts.suppressed(now) <= min(problem.limit, problem.records - 1):
         raise Infeasible(problem.measure([problem.top], problem.metric())[0])
-    return Solution(cuts.loss(now), suppressed, why.format(steps), regions=cuts.regions(), checks=checks)
+    cuts.take_out_broken()
+    cuts.turn_down()
+    undoing = Splitting(cuts, losses, detail, suppresses=False)
+    undoing.run()
+    ended = "" if undoing.finished else "; the time ran out"
+    now = cuts.now()
+    return Solution(
+        loss=cuts.loss(now),
+        suppressed=cuts.suppressed(now),
+        why=f"{steps} merges until the models held, {undoing.steps} taken back{ended}",
+        regions=cuts.regions(),
+        checks=checks + undoing.checks,
+    )
 
 
 def _best_merge(
