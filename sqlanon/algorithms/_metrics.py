@@ -189,7 +189,7 @@ class Linear:
         for weights in self.components:
             varying = float(given.pop(0)) if self._columns(weights) else 0.0
             worst = sum(weight * self._penalty(axis) for axis, weight in enumerate(weights))
-            found.append((suppressed * (worst - self._constant(weights, node)) - varying) / self.records)
+            found.append((suppressed * (worst - self._constant(weights, node)) - varying) / max(self.records, 1))
         return found
 
     def loss(self, node: Node, suppressed: int, parts: Sequence[float]) -> float:

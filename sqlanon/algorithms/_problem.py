@@ -301,15 +301,22 @@ class Problem:
         self, masks: Sequence[exp.Expr], costs: Sequence[exp.Expr] = ()
     ) -> tuple[str, list[tuple[str, exp.Query]]]:
         """The classes of a node as (class_id, records, rows_, cost1, …, broken, nested): a name, and its CTEs."""
+        return self.classes_by(self.class_id(masks), self.source, costs)
+
+    def classes_by(
+        self, key: exp.Expr, source: str, costs: Sequence[exp.Expr] = (), also: Sequence[exp.Expr] = ()
+    ) -> tuple[str, list[tuple[str, exp.Query]]]:
+        """The same for any class number `key` over a table with the columns of the compressed one; `also` are further
+        aggregates to keep of each class."""
         inlined = [inline_verdict(item.model.sql, item.params) for item in self.requirements]
         if all(verdict is not None for verdict in inlined):
             verdicts = [verdict for verdict in inlined if verdict is not None]
-            grouped = self._grouped(masks, costs).subquery(alias="grouped")
+            grouped = self._grouped(key, source, costs, also).subquery(alias="grouped")
             tree = exp.select("*", *self._flags(verdicts)).from_(grouped, copy=False)
             return "node_classes", [("node_classes", tree)]
-        parts: list[tuple[str, exp.Query]] = [("class_sizes", self._grouped(masks, costs))]
+        parts: list[tuple[str, exp.Query]] = [("class_sizes", self._grouped(key, source, costs, also))]
         used = dict.fromkeys(item.attribute for item in self.requirements if item.attribute is not None)
-        parts += [(_values_name(name, used), self._class_values(masks, name)) for name in used]
+        parts += [(_values_name(name, used), self._class_values(key, source, name)) for name in used]
         tree = exp.select("class_sizes.*").from_("class_sizes")
         verdicts = []
         for place, item in enumerate(self.requirements, start=1):
@@ -401,32 +408,27 @@ class Problem:
             exp.BitwiseAnd(this=exp.column(name), expression=mask.copy())
             for name, mask in zip(self.compressed.key_names, masks, strict=True)
         ]
-        if len(found) == 1:
-            return found[0]
-        tree = text(found[0])
-        for item in found[1:]:
-            tree = exp.DPipe(this=exp.DPipe(this=tree, expression=literal("/")), expression=text(item))
-        return tree
+        return joined(found)
 
     def _counted(self) -> exp.Expr:
         if self.compressed.person:
             return bigint(exp.Count(this=exp.Distinct(expressions=[exp.column("person")])))
         return summed(exp.column("n"))
 
-    def _grouped(self, masks: Sequence[exp.Expr], costs: Sequence[exp.Expr]) -> exp.Select:
-        key = self.class_id(masks)
+    def _grouped(self, key: exp.Expr, source: str, costs: Sequence[exp.Expr], also: Sequence[exp.Expr]) -> exp.Select:
         tree = exp.select(
-            alias(key, "class_id"),
+            alias(key.copy(), "class_id"),
             alias(self._counted(), "records"),
             alias(summed(exp.column("n")), "rows_"),
             *(alias(exp.Sum(this=cost), f"cost{i}") for i, cost in enumerate(costs, start=1)),
-        ).from_(table(self.source))
+            *also,
+        ).from_(table(source))
         return tree.group_by(key.copy(), copy=False)
 
-    def _class_values(self, masks: Sequence[exp.Expr], attribute: str) -> exp.Select:
-        key, value = self.class_id(masks), exp.column(self.compressed.values[attribute])
-        tree = exp.select(alias(key, "class_id"), alias(value, "value"), alias(self._counted(), "records"))
-        return tree.from_(table(self.source)).group_by(key.copy(), value.copy(), copy=False)
+    def _class_values(self, key: exp.Expr, source: str, attribute: str) -> exp.Select:
+        value = exp.column(self.compressed.values[attribute])
+        tree = exp.select(alias(key.copy(), "class_id"), alias(value, "value"), alias(self._counted(), "records"))
+        return tree.from_(table(source)).group_by(key.copy(), value.copy(), copy=False)
 
 
 def problem(
@@ -435,10 +437,15 @@ def problem(
     hierarchies: Mapping[str, Hierarchy],
     rows: exp.Select,
     *,
+    carry: Sequence[str] = (),
     deadline: float | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Problem:
-    """Compress the rows of a policy, once, for any number of searches. The caller closes it."""
+    """Compress the rows of a policy, once, for any number of searches. The caller closes it.
+
+    `carry` names further columns that an algorithm counts, such as a class attribute; they are among
+    `compressed.values` then.
+    """
     uses = [
         (use, attribute)
         for use in policy.models
@@ -446,7 +453,7 @@ def problem(
     ]
     _require_searchable(policy, [use for use, _ in uses])
     prelude = Prelude(rows, engine.dialect, prefix="sqlanon_search")
-    attributes = list(dict.fromkeys(attribute for _, attribute in uses if attribute is not None))
+    attributes = list(dict.fromkeys([*(attribute for _, attribute in uses if attribute is not None), *carry]))
     grouping = Grouping(policy.quasi_identifiers, person=policy.person)
     made = combinations_of_rows(prelude, grouping, attributes)
     domains = [
@@ -542,6 +549,16 @@ def _parameter(number: int, kind: exp.DataType) -> exp.Expr:
 
 def _values_name(attribute: str, used: Mapping[str, None]) -> str:
     return f"class_values_{list(used).index(attribute) + 1}"
+
+
+def joined(keys: Sequence[exp.Expr]) -> exp.Expr:
+    """One number for several keys: the only key itself, else a text of all."""
+    if len(keys) == 1:
+        return keys[0]
+    tree = text(keys[0])
+    for item in keys[1:]:
+        tree = exp.DPipe(this=exp.DPipe(this=tree, expression=literal("/")), expression=text(item))
+    return tree
 
 
 def _any(flags: Sequence[exp.Expr]) -> exp.Expr:

@@ -1,0 +1,51 @@
+"""Greedy full-domain generalization: the column with the most distinct values goes up one level, until few rows are
+left in classes that fail; these are suppressed.
+
+Fast, and rarely the best: full_domain finds the best. Sweeney suppresses up to k rows; here the limit is that of the
+policy, which a release may not exceed.
+cite: Sweeney 1998; Sweeney 2002
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+from sqlglot import exp
+
+from sqlanon.algorithms._problem import Problem
+from sqlanon.algorithms._search import found
+from sqlanon.algorithms._solution import Solution
+from sqlanon.compiler.tree import table
+
+
+class Params(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def run(problem: Problem, params: Params) -> Solution:
+    metric = problem.metric()
+    distinct = _distinct_values(problem)
+    node = problem.top if problem.out_of_time() else problem.bottom
+    while True:
+        (measured,) = problem.measure([node], metric)
+        problem.tell("generalizing", sum(node), sum(problem.top))
+        open_columns = [i for i, level in enumerate(node) if level < problem.top[i]]
+        if problem.holds(measured):
+            why = "the first that holds when the column with the most distinct values goes up"
+            return found(problem, measured, proven=False, why=why)
+        if not open_columns:
+            return found(problem, None, proven=False, why="")
+        if problem.out_of_time():
+            node = problem.top
+            continue
+        chosen = max(open_columns, key=lambda i: (distinct[i][node[i]], -i))
+        node = (*node[:chosen], node[chosen] + 1, *node[chosen + 1 :])
+
+
+def _distinct_values(problem: Problem) -> list[list[int]]:
+    """For each column and level below the root the number of labels that occur."""
+    found_counts = []
+    for domain in problem.domains:
+        counts = [exp.Count(this=exp.Distinct(expressions=[exp.column(f"n{level}")])) for level in range(domain.height)]
+        row = problem.engine.query(exp.select(*counts).from_(table(domain.dictionary)))[0]
+        found_counts.append([int(value) for value in row])
+    return found_counts

@@ -1,0 +1,72 @@
+"""All full-domain generalizations that hold, found subset by subset of the quasi-identifiers, and the best of them.
+
+A generalization fails if it fails for some of its columns alone. So single columns come first, then pairs of what held,
+and so on; for each subset the search goes upwards, and what is above a node that holds is not measured again. Of all
+nodes that hold for all columns, the one with the least loss is taken. Models must stay true upwards also where classes
+are suppressed.
+cite: LeFevre, DeWitt, Ramakrishnan 2005
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from sqlanon.algorithms._metrics import Array, Node
+from sqlanon.algorithms._problem import Problem
+from sqlanon.algorithms._search import Search, best_of, found
+from sqlanon.algorithms._solution import Candidate, Solution
+from sqlanon.algorithms._tags import Tags, heights, nodes_where, require_nested
+
+
+class Params(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def run(problem: Problem, params: Params) -> Solution:
+    require_nested(problem, "incognito")
+    tags = Tags(problem, problem.metric())
+    tags.measure([problem.top])
+    if not tags.holds[problem.top]:
+        return found(problem, None, proven=False, why="")
+    for nodes in _by_subset(problem):
+        for settled in tags.settle(nodes):
+            problem.tell("checking subsets", settled, tags.holds.size)
+            if problem.out_of_time():
+                return found(problem, best_of(problem), proven=False, why="the time ran out: the best node so far")
+    search = Search(problem, tags.metric, batch=4)
+    search.open = tags.holds.copy()
+    best = search.run()
+    why = f"the best of all {int(tags.holds.sum())} nodes that hold"
+    solution = found(problem, best, proven=search.complete, why=why)
+    return replace(solution, candidates=_minimal_first(tags.holds, solution.candidates))
+
+
+def _by_subset(problem: Problem) -> Iterator[list[Node]]:
+    """The nodes of each subset of the columns, the others at their roots: small subsets first, then low nodes."""
+    height = heights(problem)
+    levels = np.indices(problem.shape)
+    at_root = [levels[i] == top for i, top in enumerate(problem.top)]
+    columns = range(len(problem.domains))
+    for size in range(1, len(problem.domains) + 1):
+        for subset in combinations(columns, size):
+            chosen = np.ones(problem.shape, dtype=bool)
+            for column in columns:
+                chosen &= ~at_root[column] if column in subset else at_root[column]
+            # A node of the subset with a column at its root was met in a smaller subset.
+            for own in np.unique(height[chosen]):
+                yield nodes_where(chosen & (height == own))
+
+
+def _minimal_first(holds: Array, candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
+    """The nodes below which nothing holds come first: those that LeFevre calls minimal."""
+
+    def is_minimal(node: Node) -> bool:
+        below = [(*node[:i], level - 1, *node[i + 1 :]) for i, level in enumerate(node) if level > 0]
+        return bool(holds[node]) and not any(holds[other] for other in below)
+
+    return tuple(sorted(candidates, key=lambda item: not is_minimal(item.node)))

@@ -1,0 +1,79 @@
+"""The lowest full-domain generalization: binary search for the least height of the lattice at which a node holds.
+
+The height of a node is the sum of its levels. If a node holds, so do the nodes above it, so that heights can be halved;
+among the nodes of the least height the one with the least loss is taken. Models must stay true upwards also where
+classes are suppressed.
+cite: Samarati 2001
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from sqlanon.algorithms._metrics import Measured
+from sqlanon.algorithms._problem import Problem
+from sqlanon.algorithms._search import TIE, best_of, found, is_better
+from sqlanon.algorithms._solution import Solution
+from sqlanon.algorithms._tags import BATCH, Tags, heights, nodes_where, require_nested
+
+
+class Params(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def run(problem: Problem, params: Params) -> Solution:
+    require_nested(problem, "samarati")
+    tags = Tags(problem, problem.metric())
+    tags.measure([problem.top])
+    if not tags.holds[problem.top]:
+        return found(problem, None, proven=False, why="")
+    height = _least_height(tags)
+    best = None if height is None else _best_at(tags, height)
+    if best is None:
+        why = "the time ran out: the best node so far, perhaps not of the least height"
+        return found(problem, best_of(problem), proven=False, why=why)
+    why = f"no node below height {height} holds, and no other of that height loses less"
+    return found(problem, best, proven=problem.policy.minimize == "height", why=why)
+
+
+def _least_height(tags: Tags) -> int | None:
+    """The least height at which a node holds, None if the time runs out."""
+    low, high = 0, sum(tags.problem.top)
+    while low < high:
+        middle = (low + high) // 2
+        holds = _any_holds(tags, middle)
+        if holds is None:
+            return None
+        low, high = (low, middle) if holds else (middle + 1, high)
+        tags.problem.tell("halving the heights", sum(tags.problem.top) - (high - low), sum(tags.problem.top))
+    return low
+
+
+def _any_holds(tags: Tags, height: int) -> bool | None:
+    level = heights(tags.problem) == height
+    for _ in tags.settle(nodes_where(level)):
+        if (tags.holds & level).any():
+            return True
+        if tags.problem.out_of_time():
+            return None
+    return bool((tags.holds & level).any())
+
+
+def _best_at(tags: Tags, height: int) -> Measured | None:
+    """The node of a height with the least loss, None if the time runs out; what is bound to lose more is left out."""
+    problem, metric = tags.problem, tags.metric
+    nodes = nodes_where((heights(problem) == height) & ~tags.fails)
+    nodes.sort(key=lambda node: (metric.lower[node], node))
+    best: Measured | None = None
+    while nodes:
+        if problem.out_of_time():
+            return None
+        batch, nodes = nodes[:BATCH], nodes[BATCH:]
+        tags.measure(batch)
+        for measured in problem.measure(batch, metric):
+            if problem.holds(measured) and is_better(measured, best):
+                best = measured
+        if best is not None:
+            edge = best.loss + TIE * max(1.0, abs(best.loss))
+            nodes = [node for node in nodes if metric.lower[node] <= edge and not tags.fails[node]]
+    return best
