@@ -41,22 +41,24 @@ class Measured:
     suppressed: int
     nested: int
     loss: float
-    parts: tuple[float, ...] = ()
+    known: tuple[float, ...] = ()  # what the metric may conclude for the nodes around it
 
 
 class Metric(Protocol):
     """`costs` are expressions over the compressed table, summed in each class as cost1, cost2, …; each has numbers
     for parameters, which `numbers` gives for a node. `aggregates` are expressions over the classes (rows_, cost1, …,
-    broken, nested). After `prepare`, `lower` bounds the loss of every node of the lattice from below."""
+    broken, nested), and `parts` their values, from which come the loss and what is `known` beside it. After `prepare`,
+    `lower` bounds the loss of every node of the lattice from below. Nodes below `floor` are not asked for any more."""
 
     lower: Array
+    floor: Node | None
 
     def prepare(self) -> None: ...
-
     def costs(self, parameter: Callable[[], exp.Expr]) -> list[exp.Expr]: ...
     def numbers(self, node: Node) -> list[float]: ...
     def aggregates(self) -> list[exp.Expr]: ...
     def loss(self, node: Node, suppressed: int, parts: Sequence[float]) -> float: ...
+    def known(self, node: Node, nested: int, parts: Sequence[float]) -> tuple[float, ...]: ...
     def learn(self, measured: Measured) -> None: ...
 
 
@@ -92,6 +94,8 @@ class Linear:
     scale: float = 1.0
     geometric: bool = False
     suppresses: bool = True
+    flags: tuple[str, ...] = ("broken", "nested")  # the second is left out where it says the same as the first
+    floor: Node | None = None
     lower: Array = field(init=False)
     _by_level: list[list[list[float]]] = field(init=False)  # component, attribute, level: cost of a released record
     _means: list[Array] = field(init=False)
@@ -156,7 +160,7 @@ class Linear:
             (axis, level)
             for axis, domain in enumerate(self.compressed.domains)
             if weights[axis] and self.relative_to[axis]
-            for level in range(1, domain.height)
+            for level in range(max(1, self.floor[axis] if self.floor else 1), domain.height)
         ]
 
     def costs(self, parameter: Callable[[], exp.Expr]) -> list[exp.Expr]:
@@ -182,7 +186,7 @@ class Linear:
 
     def aggregates(self) -> list[exp.Expr]:
         count = sum(bool(self._columns(weights)) for weights in self.components)
-        return [_sum_where(flag, exp.column(f"cost{i}")) for flag in ("broken", "nested") for i in range(1, count + 1)]
+        return [_sum_where(flag, exp.column(f"cost{i}")) for flag in self.flags for i in range(1, count + 1)]
 
     def _excesses(self, node: Node, suppressed: int, sums: Sequence[float]) -> list[float]:
         found, given = [], list(sums)
@@ -193,15 +197,17 @@ class Linear:
         return found
 
     def loss(self, node: Node, suppressed: int, parts: Sequence[float]) -> float:
-        sums = parts[: len(parts) // 2]
-        extra = self._excesses(node, suppressed, sums)
+        extra = self._excesses(node, suppressed, parts[: len(parts) // len(self.flags)])
         means = [sum(map(list.__getitem__, by_level, node)) for by_level in self._by_level]
         return float(self._whole([mean + more for mean, more in zip(means, extra, strict=True)]))
 
+    def known(self, node: Node, nested: int, parts: Sequence[float]) -> tuple[float, ...]:
+        sums = parts[len(parts) - len(parts) // len(self.flags) :]
+        return tuple(self._excesses(node, nested, sums))
+
     def learn(self, measured: Measured) -> None:
-        sums = measured.parts[len(measured.parts) // 2 :]
         where = down(measured.node)
-        for held, more in zip(self._excess, self._excesses(measured.node, measured.nested, sums), strict=True):
+        for held, more in zip(self._excess, measured.known, strict=True):
             np.maximum(held[where], more, out=held[where])
         self.lower[where] = np.maximum(self.lower[where], self._combined(where))
 
@@ -213,6 +219,8 @@ class Squares:
     shape: tuple[int, ...]
     records: int
     penalty: bool
+    flags: tuple[str, ...] = ("broken", "nested")
+    floor: Node | None = None
     lower: Array = field(init=False)
     _generalized: Array = field(init=False)
     _suppressed: Array = field(init=False)
@@ -234,17 +242,20 @@ class Squares:
         if self.penalty:
             rest = exp.paren(exp.Sub(this=literal(self.records), expression=size.copy()), copy=False)
             more = exp.Mul(this=size.copy(), expression=rest)
-            found += [_sum_where(flag, more.copy()) for flag in ("broken", "nested")]
+            found += [_sum_where(flag, more.copy()) for flag in self.flags]
         return found
 
     def loss(self, node: Node, suppressed: int, parts: Sequence[float]) -> float:
         return float(parts[0]) + (float(parts[1]) if self.penalty else 0.0)
 
+    def known(self, node: Node, nested: int, parts: Sequence[float]) -> tuple[float, ...]:
+        return (parts[0], parts[-1] if self.penalty else 0.0)
+
     def learn(self, measured: Measured) -> None:
         above, below = up(measured.node), down(measured.node)
-        np.maximum(self._generalized[above], measured.parts[0], out=self._generalized[above])
+        np.maximum(self._generalized[above], measured.known[0], out=self._generalized[above])
         if self.penalty:
-            np.maximum(self._suppressed[below], measured.parts[2], out=self._suppressed[below])
+            np.maximum(self._suppressed[below], measured.known[1], out=self._suppressed[below])
         np.maximum(self.lower, self._generalized + self._suppressed, out=self.lower)
 
 
@@ -257,6 +268,7 @@ class AverageSize:
     limit: int
     k: int
     suppressed_is_a_class: bool
+    floor: Node | None = None
     lower: Array = field(init=False)
 
     def prepare(self) -> None:
@@ -280,11 +292,14 @@ class AverageSize:
             return self.records / (every - broken + (broken > 0))
         return (self.records - suppressed) / (every - broken) / self.k if every > broken else math.inf
 
+    def known(self, node: Node, nested: int, parts: Sequence[float]) -> tuple[float, ...]:
+        return (parts[0],)
+
     def learn(self, measured: Measured) -> None:
         # Merging classes leaves fewer of them: no node above has more classes than this one.
         least = self.records if self.suppressed_is_a_class else (self.records - self.limit) / self.k
         where = up(measured.node)
-        np.maximum(self.lower[where], least / measured.parts[0], out=self.lower[where])
+        np.maximum(self.lower[where], least / measured.known[0], out=self.lower[where])
 
 
 @dataclass
@@ -295,6 +310,7 @@ class Known:
     by_level: Sequence[Sequence[float]]
     sql: str | None = None  # None: the bound is the loss itself, as for height
     always: bool = False  # the bound is not the loss even where nothing is suppressed
+    floor: Node | None = None
     lower: Array = field(init=False)
 
     def prepare(self) -> None:
@@ -311,6 +327,9 @@ class Known:
 
     def loss(self, node: Node, suppressed: int, parts: Sequence[float]) -> float:
         return float(sum(levels[level] for levels, level in zip(self.by_level, node, strict=True)))
+
+    def known(self, node: Node, nested: int, parts: Sequence[float]) -> tuple[float, ...]:
+        return ()
 
     def learn(self, measured: Measured) -> None:
         return None

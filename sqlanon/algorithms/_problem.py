@@ -172,6 +172,7 @@ class Problem:
         count = len(self.domains)
         whole = sum(weights)
         leaves = [float(domain.leaves) for domain in self.domains]
+        flags = ("broken",) if self.nested else ("broken", "nested")
 
         def linear(components: Sequence[Sequence[float]], relative_to: Sequence[float], **more: bool | float) -> Linear:
             return Linear(
@@ -185,6 +186,7 @@ class Problem:
                 scale=float(more.get("scale", 1.0)),
                 geometric=bool(more.get("geometric", False)),
                 suppresses=self.limit > 0,
+                flags=flags,
             )
 
         steps = [leaf - 1 if leaf > 1 else 0.0 for leaf in leaves]
@@ -202,7 +204,7 @@ class Problem:
             case "minimal_distortion":
                 return linear([[1.0] * count], [1.0] * count, leaves=False, scale=self.records)
             case "discernibility" | "discernibility_star":
-                return Squares(self.shape, self.records, penalty=name == "discernibility")
+                return Squares(self.shape, self.records, penalty=name == "discernibility", flags=flags)
             case "aecs" | "c_avg":
                 asked = max((use.params["k"] for use in self.policy.models if "k" in use.params), default=1)
                 return AverageSize(self.shape, self.records, self.limit, int(asked), name == "aecs")
@@ -247,8 +249,9 @@ class Problem:
             for place, suppressed, nested, *parts in ask(numbers):
                 node = missing[int(place)]
                 own = tuple(float(part or 0) for part in parts)
-                gone = int(suppressed or 0)
-                self.measured[node] = Measured(node, gone, int(nested or 0), self._loss(node, gone, own, metric), own)
+                gone, below = int(suppressed or 0), int(nested or 0)
+                loss = self._loss(node, gone, own, metric)
+                self.measured[node] = Measured(node, gone, below, loss, metric.known(node, below, own))
         return [self.measured[node] for node in nodes]
 
     def _loss(self, node: Node, suppressed: int, parts: tuple[float, ...], metric: Metric) -> float:
@@ -277,7 +280,7 @@ class Problem:
 
     def _statement(self, metric: Metric, nodes: int) -> Callable[[Sequence[int | float]], list[tuple[Any, ...]]]:
         """The statement that measures some nodes: its shape is the same for all, masks and costs are parameters."""
-        key = (id(metric), self.source, nodes)
+        key = (id(metric), metric.floor, self.source, nodes)
         if key not in self._statements:
             numbers = itertools.count(1)
             branches = [self._branch(place, metric, numbers) for place in range(nodes)]
@@ -366,14 +369,38 @@ class Problem:
         self.run()
         return made
 
+    def rolled_up(self, floor: Node) -> str:
+        """The rows of `source` generalized to a node: smaller, and enough for all nodes above it."""
+        keys = [
+            exp.BitwiseAnd(this=exp.column(name), expression=bigint(literal(mask)))
+            for name, mask in zip(self.compressed.key_names, self.compressed.masks(floor), strict=True)
+        ]
+        others = [*self.compressed.values.values(), *(["person"] if self.compressed.person else [])]
+        leaves = [
+            f"f{place}_{level}"
+            for place, (domain, least) in enumerate(zip(self.domains, floor, strict=True), start=1)
+            for level in range(max(1, least), domain.height)
+        ]
+        tree = exp.select(
+            *(alias(key, name) for key, name in zip(keys, self.compressed.key_names, strict=True)),
+            *others,
+            alias(summed(exp.column("n")), "n"),
+            *(alias(exp.Min(this=exp.column(name)), name) for name in leaves),
+        ).from_(table(self.source))
+        tree = tree.group_by(*(key.copy() for key in keys), *others)
+        made = self.prelude.once("rolled", (floor, self.source), lambda: tree)
+        self.run()
+        return made
+
     def measured_value(self, node: Node) -> float | None:
         """What the first requirement measures at a node, in its worst class."""
         item = self.requirements[0]
         masks = [bigint(literal(mask)) for mask in self.compressed.masks(node)]
-        parts: list[tuple[str, exp.Query]] = [("class_sizes", self._grouped(masks, []))]
+        key = self.class_id(masks)
+        parts: list[tuple[str, exp.Query]] = [("class_sizes", self._grouped(key, self.source, (), ()))]
         own = {"classes": "class_sizes"}
         if item.attribute is not None:
-            parts.append(("class_values_1", self._class_values(masks, item.attribute)))
+            parts.append(("class_values_1", self._class_values(key, self.source, item.attribute)))
             own["class_values"] = "class_values_1"
         result = with_verdict(bind(item.model.sql, item.params, {**item.relations, **own}))
         worst = (exp.Min if item.model.worse_when_smaller else exp.Max)(this=exp.column("measured"))
@@ -390,11 +417,11 @@ class Problem:
         for name in names[1:]:
             line = exp.DPipe(this=exp.DPipe(this=line, expression=literal("|")), expression=name)
         ordered = exp.select(alias(line, "line")).from_(table(labels))
-        joined = exp.GroupConcat(
+        lines = exp.GroupConcat(
             this=exp.Order(this=exp.column("line"), expressions=[exp.Ordered(this=exp.column("line"))]),
             separator=literal("\n"),
         )
-        tree = exp.select("COUNT(*)", exp.MD5(this=joined)).from_(ordered.subquery(alias="labels"))
+        tree = exp.select("COUNT(*)", exp.MD5(this=lines)).from_(ordered.subquery(alias="labels"))
         count, digest = self.engine.query(tree)[0]
         return {"count": int(count), "md5": str(digest)}
 

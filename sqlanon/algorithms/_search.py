@@ -6,6 +6,7 @@ all that are bound to lose more are out.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,6 +17,7 @@ from sqlanon.algorithms._solution import Candidate, Solution
 
 # Two nodes whose losses differ by less are a tie: sums of floats depend on the order of the rows.
 TIE = 1e-12
+FEW_ROWS = 100_000  # of a compressed table, for which a second thread costs more than it saves
 
 
 @dataclass
@@ -26,6 +28,7 @@ class Search:
     open: Array = field(init=False)  # nodes that may still be the optimum
     best: Measured | None = None
     checks: int = 0
+    _next_roll_up: int = 8
 
     def __post_init__(self) -> None:
         self.open = np.ones(self.problem.shape, dtype=bool)
@@ -33,14 +36,33 @@ class Search:
 
     def run(self) -> Measured | None:
         """The best node that holds, or None; `complete` tells whether it is proven."""
-        self._measure([self.problem.top])
-        while not self.problem.out_of_time():
-            chosen = self._next()
-            if not chosen:
-                break
-            self._measure(chosen)
-            self.problem.tell("searching the lattice", self.open.size - int(self.open.sum()), self.open.size)
+        whole = self.problem.source
+        small = self.problem.rows < FEW_ROWS
+        try:
+            with self.problem.engine.one_thread() if small else nullcontext():
+                self._measure([self.problem.top])
+                while not self.problem.out_of_time():
+                    chosen = self._next()
+                    if not chosen:
+                        break
+                    self._roll_up()
+                    self._measure(chosen)
+                    left = int(self.open.sum())
+                    self.problem.tell("searching the lattice", self.open.size - left, self.open.size)
+        finally:
+            self.problem.source, self.metric.floor = whole, None
         return self.best
+
+    def _roll_up(self) -> None:
+        """Once the lower part of the lattice is out, all that is left can be measured on a smaller table."""
+        if self.checks < self._next_roll_up:
+            return
+        places = np.nonzero(self.open)
+        floor = tuple(int(axis.min()) for axis in places)
+        if sum(floor) > sum(self.metric.floor or ()):
+            self.problem.source = self.problem.rolled_up(floor)
+            self.metric.floor = floor
+            self._next_roll_up = 2 * self.checks
 
     @property
     def complete(self) -> bool:

@@ -55,6 +55,9 @@ class Engine(Protocol):
     def transaction(self) -> AbstractContextManager[None]:
         """All or nothing: what is written inside is seen by others when it ends without an error, or never."""
 
+    def one_thread(self) -> AbstractContextManager[None]:
+        """For many statements on little data, where sharing the work costs more than it saves."""
+
     def write_file(self, query: exp.Query, path: str) -> None:
         """Write a Parquet or CSV file; DuckDB only."""
 

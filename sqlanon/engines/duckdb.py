@@ -112,6 +112,16 @@ class DuckDB:
         with _clear_errors(self):
             self._connection.execute("COMMIT")
 
+    @contextmanager
+    def one_thread(self) -> Iterator[None]:
+        threads = self._connection.execute("SELECT current_setting('threads')").fetchall()[0][0]
+        self._connection.execute("SET threads = 1")
+        try:
+            yield
+        finally:
+            with suppress(duckdb.Error):
+                self._connection.execute(f"SET threads = {int(threads)}")
+
     def write_file(self, query: exp.Query, path: str) -> None:
         kind = "PARQUET" if path.lower().endswith(".parquet") else "CSV, HEADER"
         with _clear_errors(self):

@@ -102,6 +102,10 @@ class Postgres:
         except psycopg.Error as error:
             raise translate(error, self) from None
 
+    @contextmanager
+    def one_thread(self) -> Iterator[None]:
+        yield  # PostgreSQL decides by the size of a table
+
     def write_file(self, query: exp.Query, path: str) -> None:
         raise PolicyError("files are written by DuckDB only", hint="release into a table, then export it")
 
