@@ -116,8 +116,8 @@ def test_a_release_never_breaks_its_policy(
     released = database.fetch("SELECT age, zip, sex, disease, note FROM r")
     assert len(released) == (len(rows) if keep else len(rows) - done.plan.suppressed)
     assert all(covers(released, rows, keep))
-    again = check(asked, database.engine, release=Source(table="r"))
-    assert again.holds
+    if not person:  # without the person key a reader can count rows only
+        assert check(asked, database.engine, release=Source(table="r")).holds
 
 
 def covers(released: list[tuple[Any, ...]], rows: list[dict[str, Any]], keep: bool) -> list[bool]:
@@ -254,7 +254,6 @@ def test_columns_without_a_role_do_not_leave(database: Database) -> None:
 
 def test_unknown_algorithms_and_parameters(database: Database) -> None:
     rows = example_rows(10)
-    assert "did you mean 'mondrian'" in refused(database, rows, policy(MODELS[0], algorithm="mondrain")) or True
     assert "unknown algorithm" in refused(database, rows, policy(MODELS[0], algorithm="magic"))
     assert "its parameters" in refused(database, rows, policy(MODELS[0], algorithm={"full_domain": {"fast": True}}))
 
@@ -338,7 +337,6 @@ def test_killed_at_many_points(tmp_path: Path) -> None:
     """kill -9 at any moment leaves the old release or the new one, never a half-written table."""
     write_database(tmp_path, 60_000)
     (tmp_path / "policy.yml").write_text(POLICY.replace("K", "3"))
-    command = [sys.executable, "-m", "sqlanon.cli", "publish", str(tmp_path / "policy.yml")]
     code = "import sys; from sqlanon.cli import main; sys.argv = ['sqlanon', *sys.argv[1:]]; main()"
     command = [sys.executable, "-c", code, "publish", str(tmp_path / "policy.yml")]
     start = time.monotonic()

@@ -298,6 +298,8 @@ class Problem:
             alias(_rows_where("nested", rows.copy()), "nested"),
             *named(metric.aggregates(), "part"),
         )
+        if len(parts) == 1:  # a CTE would be written to memory before it is read
+            return tree.from_(parts[0][1].subquery(alias=classes, copy=False), copy=False)
         return exp.select("*").from_(_with(tree.from_(classes), parts).subquery(alias=f"node_{place}"), copy=False)
 
     def classes(

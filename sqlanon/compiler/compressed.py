@@ -185,7 +185,7 @@ def laid_out(domains: Sequence[Domain], rows: Sequence[Sequence[int]]) -> tuple[
                 domain.short,
                 domain.hierarchy,
                 domain.dictionary,
-                leaves=int(leaves or 0),
+                leaves=max(int(leaves or 0), 1),  # a column of NULLs has none
                 key=key,
                 shifts=tuple(shifts),
                 masks=(*reversed(masks), 0),

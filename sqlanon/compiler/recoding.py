@@ -143,17 +143,19 @@ def _domain(
     """Leaves below the label of `v`, leaves of the attribute, height. Without a hierarchy there are leaf and root."""
     if hierarchy is None:
         own = exp.select(exp.Count(this=exp.Distinct(expressions=[exp.column(short.replace("c", "v"))])))
-        return literal(1), own.from_(table(cells)).where(exp.column("released").eq(0)).subquery(), 1
+        distinct = own.from_(table(cells)).where(exp.column("released").eq(0)).subquery()
+        return literal(1), exp.func("GREATEST", distinct, literal(1)), 1
     long = long_taxonomy(prelude, name, hierarchy)
-    every = exp.select(count_all()).from_(table(long)).where(exp.column("level").eq(0))
+    counted = exp.select(count_all()).from_(table(long)).where(exp.column("level").eq(0))
+    every = exp.func("GREATEST", counted.subquery(), literal(1))  # a column of NULLs has no leaf
     if level == 0:
-        return literal(1), every.subquery(), hierarchy.height
+        return literal(1), every, hierarchy.height
     below = exp.select(count_all()).from_(table(long, alias="t"))
     same_node = exp.column("node", table="t").eq(exp.column("label", table="v"))
     below = below.where(exp.column("level", table="t").eq(level), same_node)
     # NULL stays NULL below the root and stands for itself alone.
     own_leaves = exp.func("GREATEST", below.subquery(), literal(1))
-    return own_leaves, every.subquery(), hierarchy.height
+    return own_leaves, every, hierarchy.height
 
 
 def recoded_tuples(prelude: Prelude, cells: str, recoding: Recoding) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from sqlanon.compiler.classes import Prelude
+from sqlanon.compiler.compressed import root_only
 from sqlanon.compiler.recoding import (
     Recoding,
     disagreements,
@@ -49,8 +50,9 @@ def loss(
     class_attribute: str | None = None,
 ) -> Loss:
     """Compare a release with the source of its policy. Levels are read off the released labels if not given."""
-    hierarchies = build_hierarchies(policy)
-    validate_hierarchies(policy, engine, hierarchies)
+    given = build_hierarchies(policy)
+    validate_hierarchies(policy, engine, given)
+    hierarchies = {name: root_only() for name in policy.quasi_identifiers} | given
     original = relation(engine.resolve(policy.source), engine.dialect)
     released = rows_to_check(
         relation(engine.resolve(release), engine.dialect),
