@@ -333,3 +333,26 @@ def test_rows_are_suppressed_only_where_that_pays(duck: Database) -> None:
             new = released(duck, problem, found, rows)
         assert found.suppressed == new.count(None) == gone
         assert {row["b"] for row in new if row} == shown
+
+
+def test_what_is_suppressed_stands_in_the_way_of_no_further_split(duck: Database) -> None:
+    """The odd row breaks the split of b and that of low. Once it is gone for one of them, the other is free."""
+    rows = [{"a": "wz"[i % 2], "b": "12"[i // 2 % 2], "s": "flu"} for i in range(20)] + [
+        {"a": "y", "b": "3", "s": "flu"}
+    ]
+    with opened(duck, rows, [K2], group=["a", "b"], limit=0.05) as problem:
+        new = released(duck, problem, solve("top_down_specialization", problem), rows)
+    assert new == [*rows[:-1], None]
+
+
+def test_a_node_waits_for_all_its_children(duck: Database) -> None:
+    rows = [{"a": "w", "b": "1", "c": c, "s": "flu", "who": "A"} for c in "pqrs"]
+    with opened(duck, rows, [K2]) as problem:
+        cuts = _cuts.Cuts(problem, Forest(problem), downwards=False)
+        even, odd = sorted(cuts.moves[2].values())
+        cuts.generalize(even)
+        assert list(cuts.moves[2].values()) == [odd]
+        assert cuts.after()[2] == {odd.code: _cuts.Sizes(2, 2, 0)}
+        cuts.generalize(odd)
+        assert list(cuts.moves[2].values()) == [cuts.forest.root(2)]
+        assert cuts.after()[2] == {0: _cuts.Sizes(4, 4, 0)}
