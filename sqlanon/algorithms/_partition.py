@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from sqlanon.algorithms._cuts import Size, may_be_cut, place, size
+from sqlanon.algorithms._halves import Size, may_be_cut, place, size
 from sqlanon.algorithms._orders import Order, orders
 from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._search import Infeasible

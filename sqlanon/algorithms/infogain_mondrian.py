@@ -12,7 +12,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
-from sqlanon.algorithms._cuts import Size, points_everywhere, telling
+from sqlanon.algorithms._halves import Size, points_everywhere, telling
 from sqlanon.algorithms._partition import Partition
 from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._ranges import solution

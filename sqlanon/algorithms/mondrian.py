@@ -15,7 +15,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
-from sqlanon.algorithms._cuts import Size, balanced, halved, points, size
+from sqlanon.algorithms._halves import Size, balanced, halved, points, size
 from sqlanon.algorithms._partition import Partition, Parts
 from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._ranges import solution
