@@ -9,10 +9,18 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent / "bench"))
 import checks
+import mondrian
 
 
 def test_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> None:
     checks.run(20_000, times=1)
     printed = capsys.readouterr().out
     for name in checks.MODELS:
+        assert name in printed
+
+
+def test_partition_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> None:
+    mondrian.run(5_000)
+    printed = capsys.readouterr().out
+    for name in mondrian.MODELS:
         assert name in printed

@@ -16,11 +16,11 @@ from sqlanon.algorithms._solution import Solution
 from sqlanon.compiler.compressed import root_only
 from sqlanon.compiler.source import relation
 from sqlanon.engines import Engine
-from sqlanon.errors import PolicyError
+from sqlanon.errors import PolicyError, did_you_mean
 from sqlanon.evidence.checks import Evidence, check
 from sqlanon.evidence.hierarchies import build_hierarchies, require_valid
 from sqlanon.plan import Plan, policy_hash
-from sqlanon.policy import Policy, missing_columns
+from sqlanon.policy import AlgorithmUse, Policy, missing_columns
 from sqlanon.release.blocked import blocked
 from sqlanon.release.document import described
 from sqlanon.release.rewriting import Rewriting, rewriting
@@ -106,7 +106,7 @@ def prepared(
     hierarchies = {name: root_only() for name in policy.quasi_identifiers} | given
     deadline = None if time_limit is None else time.monotonic() + time_limit
     _tell(progress, "reading the table", 0, 1)
-    task = problem(policy, engine, hierarchies, rows, deadline=deadline, progress=progress)
+    task = problem(policy, engine, hierarchies, rows, carry=_carried(policy), deadline=deadline, progress=progress)
     try:
         if not task.records:
             raise PolicyError("the source has no rows", hint="there is nothing to publish")
@@ -130,19 +130,36 @@ def solved(task: Problem) -> tuple[Solution, Plan]:
     return solution, _plan(task, name, params.model_dump(mode="json"), solution)
 
 
+def _asked(use: AlgorithmUse) -> tuple[Any, Any]:
+    """The module and the parameters of the algorithm that a policy names."""
+    module = algorithms.algorithm(use.name)
+    try:
+        return module, module.Params.model_validate(use.params)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        known = ", ".join(module.Params.model_fields) or "none"
+        raise PolicyError(f"algorithm {use.name}: '{key}': {first['msg']}", hint=f"its parameters: {known}") from None
+
+
+def _carried(policy: Policy) -> tuple[str, ...]:
+    """Columns that the algorithm counts beside those of the models, such as a class attribute."""
+    if policy.algorithm is None:
+        return ()
+    module, params = _asked(policy.algorithm)
+    names: tuple[str, ...] = module.carried(params) if hasattr(module, "carried") else ()
+    for name in names:
+        if name not in policy.columns:
+            raise PolicyError(
+                f"the class attribute '{name}' is no column of the policy", hint=did_you_mean(name, policy.columns)
+            )
+    return names
+
+
 def _algorithm(task: Problem) -> tuple[str, Any, str]:
     use = task.policy.algorithm
     if use is not None:
-        module = algorithms.algorithm(use.name)
-        try:
-            return use.name, module.Params.model_validate(use.params), ""
-        except ValidationError as error:
-            first = error.errors()[0]
-            key = ".".join(str(part) for part in first["loc"])
-            known = ", ".join(module.Params.model_fields) or "none"
-            raise PolicyError(
-                f"algorithm {use.name}: '{key}': {first['msg']}", hint=f"its parameters: {known}"
-            ) from None
+        return use.name, _asked(use)[1], ""
     nodes = 1
     for size in task.shape:
         nodes *= size

@@ -1,0 +1,378 @@
+"""Cut the rows into regions, level by level: one round cuts all open regions at once.
+
+    work(k1, …, p1, …, v1, …, person, n, region, fresh)   the open rows with their places on each dimension
+    state(region, rows_, lo1, hi1, …, blocked, tried, dim) what is known of a region; without dim it is closed
+
+A region is closed once no dimension is left to cut. Bits of `blocked` are dimensions that no cut can divide into halves
+of allowed size, which holds on in all parts; bits of `tried` are those whose best cut gave halves that another model
+refuses, which is asked again of the parts. Both halves of every cut meet all requirements, so that a partition is safe
+whenever it is stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from sqlanon.algorithms._halves import Size, may_be_cut, place, size
+from sqlanon.algorithms._orders import Order, orders
+from sqlanon.algorithms._problem import Problem
+from sqlanon.algorithms._search import Infeasible
+from sqlanon.compiler.tree import alias, bigint, case, count_all, literal, summed, table, union_all, window
+from sqlanon.errors import HierarchyError
+
+# Given work and state tables, (region, cut, …) of the open regions that have a cut of allowed size.
+Chooser = Callable[[str, str, Size], exp.Select]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The finished partition: rows (k1, …, region, first_, last_), and regions (region, rows_, lo1, hi1, …)."""
+
+    members: str
+    regions: str
+    orders: tuple[Order, ...]
+    rounds: int
+    complete: bool
+
+
+@dataclass
+class Partition:
+    """`everywhere`: the chooser looks at all dimensions and names one; else each state names the widest.
+    `splits`: rows that are alike may be parted; the chooser then says how many rows at the cut go left."""
+
+    problem: Problem
+    choose: Chooser
+    everywhere: bool = False
+    splits: bool = False
+    orders: tuple[Order, ...] = field(init=False)
+    limits: Size = field(init=False)
+    round: int = 0
+    _last: int = 1  # the highest region so far
+    _built: dict[tuple[str, bool], exp.Query] = field(default_factory=dict)
+    _done: list[str] = field(default_factory=list)
+    _closed: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.limits = size(self.problem)
+        self.orders = orders(self.problem)
+
+    def run(self) -> Parts:
+        names = {"work": self._made("work", self._start)}
+        self._require_whole(names["work"])
+        names["state"] = self._made("state", lambda: self._chosen(self._measured("work", None)), names, first=True)
+        left = self.problem.records
+        while (left := self._settle(names, left)) and not self.problem.out_of_time():
+            self.round += 1
+            names["decided"] = self._decide(names)
+            names["after"] = self._made("work", self._split if self.splits else self._cut, names)
+            following = self._made("state", lambda: self._chosen(self._next()), names)
+            self._drop(names["work"], names["state"], names["decided"])
+            names = {"work": names["after"], "state": following}
+            self.problem.tell("cutting regions", self.problem.records - left, self.problem.records)
+        if left:
+            self._put_aside(names, closed=False)
+        return self._finished(complete=not left)
+
+    def _finished(self, *, complete: bool) -> Parts:
+        rows = union_all([exp.select("*").from_(table(name)) for name in self._done])
+        if self.problem.compressed.values or self.problem.compressed.person:
+            # A key with several sensitive values or persons has several rows.
+            rows = exp.select("*").distinct().from_(rows.subquery(alias="every"))
+        members = self._made("members", lambda: rows)
+        regions = union_all([exp.select("*").from_(table(name)) for name in self._closed])
+        made = self._made("regions", lambda: regions)
+        self._drop(*self._done, *self._closed)
+        return Parts(members, made, self.orders, self.round, complete)
+
+    # Tables -------------------------------------------------------------------------------------------------------
+
+    def _made(
+        self,
+        kind: str,
+        build: Callable[[], exp.Query],
+        names: Mapping[str, str] | None = None,
+        *,
+        first: bool = False,
+    ) -> str:
+        """Make a table. A statement is built once, over tables called work, state and so on; `names` are the real
+        ones of this round. Building it anew each time would take longer than running it on a small table."""
+        key = (kind, first)
+        if names is not None and key not in self._built:
+            self._built[key] = build()
+        query = build() if names is None else self._built[key].copy()
+        for found in list(query.find_all(exp.Table)):
+            if names and found.name in names:
+                found.set("this", exp.to_identifier(names[found.name]))
+        for mark in list(query.find_all(exp.Placeholder)):
+            mark.replace(literal(self._last))
+        unique = (id(self), len(self.problem.prelude.steps))
+        made = self.problem.prelude.once(f"mondrian_{kind}", unique, lambda: query)
+        self.problem.run()
+        return made
+
+    def _drop(self, *names: str) -> None:
+        self.problem.engine.drop_temporary(names)
+
+    @property
+    def _dims(self) -> range:
+        return range(1, len(self.orders) + 1)
+
+    @property
+    def _kept(self) -> list[str]:
+        """The columns that a row carries from round to round."""
+        packed = self.problem.compressed
+        person = ["person"] if packed.person else []
+        split = ["first_", "last_"] if self.splits else []
+        return [*packed.key_names, *(f"p{i}" for i in self._dims), *packed.values.values(), *person, *split]
+
+    @property
+    def _range_names(self) -> list[str]:
+        return [name for i in self._dims for name in (f"lo{i}", f"hi{i}")]
+
+    def _start(self) -> exp.Select:
+        packed = self.problem.compressed
+        tree = exp.select(*(f"c.{name}" for name in packed.key_names)).from_(table(packed.table, alias="c"))
+        for i, order in enumerate(self.orders, start=1):
+            key = exp.column(packed.key_names[order.domain.key], table="c")
+            own = exp.paren(exp.BitwiseAnd(this=key, expression=literal(order.domain.masks[0])), copy=False)
+            tree = tree.join(table(order.codes, alias=f"o{i}"), on=own.eq(exp.column("code", table=f"o{i}")))
+            tree = tree.select(alias(exp.column("at_", table=f"o{i}"), f"p{i}"))
+        tree = tree.select(*(f"c.{name}" for name in packed.values.values()), *(["c.person"] if packed.person else []))
+        if self.splits:
+            tree = tree.select(alias(bigint(literal(1)), "first_"), alias(bigint(exp.column("n", table="c")), "last_"))
+        one = bigint(literal(1))
+        return tree.select("c.n", alias(one, "region"), alias(literal(1), "fresh"))
+
+    def _require_whole(self, work: str) -> None:
+        """Every row has its place, and the table as one region meets the requirements."""
+        placed = [exp.column(f"p{i}").is_(exp.Null()) for i in self._dims]
+        lost = summed(case((exp.or_(*placed), literal(1)), default=literal(0)))
+        counted, missing = self.problem.engine.query(exp.select(summed(exp.column("n")), lost).from_(table(work)))[0]
+        if int(counted or 0) != self.problem.records or missing:
+            raise HierarchyError(
+                "a hierarchy does not hold each value of its column exactly once", hint="'sqlanon check' names them"
+            )
+        if not self.problem.records or self._broken(work, exp.column("region")):
+            raise Infeasible(None)
+
+    def _broken(self, source: str, key: exp.Expr) -> int:
+        classes, parts = self.problem.classes_by(key, source)
+        tree = exp.select(count_all()).from_(classes).where(exp.column("broken").neq(0))
+        return int(self.problem.engine.query(with_ctes(tree, parts))[0][0])
+
+    # Choosing -----------------------------------------------------------------------------------------------------
+
+    def _measured(self, work: str, parents: exp.Select | None) -> exp.Select:
+        """(region, rows_, lo1, hi1, …, blocked, tried) of the regions that are new."""
+        ranges = [
+            alias(function(this=exp.column(f"p{i}")), f"{name}{i}")
+            for i in self._dims
+            for name, function in (("lo", exp.Min), ("hi", exp.Max))
+        ]
+        tree = exp.select("region", alias(summed(exp.column("n")), "rows_"), *ranges).from_(table(work))
+        tree = tree.where(exp.column("fresh").eq(1)).group_by("region")
+        none = bigint(literal(0))
+        if parents is None:
+            return exp.select("*", alias(none, "blocked"), alias(none.copy(), "tried")).from_(tree.subquery(alias="m"))
+        same = exp.column("region", table="m").eq(exp.column("region", table="b"))
+        both = exp.select("m.*", "b.blocked", alias(none, "tried")).from_(tree.subquery(alias="m"))
+        return both.join(parents.subquery(alias="b"), on=same)
+
+    def _chosen(self, known: exp.Query) -> exp.Select:
+        """Give each region the widest dimension that may be cut, or none."""
+        widths = []
+        for i, order in enumerate(self.orders, start=1):
+            span = exp.paren(exp.column(f"hi{i}") - exp.column(f"lo{i}"))
+            width = exp.Mul(this=span, expression=literal(order.step or order.weight))
+            widths.append(alias(case((may_be_cut(i), width), default=literal(0.0)), f"w{i}"))
+        every = [exp.column(f"w{i}") for i in self._dims]
+        widest = exp.func("GREATEST", *every) if len(every) > 1 else every[0].copy()
+        measured = exp.select("*", *widths).from_(known.subquery(alias="known"))
+        wide = exp.select("*", alias(widest, "widest")).from_(measured.subquery(alias="measured"))
+        is_widest = [(exp.column(f"w{i}").eq(exp.column("widest")), literal(i)) for i in self._dims]
+        nothing: exp.Expr = exp.column("widest") <= 0
+        if not self.problem.compressed.person and self.limits.grows:
+            half = exp.paren(exp.BitwiseRightShift(this=exp.column("rows_"), expression=literal(1)), copy=False)
+            nothing = exp.or_(nothing, exp.not_(exp.paren(self.limits.fits(half))))
+        dim = case((nothing, exp.Null()), *is_widest, default=exp.Null())
+        tree = exp.select("region", "rows_", *self._range_names, "blocked", "tried", alias(dim, "dim"))
+        return tree.from_(wide.subquery(alias="wide"))
+
+    def _settle(self, names: Mapping[str, str], left: int) -> int:
+        """Put closed regions aside; the rows that are still open."""
+        is_open = exp.column("dim").is_(exp.Null()).not_()
+        rows = summed(case((is_open, exp.column("rows_")), default=literal(0)))
+        still = int(self.problem.engine.query(exp.select(rows).from_(table(names["state"])))[0][0] or 0)
+        if still < left:
+            self._put_aside(names, closed=True)
+        return still
+
+    def _put_aside(self, names: Mapping[str, str], *, closed: bool) -> None:
+        kept = [*self.problem.compressed.key_names, "region", *(["first_", "last_"] if self.splits else [])]
+        rows = exp.select(*(f"w.{name}" for name in kept)).from_(table("work", alias="w"))
+        rows = rows.join(table("state", alias="s"), on=exp.and_(_same_region("s", "w"), _is_closed(closed, "s")))
+        ends = exp.select("region", "rows_", *self._range_names).from_(table("state")).where(_is_closed(closed))
+        self._done.append(self._made("done", lambda: rows, names, first=not closed))
+        self._closed.append(self._made("ended", lambda: ends, names, first=not closed))
+
+    # Cutting ------------------------------------------------------------------------------------------------------
+
+    def _decide(self, names: Mapping[str, str]) -> str:
+        """(state, dim, cut, take, right_): the cuts of this round; `right_` numbers the region that the right half
+        becomes, and is NULL where there is no cut that all models allow."""
+        cuts = self._made("cuts", lambda: self.choose("work", "state", self.limits), names)
+        names = {**names, "cuts": cuts}
+        if self.limits.others:
+            names["refused"] = self._refused(names)
+        decided = self._made("decided", self._decisions, names)
+        cut = exp.select(summed(exp.column("is_cut"))).from_(table(decided))
+        self._last += int(self.problem.engine.query(cut)[0][0] or 0)
+        self._drop(*(names[name] for name in ("cuts", "refused") if name in names))
+        return decided
+
+    def _decisions(self) -> exp.Select:
+        shown = ["region", "rows_", *self._range_names, "blocked", "tried"]
+        chosen = [alias(exp.column(name, table="s"), name) for name in shown]
+        dim = exp.column("dim", table="c" if self.everywhere else "s")
+        chosen += [alias(dim, "dim"), alias(exp.column("cut", table="c"), "cut"), alias(self._hopeless(), "hopeless")]
+        chosen += [alias(exp.column("take", table="c"), "take")] if self.splits else []
+        tree = exp.select(*chosen).from_(table("state", alias="s"))
+        tree = tree.join(table("cuts", alias="c"), on=_same_region("s", "c"), join_type="left")
+        is_cut: exp.Expr = exp.column("cut").is_(exp.Null()).not_()
+        if self.limits.others:
+            tree = tree.join(table("refused", alias="x"), on=_same_region("s", "x"), join_type="left")
+            tree = tree.select(alias(exp.column("region", table="x"), "refused"))
+            is_cut = exp.and_(is_cut, exp.column("refused").is_(exp.Null()))
+        tree = tree.where(_is_closed(False, "s"))
+        flagged = exp.select("*", alias(case((is_cut, literal(1)), default=literal(0)), "is_cut"))
+        number = window(exp.Sum(this=exp.column("is_cut")), order=[exp.column("region")])
+        after = bigint(exp.Add(this=number, expression=exp.Placeholder(this="last")))
+        right = case((exp.column("is_cut").eq(1), after), default=exp.Null())
+        flagged = flagged.from_(tree.subquery(alias="chosen"))
+        return exp.select("*", alias(right, "right_")).from_(flagged.subquery(alias="flagged"))
+
+    def _hopeless(self) -> exp.Expr:
+        """Bits of the dimensions that no cut of allowed size divides."""
+        if not self.everywhere:
+            bits = [(exp.column("dim", table="s").eq(i), literal(1 << (i - 1))) for i in self._dims]
+            own = case(*bits, default=literal(0))
+            return bigint(case((exp.column("cut", table="c").is_(exp.Null()), own), default=literal(0)))
+        possible = exp.Coalesce(this=exp.column("possible", table="c"), expressions=[literal(0)])
+        fine = exp.paren(exp.BitwiseOr(this=possible, expression=exp.column("tried", table="s")), copy=False)
+        every = (1 << len(self.orders)) - 1
+        return bigint(
+            exp.BitwiseXor(
+                this=literal(every),
+                expression=exp.paren(exp.BitwiseAnd(this=fine, expression=literal(every)), copy=False),
+            )
+        )
+
+    def _refused(self, names: Mapping[str, str]) -> str:
+        """The regions of which a half breaks a model."""
+        halves = self._made("halves", self._halves, names)
+
+        def broken() -> exp.Select:
+            classes, parts = self.problem.classes_by(exp.column("half"), "halves")
+            region = exp.BitwiseRightShift(this=exp.column("class_id"), expression=literal(1))
+            found = exp.select(alias(region, "region")).distinct().from_(classes).where(exp.column("broken").neq(0))
+            return with_ctes(found, parts)
+
+        refused = self._made("refused", broken, {"halves": halves})
+        self._drop(halves)
+        return refused
+
+    def _halves(self) -> exp.Select:
+        dim = exp.column("dim", table="c" if self.everywhere else "s")
+        side = case((place(len(self.orders), dim) > exp.column("cut", table="c"), literal(1)), default=literal(0))
+        twice = exp.Mul(this=exp.column("region", table="w"), expression=literal(2))
+        packed = self.problem.compressed
+        extra = [*packed.values.values(), *(["person"] if packed.person else []), "n"]
+        tree = exp.select(alias(exp.Add(this=twice, expression=side), "half"), *(f"w.{name}" for name in extra))
+        tree = tree.from_(table("work", alias="w")).join(table("cuts", alias="c"), on=_same_region("w", "c"))
+        return tree if self.everywhere else tree.join(table("state", alias="s"), on=_same_region("s", "c"))
+
+    def _cut(self) -> exp.Select:
+        at = place(len(self.orders), exp.column("dim", table="d"))
+        goes_right = exp.and_(exp.column("is_cut", table="d").eq(1), at > exp.column("cut", table="d"))
+        region = case((goes_right, exp.column("right_", table="d")), default=exp.column("region", table="d"))
+        names = [f"w.{name}" for name in (*self._kept, "n")]
+        tree = exp.select(*names, alias(region, "region"), alias(exp.column("is_cut", table="d"), "fresh"))
+        return tree.from_(table("work", alias="w")).join(table("decided", alias="d"), on=_same_region("w", "d"))
+
+    def _split(self) -> exp.Query:
+        """As `_cut`; of the rows at the cut itself the first `take`, in the order of their keys, go left."""
+        at = place(len(self.orders), exp.column("dim", table="d"))
+        order = [exp.column(name, table="w") for name in (*self.problem.compressed.key_names, "first_")]
+        here = case((at.eq(exp.column("cut", table="d")), literal(1)), default=literal(0))
+        before = window(
+            exp.Sum(this=exp.column("n", table="w")), partition=[exp.column("region", table="d"), here], order=order
+        )
+        earlier = bigint(exp.Sub(this=before, expression=exp.column("n", table="w")))
+        rows = exp.select(*(f"w.{name}" for name in (*self._kept, "n")), "d.region", "d.right_", "d.is_cut")
+        rows = rows.select(alias(self._goes_left(at, earlier), "goes_left"))
+        rows = rows.from_(table("work", alias="w")).join(table("decided", alias="d"), on=_same_region("w", "d"))
+        kept = [name for name in self._kept if name not in ("first_", "last_")]
+        gone, first, last = exp.column("goes_left"), exp.column("first_"), exp.column("last_")
+        edge = exp.Add(this=first, expression=gone)
+        inside = exp.Sub(this=edge.copy(), expression=literal(1))
+        left = exp.select(
+            *kept, alias(first.copy(), "first_"), alias(inside, "last_"), alias(gone.copy(), "n"), "region"
+        )
+        rest = exp.Sub(this=exp.column("n"), expression=gone.copy())
+        right = exp.select(
+            *kept, alias(edge, "first_"), alias(last, "last_"), alias(rest, "n"), alias(exp.column("right_"), "region")
+        )
+        parts = [
+            tree.select(alias(exp.column("is_cut"), "fresh")).from_(rows.subquery(alias="parted")).where(some)
+            for tree, some in ((left, gone.copy() > 0), (right, gone.copy() < exp.column("n")))
+        ]
+        return union_all(parts)
+
+    def _goes_left(self, at: exp.Expr, before: exp.Expr) -> exp.Expr:
+        """How many of the rows that are alike go left."""
+        own, cut = exp.column("n", table="w"), exp.column("cut", table="d")
+        rest = exp.func("GREATEST", exp.Sub(this=exp.column("take", table="d"), expression=before), literal(0))
+        uncut = exp.column("is_cut", table="d").eq(0)
+        return bigint(
+            case(
+                (exp.or_(uncut, at.copy() < cut), own),
+                (at.copy() > cut.copy(), literal(0)),
+                default=exp.func("LEAST", own.copy(), rest),
+            )
+        )
+
+    def _next(self) -> exp.Query:
+        """The new regions, and those that could not be cut this time, with what was learnt."""
+        cut, bits = exp.column("is_cut"), exp.column("hopeless")
+        blocked = exp.BitwiseOr(this=exp.column("blocked"), expression=bits)
+        halves = [
+            exp.select(alias(exp.column(name), "region"), alias(blocked.copy(), "blocked"))
+            .from_(table("decided"))
+            .where(cut.copy().eq(1))
+            for name in ("region", "right_")
+        ]
+        own = case(*((exp.column("dim").eq(i), literal(1 << (i - 1))) for i in self._dims), default=literal(0))
+        tried = exp.BitwiseOr(this=exp.column("tried"), expression=exp.paren(own, copy=False))
+        stays = exp.select(
+            "region", "rows_", *self._range_names, alias(blocked, "blocked"), alias(bigint(tried), "tried")
+        )
+        fresh = self._measured("after", exp.select("*").from_(union_all(halves).subquery(alias="halves")))
+        return union_all([fresh, stays.from_(table("decided")).where(cut.eq(0))])
+
+
+def _same_region(one: str, other: str) -> exp.Expr:
+    return exp.column("region", table=one).eq(exp.column("region", table=other))
+
+
+def _is_closed(closed: bool, prefix: str | None = None) -> exp.Expr:
+    unknown = exp.column("dim", table=prefix).is_(exp.Null())
+    return unknown if closed else unknown.not_()
+
+
+def with_ctes(tree: exp.Select, parts: Sequence[tuple[str, exp.Query]]) -> exp.Select:
+    for name, query in parts:
+        tree = tree.with_(name, as_=query, copy=False)
+    return tree

@@ -1,0 +1,63 @@
+"""Regions of alike rows, cut in halves again and again: far more detail than one level for a whole column.
+
+The rows are one region at first. Each round cuts every region at the best balanced place of its widest quasi-identifier
+(the certainty penalty of its range, by the weights of the policy) where both halves meet all models; a region that
+cannot be cut is done. No row is suppressed. Rows that are alike stay together, unless `strict: false`: then those at
+the cut go to either half, which makes smaller regions, for models that look at no sensitive column.
+
+Labels are ranges: `[20, 29]` for numbers, dates and text, `{France, Asia}` for nodes of a lookup, `{NULL, [20, 29]}`
+where NULL is among the values. With `ranges: false` they are the lowest nodes of the hierarchy that cover the range.
+cite: LeFevre, DeWitt and Ramakrishnan 2006
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+from sqlglot import exp
+
+from sqlanon.algorithms._halves import Size, balanced, halved, points, size
+from sqlanon.algorithms._partition import Partition, Parts
+from sqlanon.algorithms._problem import Problem
+from sqlanon.algorithms._ranges import solution
+from sqlanon.algorithms._solution import Solution
+from sqlanon.errors import PolicyError
+
+
+class Params(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    strict: bool = Field(
+        True, description="Rows that are alike stay together; if not, the median's rows may be parted."
+    )
+    ranges: bool = Field(True, description="Labels are ranges of values; if not, nodes of the hierarchies.")
+
+
+def run(problem: Problem, params: Params) -> Solution:
+    if not params.strict:
+        _require_plain_counts(problem)
+
+    def choose(work: str, state: str, limits: Size) -> exp.Select:
+        chosen = balanced if params.strict else halved
+        return chosen(problem, points(problem, work, state), limits)
+
+    parts = Partition(problem, choose, splits=not params.strict).run()
+    return solution(problem, parts, ranges=params.ranges, split=not params.strict, why=told(parts))
+
+
+def told(parts: Parts) -> str:
+    if parts.complete:
+        return f"no region can be cut further, after {parts.rounds} rounds"
+    return f"the time ran out after {parts.rounds} rounds: all models hold, and regions could still be cut"
+
+
+def _require_plain_counts(problem: Problem) -> None:
+    """Which of the rows that are alike go where is decided by their number: nothing may depend on who they are."""
+    if problem.compressed.person:
+        raise PolicyError("'strict: false' cannot count persons", hint="leave out 'strict', or 'person:'")
+    named = [item.use.name for item in problem.requirements if item.attribute is not None]
+    named += [item.use.name for item in size(problem).others if item.attribute is None]
+    if named:
+        raise PolicyError(
+            f"'strict: false' parts rows that are alike, and {named[0]} depends on which of them go where",
+            hint="leave out 'strict', or ask for models without a sensitive column",
+        )
