@@ -298,15 +298,21 @@ class Problem:
         self, masks: Sequence[exp.Expr], costs: Sequence[exp.Expr] = ()
     ) -> tuple[str, list[tuple[str, exp.Query]]]:
         """The classes of a node as (class_id, records, rows_, cost1, …, broken, nested): a name, and its CTEs."""
+        return self.classes_by(self.class_id(masks), self.source, costs)
+
+    def classes_by(
+        self, key: exp.Expr, source: str, costs: Sequence[exp.Expr] = ()
+    ) -> tuple[str, list[tuple[str, exp.Query]]]:
+        """As `classes`, for rows grouped by any expression, in any relation with the compressed table's columns."""
         inlined = [inline_verdict(item.model.sql, item.params) for item in self.requirements]
         if all(verdict is not None for verdict in inlined):
             verdicts = [verdict for verdict in inlined if verdict is not None]
-            grouped = self._grouped(masks, costs).subquery(alias="grouped")
+            grouped = self._grouped(key, source, costs).subquery(alias="grouped")
             tree = exp.select("*", *self._flags(verdicts)).from_(grouped, copy=False)
             return "node_classes", [("node_classes", tree)]
-        parts: list[tuple[str, exp.Query]] = [("class_sizes", self._grouped(masks, costs))]
+        parts: list[tuple[str, exp.Query]] = [("class_sizes", self._grouped(key, source, costs))]
         used = dict.fromkeys(item.attribute for item in self.requirements if item.attribute is not None)
-        parts += [(_values_name(name, used), self._class_values(masks, name)) for name in used]
+        parts += [(_values_name(name, used), self._class_values(key, source, name)) for name in used]
         tree = exp.select("class_sizes.*").from_("class_sizes")
         verdicts = []
         for place, item in enumerate(self.requirements, start=1):
@@ -345,20 +351,19 @@ class Problem:
             return bigint(exp.Count(this=exp.Distinct(expressions=[exp.column("person")])))
         return summed(exp.column("n"))
 
-    def _grouped(self, masks: Sequence[exp.Expr], costs: Sequence[exp.Expr]) -> exp.Select:
-        key = self.class_id(masks)
+    def _grouped(self, key: exp.Expr, source: str, costs: Sequence[exp.Expr]) -> exp.Select:
         tree = exp.select(
-            alias(key, "class_id"),
+            alias(key.copy(), "class_id"),
             alias(self._counted(), "records"),
             alias(summed(exp.column("n")), "rows_"),
             *(alias(exp.Sum(this=cost), f"cost{i}") for i, cost in enumerate(costs, start=1)),
-        ).from_(table(self.source))
+        ).from_(table(source))
         return tree.group_by(key.copy(), copy=False)
 
-    def _class_values(self, masks: Sequence[exp.Expr], attribute: str) -> exp.Select:
-        key, value = self.class_id(masks), exp.column(self.compressed.values[attribute])
-        tree = exp.select(alias(key, "class_id"), alias(value, "value"), alias(self._counted(), "records"))
-        return tree.from_(table(self.source)).group_by(key.copy(), value.copy(), copy=False)
+    def _class_values(self, key: exp.Expr, source: str, attribute: str) -> exp.Select:
+        value = exp.column(self.compressed.values[attribute])
+        tree = exp.select(alias(key.copy(), "class_id"), alias(value, "value"), alias(self._counted(), "records"))
+        return tree.from_(table(source)).group_by(key.copy(), value.copy(), copy=False)
 
 
 def problem(
