@@ -6,26 +6,22 @@ its mean taken over all queries, over small ones (fewer than 1 % of the rows) an
 Ranges are drawn by their share of the domain, from a thousandth to all of it in equal parts of the logarithm, so that
 there are queries of all sizes. A query that no row answers has no relative error and is drawn again. Rows that were
 suppressed are missed like any other: estimates are not scaled up.
-cite: Sattar, Li, Ding, Liu and Vincent 2013, section 6.1.1; Xiao and Tao 2006 (widths); LeFevre et al. 2006 (even spread)
-
-Values are ranked depth first in their hierarchy, by their own order where that is no contradiction, so that each label
-stands for a range of ranks. Only values that occur in the original have a rank.
+cite: Sattar, Li, Ding, Liu and Vincent 2013, 6.1.1; Xiao and Tao 2006 (widths of ranges); LeFevre et al. 2006 (spread)
 """
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sqlanon.compiler.classes import NULL_NODE
-from sqlanon.compiler.compressed import Domain, code
-from sqlanon.compiler.tree import alias, bigint, case, double, literal, summed, table, text, union_all, window
+from sqlanon.compiler.compressed import Domain
+from sqlanon.compiler.tree import alias, bigint, case, double, literal, summed, table, union_all
 from sqlanon.engines import Engine
-from sqlanon.errors import PolicyError
+from sqlanon.evidence.ranges import ranks
 
 SMALL, LARGE = 0.01, 0.1
 MOST_ATTRIBUTES = 4
@@ -67,7 +63,7 @@ def workload(
     seed: int = 0,
 ) -> Workload:
     """The error of a release. `cells` is the compressed original (k1, …, n); `boxes` gives the release as (records,
-    lo1, hi1, …): for each class the first and last rank of each quasi-identifier, as `boxes_of` makes it."""
+    lo1, hi1, …): for each class the first and last rank of each quasi-identifier (see `ranges`)."""
     tables = (f"{PREFIX}_original", f"{PREFIX}_released")
     made = [f"{PREFIX}_queries", f"{PREFIX}_drawn", *map(_ranks_name, range(len(domains)))]
     made += [f"{name}{end}" for name in tables for end in ("", *(f"_{i + 1}" for i in range(len(domains))))]
@@ -88,37 +84,6 @@ def workload(
         return _summary(answers[:queries], records)
     finally:
         engine.drop_temporary(made)
-
-
-def boxes_of(
-    engine: Engine,
-    domains: Sequence[Domain],
-    released: exp.Query,
-    *,
-    levels: Mapping[str, int] | None = None,
-) -> exp.Select:
-    """The boxes of labels as they are released: `released` is (l1, …, records), the labels as text.
-
-    A label that stands on more than one level of a hierarchy is taken for the widest, unless `levels` says which."""
-    tree = exp.select("r.records").from_(released.subquery(alias="r"))
-    unknown = []
-    for place, domain in enumerate(domains, start=1):
-        name = f"s{place}"
-        label = exp.Coalesce(this=exp.column(f"l{place}", table="r"), expressions=[literal(NULL_NODE)])
-        spans = _spans(domain, (levels or {}).get(domain.name)).subquery(alias=name)
-        tree = tree.join(spans, on=exp.column("label", table=name).eq(label), join_type="left")
-        lo, hi = exp.column("lo", table=name), exp.column("hi", table=name)
-        tree = tree.select(alias(lo, f"lo{place}"), alias(hi, f"hi{place}"))
-        missing = case((exp.column(f"lo{place}").is_(exp.Null()), literal(1)), default=literal(0))
-        unknown.append(exp.Coalesce(this=exp.Sum(this=missing), expressions=[literal(0)]))
-    counts = engine.query(exp.select(*unknown).from_(tree.copy().subquery(alias="boxes")))[0]
-    for domain, count in zip(domains, counts, strict=True):
-        if count:
-            raise PolicyError(
-                f"{count} classes have labels for '{domain.name}' that its hierarchy and the original do not have",
-                hint="is it the release of this source, and was the source changed since?",
-            )
-    return tree
 
 
 def draw(sizes: Sequence[int], count: int, generator: random.Random) -> list[Query]:
@@ -167,33 +132,6 @@ def _summary(answers: Sequence[tuple[float, float]], records: int) -> Workload:
 
 def _ranks_name(place: int) -> str:
     return f"{PREFIX}_ranks_{place + 1}"
-
-
-def ranks(domain: Domain) -> exp.Select:
-    """The values of a quasi-identifier with the bits of their keys, their rank, and their labels n0, n1, …"""
-    names = [f"n{level}" for level in range(domain.height)]
-    order: list[exp.Expr] = []
-    for level in reversed(range(1, domain.height)):
-        above = [exp.column(name, table="d") for name in names[level:]]
-        order.append(alias(window(exp.Min(this=exp.column("position", table="d")), partition=above), f"o{level}"))
-    labels = [exp.column(name, table="d") for name in names]
-    inner = exp.select(alias(code(domain, "d"), "code"), *labels, "d.position", *order)
-    inner = inner.from_(table(domain.dictionary, alias="d"))
-    keys = [exp.column(item.alias) for item in order] + [exp.column("position")]
-    rank = window(exp.RowNumber(), order=keys)
-    return exp.select("code", *names, alias(bigint(rank), "place")).from_(inner.subquery(alias="ordered"))
-
-
-def _spans(domain: Domain, level: int | None) -> exp.Select:
-    """The labels of a quasi-identifier with their first and last rank."""
-    chosen = [level] if level is not None else list(range(domain.height + 1))
-    parts: list[exp.Query] = []
-    for each in chosen:
-        label = exp.column(f"n{each}") if each < domain.height else text(literal(domain.hierarchy.root))
-        parts.append(exp.select(alias(label, "label"), "place").from_(ranks(domain).subquery(alias="ranked")))
-    first, last = exp.Min(this=exp.column("place")), exp.Max(this=exp.column("place"))
-    tree = exp.select("label", alias(first, "lo"), alias(last, "hi"))
-    return tree.from_(union_all(parts).subquery(alias="labels")).group_by("label")
 
 
 def _rank(engine: Engine, domains: Sequence[Domain]) -> list[int]:
