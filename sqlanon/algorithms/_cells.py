@@ -38,14 +38,16 @@ class Cells:
     pool: str = ""
     donors: str = ""
     placed: str = ""
+    _mark: tuple[int, ...] = ()
     _asked: dict[Lending, Callable[[Sequence[int | float]], list[tuple[Any, ...]]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         once = self.problem.prelude.once
-        mark = (id(self),)  # a second search on the same problem starts anew
-        self.pool = once("pool", mark, lambda: self._at_first(1))
-        self.donors = once("donors", mark, self._donors_at_first)
-        self.placed = once("placed", mark, self._nothing_placed)
+        # These tables change: a second search on the same problem needs its own.
+        self._mark = (sum(kind == "pool" for kind, *_ in self.problem.prelude.made),)
+        self.pool = once("pool", self._mark, lambda: self._at_first(1))
+        self.donors = once("donors", self._mark, self._donors_at_first)
+        self.placed = once("placed", self._mark, self._nothing_placed)
         self.problem.run()
 
     @property
@@ -181,23 +183,27 @@ class Cells:
 
     def place(self, pattern: int, edge: float, lending: Lending) -> None:
         """Suppress the columns of a pattern in the groups that `measure` counted, and in what they borrow."""
-        masks = self.masks(pattern)
-        engine = self.problem.engine
+        masks, beyond, engine = self.masks(pattern), literal(self._beyond(pattern)), self.problem.engine
         chosen, borrowed = f"{self.pool}_chosen", f"{self.pool}_borrowed"
-        groups, parts = self._groups(masks, literal(self._beyond(pattern)), lending)
+        groups, parts = self._groups(masks, beyond, lending)
         near = exp.column("ratio") <= edge
-        engine.create_temporary(chosen, _with(exp.select("id", "need").from_(groups).where(near), parts))
-        lenders = self._lenders(masks, literal(self._beyond(pattern)), lending)
-        engine.create_temporary(borrowed, self._borrowed(chosen, lenders, lending))
         try:
-            if lending.size is None:
-                self._verify(chosen, borrowed, masks)
-                self._suppress_more(pattern, borrowed, masks)
-            else:
-                self._lend(pattern, borrowed, masks)
+            engine.create_temporary(chosen, _with(exp.select("id", "need").from_(groups).where(near), parts))
+            if self._needy(chosen):
+                lenders = self._lenders(masks, beyond.copy(), lending)
+                engine.create_temporary(borrowed, self._borrowed(chosen, lenders, lending))
+                if lending.size is None:
+                    self._verify(chosen, borrowed, masks)
+                    self._suppress_more(pattern, borrowed, masks)
+                else:
+                    self._lend(pattern, borrowed, masks)
             self._move(pattern, chosen, masks)
         finally:
             engine.drop_temporary([chosen, borrowed])
+
+    def _needy(self, chosen: str) -> bool:
+        needy = exp.select("COUNT(*)").from_(table(chosen)).where(exp.column("need") > 0)
+        return bool(self.problem.engine.query(needy)[0][0])
 
     def _borrowed(self, chosen: str, lenders: exp.Select, lending: Lending) -> exp.Select:
         """Whole classes; or as many rows as needed, from the richest donors first: k1, …, first, last."""
@@ -298,7 +304,7 @@ class Cells:
         return {int(pattern): int(count) for pattern, count in self.problem.engine.query(tree)}
 
     def regions(self) -> Regions:
-        once, mark = self.problem.prelude.once, (id(self),)
+        once, mark = self.problem.prelude.once, self._mark
         numbered = once("suppressed", mark, self._numbered)
         self.problem.run()
         splits = exp.select(exp.Max(this=exp.column("first"))).from_(table(numbered))

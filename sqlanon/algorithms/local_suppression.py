@@ -48,7 +48,7 @@ def run(problem: Problem, params: Params) -> Solution:
     patterns = _patterns(costs, _by_size(problem, costs), params.patterns)
     waiting, tried = cells.waiting(), 0
     for lending in _ways(problem):
-        if waiting <= problem.limit and tried:
+        if not waiting or (waiting <= problem.limit and tried):
             break
         if lending.size is None:
             cells.lend_whole_classes()
@@ -103,11 +103,12 @@ def _round(
     every, tried = waiting, 0
     while heap and waiting:
         bound, pattern = heapq.heappop(heap)
-        if waiting <= problem.limit and bound > price[root] * (1 + TIE):
+        worth = price[root] * (1 + TIE) if waiting <= problem.limit else math.inf  # what suppressing the row costs
+        if bound > worth:
             break
         if problem.out_of_time() and pattern != root:
             continue
-        edge = max(bound, heap[0][0] if heap else math.inf) / price[pattern]
+        edge = min(max(bound, heap[0][0] if heap else math.inf), worth) / price[pattern]
         edge = min(edge * (1 + TIE), float(problem.records))
         found, beyond = cells.measure(pattern, edge, lending)
         tried += 1
