@@ -1,0 +1,175 @@
+"""Single cells are suppressed, as few as a greedy search can, and nothing is generalized.
+
+A row whose class breaks a model loses the cells that it takes to be like enough other rows; such rows may have to be
+borrowed from classes that hold, and then lose the same cells. Each column has a weight: a step takes the rows for which
+the weights of the cells to suppress, over the rows that are helped, are least. A suppressed cell is a value of its own,
+alike with suppressed cells only. Rows are suppressed as a whole where that costs less and the limit allows it.
+cite: Hundepool and Willenborg 1996; Templ et al. 2015
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator, Sequence
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sqlanon.algorithms._cells import ALL, Cells, Lending
+from sqlanon.algorithms._problem import Problem
+from sqlanon.algorithms._search import Infeasible
+from sqlanon.algorithms._solution import Solution
+from sqlanon.errors import PolicyError, did_you_mean
+
+# Costs that differ by less are a tie.
+TIE = 1e-9
+
+
+class Params(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    importance: dict[str, float] | list[str] = Field(
+        default_factory=dict,
+        description="What a suppressed cell of a column costs, as a number greater than 0; a column that is left out "
+        "keeps its weight from the policy. Or a list of all columns, the most important one first: a cell of a column "
+        "then costs more than cells of all later columns together.",
+    )
+    patterns: int = Field(
+        1024,
+        ge=1,
+        description="How many sets of columns are tried as what to suppress, the cheapest first. More sets, "
+        "fewer suppressed cells, more time.",
+    )
+
+
+def run(problem: Problem, params: Params) -> Solution:
+    costs = weights(problem, params)
+    cells = Cells(problem)
+    patterns = _patterns(costs, _by_size(problem, costs), params.patterns)
+    waiting, tried = cells.waiting(), 0
+    for lending in _ways(problem):
+        if not waiting or (waiting <= problem.limit and tried):
+            break
+        if lending.size is None:
+            cells.lend_whole_classes()
+        waiting, more = _round(problem, cells, patterns, costs, lending, waiting)
+        tried += more
+    if waiting > problem.limit or (problem.records and waiting == problem.records):
+        if not cells.place_all():
+            raise Infeasible(None)
+        waiting = 0
+    return _solution(problem, cells, waiting, tried)
+
+
+def weights(problem: Problem, params: Params) -> list[float]:
+    """The cost of a cell for each quasi-identifier."""
+    names = [domain.name for domain in problem.domains]
+    given = params.importance
+    for name in given:
+        if name not in names:
+            raise PolicyError(
+                f"'importance' names '{name}', which is no quasi-identifier", hint=did_you_mean(name, names)
+            )
+    if isinstance(given, list):
+        if given and sorted(given) != sorted(names):
+            raise PolicyError(
+                "a list for 'importance' must name each quasi-identifier once", hint=f"there are {', '.join(names)}"
+            )
+        given = {name: float(2**place) for place, name in enumerate(reversed(given))}
+    if any(not (0 < cost < math.inf) for cost in given.values()):
+        raise PolicyError("the numbers of 'importance' must be greater than 0")
+    return [given.get(name, problem.policy.columns[name].weight) for name in names]
+
+
+def _ways(problem: Problem) -> list[Lending]:
+    """How groups may borrow, from what suppresses least to what is sure to find something."""
+    whole = [Lending(donors=1), Lending(donors=8), Lending(donors=ALL)]
+    counting = all(item.use.name == "k_anonymity" for item in problem.requirements)
+    if not counting or problem.compressed.person:
+        return whole  # which rows a class can spare is for the models to say
+    size = max((int(str(item.params["k"])) for item in problem.requirements), default=1)
+    return [Lending(size=size), *whole]
+
+
+def _round(
+    problem: Problem, cells: Cells, patterns: Sequence[int], costs: Sequence[float], lending: Lending, waiting: int
+) -> tuple[int, int]:
+    """Cheapest first, until no row waits or none can be helped. A pattern that was measured tells what it costs at
+    least from then on: the pool only shrinks. Returns the rows that still wait, and how many patterns were measured."""
+    price = {pattern: sum(cost for i, cost in enumerate(costs) if pattern >> i & 1) for pattern in patterns}
+    root = (1 << len(costs)) - 1
+    heap = [(cost, pattern) for pattern, cost in price.items()]
+    heapq.heapify(heap)
+    every, tried = waiting, 0
+    while heap and waiting:
+        bound, pattern = heapq.heappop(heap)
+        worth = price[root] * (1 + TIE) if waiting <= problem.limit else math.inf  # what suppressing the row costs
+        if bound > worth:
+            break
+        if problem.out_of_time() and pattern != root:
+            continue
+        edge = min(max(bound, heap[0][0] if heap else math.inf), worth) / price[pattern]
+        edge = min(edge * (1 + TIE), float(problem.records))
+        found, beyond = cells.measure(pattern, edge, lending)
+        tried += 1
+        if found:
+            cells.place(pattern, edge, lending)
+            waiting = cells.waiting()
+            problem.tell("suppressing cells", every - waiting, every)
+        if beyond is not None:
+            heapq.heappush(heap, (beyond * price[pattern], pattern))
+    return waiting, tried
+
+
+def _solution(problem: Problem, cells: Cells, waiting: int, tried: int) -> Solution:
+    rows = cells.rows_by_pattern()
+    each = {
+        domain.name: sum(count for pattern, count in rows.items() if pattern >> i & 1)
+        for i, domain in enumerate(problem.domains)
+    }
+    own = {domain.name: problem.policy.columns[domain.name].weight for domain in problem.domains}
+    lost = sum(own[domain.name] * each[domain.name] for domain in problem.domains if domain.leaves > 1)
+    lost += waiting * sum(own.values())
+    shown = ", ".join(f"{name} {count}" for name, count in each.items() if count) or "none"
+    return Solution(
+        loss=lost / (problem.records * sum(own.values())) if problem.records else 0.0,
+        suppressed=waiting,
+        why=f"{sum(each.values())} cells suppressed ({shown})",
+        regions=cells.regions(),
+        checks=tried,
+    )
+
+
+def _by_size(problem: Problem, costs: Sequence[float]) -> list[int]:
+    """Columns from the one that tells rows apart most for its weight."""
+    return sorted(
+        range(len(costs)), key=lambda i: (costs[i] / max(math.log(max(problem.domains[i].leaves, 2)), 0.1), i)
+    )
+
+
+def _patterns(costs: Sequence[float], order: Sequence[int], limit: int) -> list[int]:
+    """The cheapest sets of columns; where there are too many, also a chain of sets that ends with all columns.
+
+    >>> _patterns([1.0, 2.0, 4.0], [0, 1, 2], 4)
+    [1, 2, 3, 4, 7]
+    """
+    found = [pattern for pattern, _ in zip(_cheapest(costs), range(limit), strict=False)]
+    chain, whole = [], 0
+    for i in order:
+        whole |= 1 << i
+        chain.append(whole)
+    return list(dict.fromkeys([*found, *chain]))
+
+
+def _cheapest(costs: Sequence[float]) -> Iterator[int]:
+    """All sets of columns but the empty one, in the order of their costs, made as they are asked for."""
+    order = sorted(range(len(costs)), key=lambda i: (costs[i], i))
+    heap = [(costs[order[0]], 1 << order[0], 0)]
+    while heap:
+        cost, pattern, last = heapq.heappop(heap)
+        yield pattern
+        if last + 1 < len(order):
+            own, following = order[last], order[last + 1]
+            heapq.heappush(heap, (cost + costs[following], pattern | 1 << following, last + 1))
+            swapped = pattern ^ 1 << own | 1 << following
+            heapq.heappush(heap, (cost + costs[following] - costs[own], swapped, last + 1))
