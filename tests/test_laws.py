@@ -26,7 +26,7 @@ LAYERS = [
     {"algorithms", "evidence"},
     {"engines"},
     {"compiler"},
-    {"policy"},
+    {"policy", "report"},
     {"hierarchies", "families"},
     {"errors"},
     {"__init__"},
