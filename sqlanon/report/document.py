@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, TypeVar
 
 from sqlanon.errors import SqlanonError
@@ -150,8 +151,8 @@ class Document:
         """How many rows the policy allows to be suppressed."""
         if self.suppression_limit is None or self.records is None:
             return None
-        # 0.29 * 100 is a hair below 29.
-        return math.floor(self.suppression_limit * self.records + 1e-9)
+        # As it is written: the float 0.29 is a hair below 0.29, and 29 of 100 rows are allowed.
+        return math.floor(Fraction(repr(self.suppression_limit)) * self.records)
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
@@ -179,10 +180,29 @@ def whole(value: Any) -> int | None:
     return int(value) if isinstance(value, int) or value.is_integer() else None
 
 
-def finite(value: Any) -> float | None:
+def quantity(value: Any) -> int | None:
+    """How many there are of something."""
+    read = whole(value)
+    return read if read is not None and read >= 0 else None
+
+
+def part(value: Any) -> float | None:
+    """A share of a whole."""
+    read = number(value)
+    return read if read is not None and 0 <= read <= 1 else None
+
+
+def ratio(some: int, every: int) -> float:
+    try:
+        return some / every
+    except OverflowError:
+        return math.inf
+
+
+def drawable(value: Any) -> float | None:
     """A number that can be drawn."""
     read = number(value)
-    return read if read is not None and math.isfinite(read) else None
+    return read if read is not None and 0 <= read < 1e300 else None
 
 
 def text(value: Any) -> str:
@@ -201,7 +221,7 @@ def _numbers(value: Any, read: Callable[[Any], T | None]) -> dict[str, T]:
 def _check(raw: Mapping[str, Any]) -> Check:
     model = text(raw.get("model"))
     known = family("models").get(model)
-    broken = whole(raw.get("broken_classes"))
+    broken = quantity(raw.get("broken_classes"))
     holds = raw.get("holds")
     return Check(
         model=model,
@@ -209,9 +229,9 @@ def _check(raw: Mapping[str, Any]) -> Check:
         qid=_texts(raw.get("qid")),
         attribute=text(raw.get("attribute")) or None,
         measures=text(raw.get("measures")) or (known.measures if known else ""),
-        classes=whole(raw.get("classes")),
+        classes=quantity(raw.get("classes")),
         broken_classes=broken,
-        broken_records=whole(raw.get("broken_records")),
+        broken_records=quantity(raw.get("broken_records")),
         measured=number(raw.get("measured")),
         required=number(raw.get("required")),
         holds=broken in (0, None) if holds is True else holds is None and broken == 0,
@@ -225,7 +245,7 @@ def _attribute(raw: Mapping[str, Any]) -> Attribute:
         role=text(raw.get("role")),
         level=whole(raw.get("level")),
         height=whole(raw.get("height")),
-        loss=finite(raw.get("loss")),
+        loss=drawable(raw.get("loss")),
         what=text(raw.get("what")),
         weight=number(raw.get("weight")),
     )
@@ -236,13 +256,13 @@ def _bins(value: Any) -> tuple[Bin, ...]:
     for raw in map(mapping, items(value)):
         edges = whole(raw.get("from")), whole(raw.get("to"))
         if edges[0] is not None:
-            counts = [max(whole(raw.get(name)) or 0, 0) for name in ("classes", "records")]
+            counts = [quantity(raw.get(name)) or 0 for name in ("classes", "records")]
             read.append(Bin(edges[0], edges[0] if edges[1] is None else edges[1], counts[0], counts[1]))
     return tuple(sorted(read, key=lambda item: item.smallest))
 
 
 def _risk(raw: Mapping[str, Any]) -> Risk | None:
-    read = Risk(finite(raw.get("highest")), finite(raw.get("average")), whole(raw.get("uniques")))
+    read = Risk(part(raw.get("highest")), part(raw.get("average")), quantity(raw.get("uniques")))
     return None if read == Risk(None, None, None) else read
 
 
@@ -250,22 +270,22 @@ def _labels(value: Any) -> tuple[tuple[str, int], ...] | None:
     if not isinstance(value, list | tuple):
         return None
     pairs = [pair for pair in map(items, value) if len(pair) == 2]
-    read = [("∅ NULL" if label is None else text(label), whole(records)) for label, records in pairs]
-    return tuple((label, records) for label, records in read if records is not None and records >= 0)
+    read = [("∅ NULL" if label is None else text(label), quantity(records)) for label, records in pairs]
+    return tuple((label, records) for label, records in read if records is not None)
 
 
 def _distribution(raw: Mapping[str, Any]) -> Distribution:
-    more = [max(whole(raw.get(name)) or 0, 0) for name in ("before_more", "after_more")]
+    more = [quantity(raw.get(name)) or 0 for name in ("before_more", "after_more")]
     return Distribution(_labels(raw.get("before")), _labels(raw.get("after")), more[0], more[1])
 
 
 def _map(value: Any) -> tuple[MapPoint, ...]:
     read = []
     for raw in map(mapping, items(value)):
-        k, limit = whole(raw.get("k")), finite(raw.get("limit"))
+        k, limit = whole(raw.get("k")), part(raw.get("limit"))
         if k is not None and limit is not None:
             chosen = raw.get("chosen") is True
-            read.append(MapPoint(k, limit, finite(raw.get("loss")), whole(raw.get("suppressed")), chosen))
+            read.append(MapPoint(k, limit, drawable(raw.get("loss")), quantity(raw.get("suppressed")), chosen))
     return tuple(read)
 
 
@@ -274,7 +294,7 @@ def _candidate(raw: Mapping[str, Any]) -> Candidate:
     return Candidate(
         levels=_numbers(raw.get("levels"), whole),
         loss=number(raw.get("loss")),
-        suppressed=whole(raw.get("suppressed")),
+        suppressed=quantity(raw.get("suppressed")),
         holds=holds if isinstance(holds, bool) else None,
     )
 
@@ -302,10 +322,10 @@ def read(raw: Mapping[str, Any]) -> Document:
         kind=text(release.get("kind")),
         name=text(release.get("name")) or text(raw["release"]),
         source=text(raw["source"]),
-        records=whole(raw.get("records")),
-        released=whole(raw.get("released")),
-        suppressed=whole(raw.get("suppressed")),
-        suppression_limit=finite(raw.get("suppression_limit")),
+        records=quantity(raw.get("records")),
+        released=quantity(raw.get("released")),
+        suppressed=quantity(raw.get("suppressed")),
+        suppression_limit=part(raw.get("suppression_limit")),
         holds=None if holds is None else holds is True,
         breaches=_texts(raw.get("breaches")),
         notes=_texts(raw.get("notes")),
@@ -321,7 +341,7 @@ def read(raw: Mapping[str, Any]) -> Document:
         distributions={
             text(name): _distribution(mapping(item)) for name, item in mapping(raw.get("distributions")).items()
         },
-        workload=_numbers(raw.get("workload"), finite),
+        workload=_numbers(raw.get("workload"), drawable),
         map=_map(raw.get("map")),
         candidates=tuple(_candidate(mapping(item)) for item in items(raw.get("candidates"))),
         levels=levels,

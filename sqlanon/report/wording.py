@@ -26,13 +26,16 @@ def _odd(value: float | None) -> str | None:
 
 def _scientific(value: float) -> str:
     """
-    >>> _scientific(10**400), _scientific(-1.5e-7)
-    ('1 × 10⁴⁰⁰', '-1.5 × 10⁻⁷')
+    >>> _scientific(10**400), _scientific(-1.5e-7), _scientific(9.9999e-6)
+    ('1 × 10⁴⁰⁰', '-1.5 × 10⁻⁷', '1 × 10⁻⁵')
     """
-    exponent = math.floor(math.log10(abs(value)))
-    # An integer may be too large for a float, the quotient of two integers is not.
-    mantissa = value / 10**exponent if isinstance(value, int) else value * 10.0**-exponent
-    return f"{mantissa:.3g} × 10{str(exponent).translate(_SUPERSCRIPT)}"
+    shift = 0
+    if isinstance(value, int):
+        # An integer may be too large for a float, the quotient of two integers is not.
+        shift = math.floor(math.log10(abs(value)))
+        value = value / 10**shift
+    mantissa, exponent = f"{value:.2e}".split("e")
+    return f"{float(mantissa):g} × 10{str(int(exponent) + shift).translate(_SUPERSCRIPT)}"
 
 
 def count(value: int | None) -> str:
@@ -120,7 +123,7 @@ def odds(risk: float | None) -> str | None:
     return "certain" if risk == 1 else f"1 in {whole:,}" if whole > 1 else None
 
 
-def compact(value: float) -> str:
+def compact(value: float, digits: int = 3) -> str:
     """A number on an axis.
 
     >>> compact(1500), compact(0.25), compact(2e6), compact(40), compact(3e30)
@@ -130,8 +133,8 @@ def compact(value: float) -> str:
         return _scientific(value)
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if size <= abs(value) < 1000 * size:
-            return f"{value / size:.3g}{letter}"
-    return f"{value:.3g}"
+            return f"{value / size:.{digits}g}{letter}"
+    return f"{value:.{digits}g}"
 
 
 def listed(names: Sequence[str], most: int = 8) -> str:

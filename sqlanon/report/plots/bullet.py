@@ -18,7 +18,7 @@ def bullet(measured: float, required: float, *, at_least: bool, holds: bool) -> 
     top = max(measured, required) * 1.25 or 1.0
     if not math.isfinite(top):
         return None
-    edge, dot = (6 + (WIDTH - 12) * value / top for value in (required, measured))
+    edge, dot = (6 + (WIDTH - 12) * (value / top) for value in (required, measured))
     allowed = (edge, WIDTH - edge) if at_least else (0.0, edge)
     words = f"measured {measure(measured)}, {'at least' if at_least else 'at most'} {measure(required)} required"
     return frame(

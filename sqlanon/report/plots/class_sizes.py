@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sqlanon.report.markup import Html
@@ -16,12 +16,29 @@ ROOM = (WIDTH - MIDDLE) / 2 - VALUE
 
 @dataclass(frozen=True)
 class Sizes:
-    """Rows in classes of `name` records, and whether all such classes are smaller than required."""
+    """Rows in classes of so many records, and whether all such classes are smaller than required."""
 
-    name: str
+    smallest: int
+    largest: int
     before: tuple[int, int] | None  # rows, classes
     after: tuple[int, int] | None
     too_small: bool
+
+    @property
+    def name(self) -> str:
+        return _range(self.smallest, self.largest, count)
+
+    @property
+    def label(self) -> str:
+        """
+        >>> Sizes(8, 15, None, None, False).label, Sizes(2**20, 2**21 - 1, None, None, False).label
+        ('8–15', '1M–2.1M')
+        """
+        return self.name if self.largest < 10_000 else _range(self.smallest, self.largest, lambda n: compact(n, 2))
+
+
+def _range(smallest: int, largest: int, shown: Callable[[int], str]) -> str:
+    return shown(smallest) if smallest == largest else f"{shown(smallest)}–{shown(largest)}"
 
 
 def _side(row: Sizes, y: float, top: int, *, after: bool) -> list[Html]:
@@ -55,7 +72,9 @@ def pyramid(rows: Sequence[Sizes], required: str | None) -> Html:
         y = TOP + ROW * place
         if row.too_small:
             drawn.append(bar(0, y, WIDTH, ROW, "danger-ground"))
-        drawn.append(words(WIDTH / 2, y + 15, row.name, "", "middle"))
+        drawn.append(
+            words(WIDTH / 2, y + 15, row.label, "", "middle", title=row.name if row.name != row.label else None)
+        )
         drawn += _side(row, y, top, after=False) + _side(row, y, top, after=True)
     small = sum(row.too_small for row in rows)
     if small and required and small < len(rows):
@@ -70,7 +89,7 @@ def pyramid(rows: Sequence[Sizes], required: str | None) -> Html:
 
 def _described(rows: Sequence[Sizes]) -> str:
     """
-    >>> _described([Sizes("1", (10, 10), (0, 0), True), Sizes("2–3", (4, 2), (14, 5), True)])
+    >>> _described([Sizes(1, 1, (10, 10), (0, 0), True), Sizes(2, 3, (4, 2), (14, 5), True)])
     'Rows by size of their class. Before: 1: 10, 2–3: 4. After: 1: 0, 2–3: 14.'
     """
     parts = ["Rows by size of their class."]

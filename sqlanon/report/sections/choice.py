@@ -35,13 +35,13 @@ def _heat(points: Mapping[tuple[float, int], MapPoint], minimize: str) -> Html:
     limits, ks = sorted({limit for limit, _ in points}), sorted({k for _, k in points})
     known = [point.loss for point in points.values() if point.loss is not None]
     low, high = min(known, default=0.0), max(known, default=0.0)
-    head = [element("th", "limit \\ k", scope="col")]
+    head = [element("th", "limit", scope="col")]
     head += [element("th", element("span", "k = ", class_="unseen"), count(k), scope="col") for k in ks]
     body = []
     for limit in limits:
         cells = [_heat_cell(points.get((limit, k)), low, high, minimize) for k in ks]
         body.append(element("tr", element("th", share(limit), scope="row"), *cells))
-    caption = "Loss, and rows suppressed below it; the release is outlined"
+    caption = "Loss by limit (down) and k (across), with the rows suppressed below it; the release is outlined"
     made = element(
         "table", element("caption", caption), element("thead", element("tr", *head)), element("tbody", *body),
         class_="heat",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
-from sqlanon.report.document import Bin, Check, Document
+from sqlanon.report.document import Bin, Check, Document, ratio
 from sqlanon.report.markup import Content, Html, element
 from sqlanon.report.plots.bullet import bullet
 from sqlanon.report.plots.class_sizes import Sizes, pyramid
@@ -65,11 +66,11 @@ def _requirement(check: Check) -> list[Content]:
 
 
 def _margin(check: Check) -> Content:
-    if check.margin is None or check.measured is None or check.required is None:
+    if check.margin is None or check.measured is None or check.required is None or not isfinite(check.margin):
         return NOTHING
     words = "none to spare" if check.margin == 0 else ("+" if check.margin > 0 else "") + measure(check.margin, 3)
     part = None
-    if check.margin and check.required > 0 and abs(check.margin) != float("inf"):
+    if check.margin and check.required > 0:
         part = small(f"{share(abs(check.margin) / check.required)} of the limit")
     drawn = bullet(check.measured, check.required, at_least=check.worse_when_smaller, holds=check.holds)
     return [words, part, drawn]
@@ -143,10 +144,6 @@ def _risk_cell(value: Any, *, whole: bool) -> Content:
     return [strong(share(value)), small(chance) if chance else None]
 
 
-def _range(smallest: int, largest: int) -> str:
-    return count(smallest) if smallest == largest else f"{count(smallest)}–{count(largest)}"
-
-
 def _sizes(document: Document) -> list[Sizes]:
     k = document.smallest_class
     required = k.required if k and k.required is not None else 0
@@ -158,7 +155,7 @@ def _sizes(document: Document) -> list[Sizes]:
         return (item.records, item.classes) if item else (0, 0) if found else None
 
     return [
-        Sizes(_range(*edges), side(before, edges), side(after, edges), too_small=edges[1] < required)
+        Sizes(*edges, side(before, edges), side(after, edges), too_small=edges[1] < required)
         for edges in sorted(before.keys() | after.keys())
     ]
 
@@ -208,7 +205,7 @@ def _suppressed_words(document: Document) -> list[Content]:
     number = document.suppressed or 0
     if not number:
         return ["No row was suppressed: every row is in the release."]
-    of = f" of {plural(document.records, 'row')} ({share(number / document.records)})" if document.records else ""
+    of = f" of {plural(document.records, 'row')} ({share(ratio(number, document.records))})" if document.records else ""
     names = list(dict.fromkeys(model_title(check.model) for check in document.checks))
     why = f" ({listed(names)})" if names else ""
     were = "was" if number == 1 else "were"
@@ -226,6 +223,6 @@ def _limit(document: Document) -> Html | None:
     if document.allowed is not None:
         words.append(f", which is {plural(document.allowed, 'row')}")
         if document.allowed and document.suppressed is not None:
-            used = document.suppressed / document.allowed
+            used = ratio(document.suppressed, document.allowed)
             words.append(f"; {share(used)} of that was used")
     return paragraph(words, ".")

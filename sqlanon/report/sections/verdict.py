@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlanon.report.document import Check, Document, metric
+from sqlanon.report.document import Check, Document, metric, ratio
 from sqlanon.report.markup import Content, Html, element, together
 from sqlanon.report.sections.parts import Section, bullets, code, paragraph, strong
 from sqlanon.report.wording import count, distinguished, measure, model_title, odds, plural, share
@@ -60,7 +60,7 @@ def _tiles(document: Document) -> list[Html]:
     tiles = []
     if document.released is not None and document.records:
         note = f"{count(document.released)} of {count(document.records)}"
-        tiles.append(_tile("Rows released", share(document.released / document.records), note))
+        tiles.append(_tile("Rows released", share(ratio(document.released, document.records)), note))
     smallest = document.smallest_class
     if smallest and smallest.measured is not None:
         required = f"{measure(smallest.required)} required" if smallest.required is not None else None
