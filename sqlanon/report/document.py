@@ -270,7 +270,7 @@ def _labels(value: Any) -> tuple[tuple[str, int], ...] | None:
     if not isinstance(value, list | tuple):
         return None
     pairs = [pair for pair in map(items, value) if len(pair) == 2]
-    read = [("∅ NULL" if label is None else text(label), quantity(records)) for label, records in pairs]
+    read = [("∅ NULL" if label is None else text(label) or "(empty)", quantity(records)) for label, records in pairs]
     return tuple((label, records) for label, records in read if records is not None)
 
 

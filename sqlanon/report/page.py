@@ -35,7 +35,7 @@ def _header(document: Document) -> Html:
     return element(
         "header",
         element("p", "Release report", class_="eyebrow"),
-        element("h1", name(document.name, 80)),
+        element("h1", name(document.name, 120)),
         element("p", *about, class_="about"),
     )
 
@@ -45,10 +45,15 @@ def _contents(made: Sequence[Section]) -> Html:
     return element("nav", element("h2", "Contents"), element("ol", *links), aria_label="Contents")
 
 
+def _confidential(document: Document) -> str:
+    """Who may read it: a count of one for an original value is a fact about one person."""
+    if any(found.before for found in document.distributions.values()):
+        return "It holds no rows, but original values with their counts: keep it as confidential as the source."
+    return "It holds no rows of the data."
+
+
 def page(document: Document, made: Sequence[Section]) -> str:
-    footer = element(
-        "footer", element("p", f"Written by sqlanon {document.version}. This file holds no row of the data.")
-    )
+    footer = element("footer", element("p", f"Written by sqlanon {document.version}. {_confidential(document)}"))
     main = element("main", *(section.body for section in made))
     body = element("body", _header(document), element("div", _contents(made), main, class_="columns"), footer)
     return together(Html("<!DOCTYPE html>\n"), element("html", _head(document), body, lang="en"), "\n")

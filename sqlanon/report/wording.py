@@ -147,31 +147,34 @@ def listed(names: Sequence[str], most: int = 8) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
 
 
-def _width(character: str) -> int:
+def _width(character: str) -> float:
     if unicodedata.combining(character):
         return 0
+    if character in "MWm@%—…":
+        return 1.5
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
-def columns_of(text: str) -> int:
-    """How many columns of a typewriter a text takes: a Chinese character takes two.
+def columns_of(text: str) -> float:
+    """How many columns a text takes: an ordinary character takes one, a Chinese one two.
 
-    >>> columns_of("Sex"), columns_of("内科")
-    (3, 4)
+    >>> columns_of("Sex"), columns_of("内科"), columns_of("MW")
+    (3, 4, 3.0)
     """
     return sum(map(_width, text))
 
 
-def shorten(text: str, width: int) -> str:
+def shorten(text: str, width: float) -> str:
     """One line, of at most so many columns.
 
     >>> shorten("Gastroenterology and more", 10), shorten("内科内科内科", 7), shorten("a\\n b", 9)
-    ('Gastroent…', '内科内…', 'a b')
+    ('Gastroen…', '内科…', 'a b')
     """
-    line = " ".join(visible(text[: width * 20]).split())
-    if columns_of(line) <= width and len(text) <= width * 20:
+    most = int(width * 20)  # a text may be huge: no more of it is looked at than could be shown
+    line = " ".join(visible(text[:most]).split())
+    if columns_of(line) <= width and len(text) <= most:
         return line
-    kept, used = "", 1
+    kept, used = "", _width("…")
     for character in line:
         used += _width(character)
         if used > width:

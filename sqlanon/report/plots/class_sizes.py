@@ -10,7 +10,7 @@ from sqlanon.report.plots.svg import bar, frame, length, line, words
 from sqlanon.report.wording import compact, count, plural
 
 WIDTH, ROW, TOP = 360.0, 22.0, 30.0
-MIDDLE, VALUE = 84.0, 42.0  # room for the sizes and for the number at the end of a bar
+MIDDLE, VALUE = 86.0, 46.0  # room for the sizes and for the number at the end of a bar
 ROOM = (WIDTH - MIDDLE) / 2 - VALUE
 
 
@@ -50,7 +50,7 @@ def _side(row: Sizes, y: float, top: int, *, after: bool) -> list[Html]:
     edge = (WIDTH + MIDDLE) / 2 if after else (WIDTH - MIDDLE) / 2
     when = "after" if after else "before"
     hint = f"{when}: {plural(rows, 'row')} in {count(classes)} classes of {row.name}"
-    shown = compact(rows) if rows >= 100_000 else count(rows)
+    shown = compact(rows) if rows >= 10_000 else count(rows)
     class_ = "value" if rows else "value faint"
     if after:
         return [

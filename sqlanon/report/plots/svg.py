@@ -44,7 +44,7 @@ def label(x: float, y: float, room: float, content: str, anchor: str = "start", 
 
     The inner <svg> clips what the estimate of its width got wrong.
     """
-    short = shorten(content, max(int(room / CHARACTER), 3))
+    short = shorten(content, max(room / CHARACTER + 0.01, 3))
     left = {"start": x, "end": x - room, "middle": x - room / 2}[anchor]
     inside = {"start": 0.0, "end": room, "middle": room / 2}[anchor]
     full = shorten(content, MOST_TITLE)

@@ -56,7 +56,7 @@ def _heat_cell(point: MapPoint | None, low: float, high: float, minimize: str) -
     rows = small(compact(point.suppressed)) if point.suppressed is not None else None
     chosen = element("span", " (this release)", class_="unseen") if point.chosen else None
     class_ = f"h{step}{' chosen' if point.chosen else ''}"
-    return element("td", loss_words(minimize, point.loss), rows, chosen, class_=class_)
+    return element("td", _axis(minimize, point.loss), rows, chosen, class_=class_)
 
 
 def tradeoff(document: Document) -> Section | None:

@@ -68,7 +68,7 @@ def _requirement(check: Check) -> list[Content]:
 def _margin(check: Check) -> Content:
     if check.margin is None or check.measured is None or check.required is None or not isfinite(check.margin):
         return NOTHING
-    words = "none to spare" if check.margin == 0 else ("+" if check.margin > 0 else "") + measure(check.margin, 3)
+    words = "none to spare" if check.margin == 0 else ("+" if check.margin > 0 else "−") + measure(abs(check.margin), 3)
     part = None
     if check.margin and check.required > 0:
         part = small(f"{share(abs(check.margin) / check.required)} of the limit")
@@ -172,7 +172,12 @@ def class_sizes(document: Document) -> Section | None:
     rows: list[list[Content]] = []
     for row in sizes:
         pairs = [getattr(row, side) for side in sides]
-        rows.append([row.name, *(count(number) for pair in pairs for number in reversed(pair))])
+        rows.append(
+            [
+                element("span", row.label, title=row.name, class_="whole"),
+                *(count(number) for pair in pairs for number in reversed(pair)),
+            ]
+        )
     tinted = f" Sizes below the required {required} are tinted." if any(row.too_small for row in sizes) else ""
     return section(
         "class-sizes",
