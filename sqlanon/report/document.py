@@ -305,13 +305,17 @@ def _attributes_and_levels(raw: Mapping[str, Any]) -> tuple[tuple[Attribute, ...
     return attributes, levels | _numbers(mapping(raw.get("plan")).get("levels"), whole)
 
 
-def read(raw: Mapping[str, Any]) -> Document:
-    """The document with types."""
+def _require(raw: Mapping[str, Any]) -> None:
     if missing := [name for name in REQUIRED if raw.get(name) is None]:
         raise SqlanonError(
             f"the document of the report lacks {', '.join(missing)}",
             hint="a report is made from the document that a release writes",
         )
+
+
+def read(raw: Mapping[str, Any]) -> Document:
+    """The document with types."""
+    _require(raw)
     release, risk, sizes = mapping(raw["release"]), mapping(raw.get("risk")), mapping(raw.get("class_sizes"))
     holds = raw.get("holds")
     attributes, levels = _attributes_and_levels(raw)
