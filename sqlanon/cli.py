@@ -183,6 +183,33 @@ def publish(
 
 
 @main.command()
+@click.argument("policy_file", metavar="POLICY")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), default=Path("report.html"), show_default=True,
+    help="The HTML file to write.",
+)  # fmt: skip
+@click.option(
+    "--explore", default=30.0, show_default=True, type=click.FloatRange(min=0),
+    help="Seconds to spend on the map of other k and suppression limits; 0 leaves it out.",
+)  # fmt: skip
+def report(policy_file: str, output: Path, explore: float) -> None:
+    """Write the evidence of a release as one self-contained HTML page that a data-protection officer can read."""
+    from sqlanon.engines import connect
+    from sqlanon.release import report as gather
+    from sqlanon.report import render
+
+    policy, url = _policy(policy_file, None, {})
+    engine = connect(url)
+    try:
+        with _progress() as progress:
+            document = gather(policy, engine, explore=explore, progress=progress)
+    finally:
+        engine.close()
+    output.write_text(render(document), encoding="utf-8")
+    click.echo(f"wrote {output}")
+
+
+@main.command()
 @policy_options
 @click.option("--dialect", type=click.Choice(["duckdb", "postgres"]), help="The engine's own dialect by default.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file.")

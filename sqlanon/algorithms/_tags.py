@@ -24,6 +24,7 @@ class Tags:
     fails: Array = field(init=False)
 
     def __post_init__(self) -> None:
+        self.metric.prepare()
         self.holds = np.zeros(self.problem.shape, dtype=bool)
         self.fails = np.zeros(self.problem.shape, dtype=bool)
 

@@ -15,7 +15,8 @@ from sqlanon.errors import PolicyError
 from sqlanon.evidence.checks import check
 from sqlanon.evidence.loss import loss
 from sqlanon.policy import Source, load
-from sqlanon.release import publish
+from sqlanon.release import publish, report
+from sqlanon.report import render
 
 HERE = Path(__file__).parent
 
@@ -52,6 +53,11 @@ def run(folder: Path, rows: int) -> None:
         console.print(f"   $ sqlanon check {folder / 'policy.yml'} --release patients_released\n")
         source = Source(table="patients_released")
         print_evidence(policy, check(policy, engine, release=source), loss(policy, engine, source), release=source.text)
+        page = folder / "report.html"
+        console.print("\n[bold]5. The report[/] for the data-protection officer")
+        console.print(f"   $ sqlanon report {folder / 'policy.yml'} -o {page}\n")
+        page.write_text(render(report(policy, engine, explore=10)), encoding="utf-8")
+        console.print(f"   [bold]open {page}[/] in a browser")
     finally:
         engine.close()
     console.print(f"\nLook around: duckdb {database}; sqlanon explain k_anonymity; sqlanon models")

@@ -24,6 +24,7 @@ from sqlanon.policy import AlgorithmUse, Policy, missing_columns
 from sqlanon.release.blocked import blocked
 from sqlanon.release.document import described
 from sqlanon.release.rewriting import Rewriting, rewriting
+from sqlanon.release.stored import risk_utility_map, stored
 from sqlanon.release.target import Staged, Target, target_of
 
 # The most nodes of a lattice that the exact search holds in memory; beyond that a heuristic looks for a good one.
@@ -70,6 +71,22 @@ def publish(
         return Published(plan, document, found)
     finally:
         task.close()
+
+
+def report(
+    policy: Policy, engine: Engine, *, explore: float = 30.0, progress: Progress | None = None
+) -> dict[str, Any]:
+    """The stored evidence of a release, with the map of what other k and suppression limits would cost, for which at
+    most `explore` seconds are spent; 0 leaves it out."""
+    document = stored(policy, engine)
+    if explore > 0 and len(document["plan"]["passes"]) == 1:
+        task = prepared(policy, engine, time_limit=explore, progress=progress)
+        try:
+            asked = max((use.params["k"] for use in policy.models if "k" in use.params), default=None)
+            document["map"] = risk_utility_map(task, (asked, policy.suppression_limit))
+        finally:
+            task.close()
+    return document
 
 
 def _write(
@@ -211,4 +228,4 @@ def _tell(progress: Progress | None, what: str, done: int, every: int) -> None:
         progress(what, done, every)
 
 
-__all__ = ["Published", "Rewriting", "prepared", "publish", "solved"]
+__all__ = ["Published", "Rewriting", "prepared", "publish", "report", "solved"]

@@ -14,8 +14,10 @@ from sqlanon import __version__
 from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._solution import Solution
 from sqlanon.compiler.source import relation
-from sqlanon.compiler.tree import alias, column, count_all, literal, summed, table, text
+from sqlanon.compiler.tree import alias, bigint, column, count_all, literal, summed, table, text
 from sqlanon.evidence.checks import CheckResult, Evidence
+from sqlanon.evidence.ranges import boxes_at
+from sqlanon.evidence.workload import workload
 from sqlanon.families import family, plugin
 from sqlanon.plan import Plan
 from sqlanon.policy import Policy
@@ -73,7 +75,27 @@ def described(
             "risk": {"before": before["risk"], "after": after["risk"]},
             "distributions": distributions(task, released),
         }
+        if len(solution.passes) == 1:
+            document["workload"] = workload_of(task, how)
     return document
+
+
+def written(policy: Policy) -> str:
+    """The policy as a file would say it: JSON, which is YAML."""
+    data = policy.model_dump(mode="json", exclude_defaults=True)
+    data["columns"] = {name: item if set(item) - {"role"} else item["role"] for name, item in data["columns"].items()}
+    data["models"] = [_use(item) for item in data["models"]]
+    data["hierarchies"] = {
+        name: {use["kind"]: use.get("params", {})} for name, use in data.get("hierarchies", {}).items()
+    }
+    if "algorithm" in data:
+        data["algorithm"] = {data["algorithm"]["name"]: data["algorithm"].get("params", {})}
+    return json.dumps(data, indent=2, ensure_ascii=False)
+
+
+def _use(item: dict[str, Any]) -> dict[str, Any]:
+    reserved = {key: item[key] for key in ("attribute", "qid") if item.get(key) is not None}
+    return {item["name"]: item.get("params", {}) | reserved}
 
 
 def _json(plan: Plan) -> dict[str, Any]:
@@ -186,6 +208,18 @@ def class_sizes(task: Problem, released: exp.Select | None) -> dict[str, Any]:
             "uniques": sum(int(item["records"]) for item in sizes if item["to"] == 1),
         },
     }
+
+
+def workload_of(task: Problem, how: Rewriting) -> dict[str, Any]:
+    """The error of random range counts that are answered from the release."""
+    item = how.passes[0]
+    cells = None
+    if item.broken:
+        own = task.class_id([bigint(literal(mask)) for mask in task.compressed.masks(item.node)])
+        gone = exp.select("class_id").from_(table(item.broken))
+        cells = exp.select("*").from_(table(task.compressed.table)).where(own.isin(query=gone).not_())
+    found = workload(task.engine, task.compressed.table, boxes_at(task.compressed, item.node, cells), task.domains)
+    return {"queries": found.queries, "all": found.all, "small": found.small, "large": found.large}
 
 
 def distributions(task: Problem, released: exp.Select) -> dict[str, Any]:

@@ -1,0 +1,75 @@
+"""Read the evidence that is kept with a release, and draw the map of what other requirements would cost."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sqlglot import exp
+
+from sqlanon.algorithms._problem import Problem, Requirement
+from sqlanon.algorithms._search import Search
+from sqlanon.compiler.tree import literal, table
+from sqlanon.engines import Engine
+from sqlanon.errors import PolicyError, SqlanonError
+from sqlanon.policy import Policy
+from sqlanon.release.target import RELEASES
+
+KS = (2, 3, 5, 10, 20, 50)
+LIMITS = (0.0, 0.01, 0.05, 0.1)
+
+
+def stored(policy: Policy, engine: Engine) -> dict[str, Any]:
+    """The evidence of the policy's release."""
+    given = policy.release
+    if given is None:
+        raise PolicyError("the policy names no release", hint="add for example 'release: {table: patients_released}'")
+    if given.path is not None:
+        beside = Path(given.path + ".evidence.json")
+        if not beside.exists():
+            raise PolicyError(f"there is no evidence for '{given.path}'", hint="publish it first")
+        found: dict[str, Any] = json.loads(beside.read_text(encoding="utf-8"))
+        return found
+    return of_release(engine, given.table or given.view or "")
+
+
+def of_release(engine: Engine, name: str) -> dict[str, Any]:
+    """The evidence of a table or view, by its name as it was published."""
+    tree = exp.select("evidence").from_(table(RELEASES)).where(exp.column("release").eq(literal(name)))
+    try:
+        rows = engine.query(tree)
+    except SqlanonError:
+        rows = []
+    if not rows:
+        raise PolicyError(f"there is no evidence for '{name}'", hint="publish it first: 'sqlanon publish POLICY'")
+    document: dict[str, Any] = json.loads(rows[0][0])
+    return document
+
+
+def risk_utility_map(task: Problem, chosen: tuple[int | None, float]) -> list[dict[str, Any]]:
+    """The least loss for other k and other suppression limits, on the table that is compressed already."""
+    has_k = any("k" in item.use.params for item in task.requirements)
+    points: list[dict[str, Any]] = []
+    for k in KS if has_k else (None,):
+        for limit in LIMITS:
+            if task.out_of_time():
+                return points
+            allowed = int(limit * task.records + 1e-9)
+            asked = tuple(_with_k(item, k) for item in task.requirements) if k else task.requirements
+            variant = replace(task, requirements=asked, limit=allowed, measured={}, _statements={})
+            search = Search(variant, variant.metric(), batch=4)
+            best = search.run()
+            if best is None or not search.complete:
+                continue
+            same = (k, limit) == chosen
+            point = {"k": k, "limit": limit, "loss": best.loss, "suppressed": best.suppressed, "chosen": same}
+            points.append(point if k else {key: value for key, value in point.items() if key != "k"})
+    return points
+
+
+def _with_k(item: Requirement, k: int) -> Requirement:
+    if "k" not in item.use.params:
+        return item
+    return replace(item, use=item.use.model_copy(update={"params": {**item.use.params, "k": k}}))

@@ -1,0 +1,59 @@
+"""The page around the sections: one file that asks nothing of the network and runs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sqlanon.report.document import Document
+from sqlanon.report.markup import Html, element, together
+from sqlanon.report.sections.parts import Section, code, name
+from sqlanon.report.wording import moment, shorten
+
+# Were a value ever not escaped, the browser would still run and load nothing.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+KINDS = {"table": "Table", "view": "View", "path": "File"}
+
+
+def _head(document: Document) -> Html:
+    style = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
+    return element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("meta", name="robots", content="noindex"),
+        element("title", f"Release report: {shorten(document.name, 80)}"),
+        element("style", Html(style)),
+    )
+
+
+def _header(document: Document) -> Html:
+    kind = KINDS.get(document.kind)
+    about = [f"{kind}, made from " if kind else "Made from ", code(document.source), f" on {moment(document.created)}"]
+    return element(
+        "header",
+        element("p", "Release report", class_="eyebrow"),
+        element("h1", name(document.name, 120)),
+        element("p", *about, class_="about"),
+    )
+
+
+def _contents(made: Sequence[Section]) -> Html:
+    links = [element("li", element("a", section.title, href=f"#{section.ident}")) for section in made]
+    return element("nav", element("h2", "Contents"), element("ol", *links), aria_label="Contents")
+
+
+def _confidential(document: Document) -> str:
+    """Who may read it: a count of one for an original value is a fact about one person."""
+    if any(found.before for found in document.distributions.values()):
+        return "It holds no rows, but original values with their counts: keep it as confidential as the source."
+    return "It holds no rows of the data."
+
+
+def page(document: Document, made: Sequence[Section]) -> str:
+    footer = element("footer", element("p", f"Written by sqlanon {document.version}. {_confidential(document)}"))
+    main = element("main", *(section.body for section in made))
+    body = element("body", _header(document), element("div", _contents(made), main, class_="columns"), footer)
+    return together(Html("<!DOCTYPE html>\n"), element("html", _head(document), body, lang="en"), "\n")

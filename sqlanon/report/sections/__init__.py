@@ -1,0 +1,32 @@
+"""Sections: each is a function from the document to a section, or to None where there is nothing to say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlanon.report.document import Document
+from sqlanon.report.sections import choice, privacy, trace, utility, verdict
+from sqlanon.report.sections.parts import Section
+
+# In the order in which they are read: the verdict, what is promised and what is not, what it costs, why, and how.
+SECTIONS: tuple[Callable[[Document], Section | None], ...] = (
+    verdict.verdict,
+    privacy.requirements,
+    privacy.risks,
+    privacy.not_protected,
+    utility.losses,
+    privacy.class_sizes,
+    utility.distributions,
+    utility.workload,
+    choice.tradeoff,
+    privacy.suppressed,
+    choice.candidates,
+    choice.plan,
+    trace.policy,
+    trace.sql,
+    trace.versions,
+)
+
+
+def sections(document: Document) -> list[Section]:
+    return [made for make in SECTIONS if (made := make(document))]

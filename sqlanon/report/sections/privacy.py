@@ -1,0 +1,233 @@
+"""What was required and measured, which risks remain, and what nobody promised."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any
+
+from sqlanon.report.document import Bin, Check, Document, ratio
+from sqlanon.report.markup import Content, Html, element
+from sqlanon.report.plots.bullet import bullet
+from sqlanon.report.plots.class_sizes import Sizes, pyramid
+from sqlanon.report.sections.parts import (
+    Column,
+    Section,
+    beside,
+    bullets,
+    name,
+    paragraph,
+    section,
+    small,
+    status,
+    strong,
+    table,
+)
+from sqlanon.report.wording import (
+    NOTHING,
+    count,
+    distinguished,
+    first_sentence,
+    listed,
+    measure,
+    model_title,
+    odds,
+    plural,
+    share,
+    shorten,
+)
+
+
+def _asked(params: Mapping[str, Any]) -> str:
+    return ", ".join(
+        f"{key} = {_brief(value)}" for key, value in params.items() if value is not None and not isinstance(value, dict)
+    )
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return measure(value) if isinstance(value, float) else count(value)
+    if isinstance(value, list | tuple):
+        return listed([shorten(str(item), 24) for item in value], most=4)
+    return shorten(str(value), 40)
+
+
+def _requirement(check: Check) -> list[Content]:
+    of: list[Content] = [" of ", name(check.attribute)] if check.attribute else []
+    lines: list[Content] = [element("span", model_title(check.model), of, class_="title")]
+    asked = _asked(check.params)
+    against = f"known to an attacker: {listed([shorten(item, 32) for item in check.qid])}" if check.qid else ""
+    for line in (asked, against, first_sentence(check.summary)):
+        if line:
+            lines.append(small(element("bdi", shorten(line, 400))))
+    return lines
+
+
+def _margin(check: Check) -> Content:
+    if check.margin is None or check.measured is None or check.required is None or not isfinite(check.margin):
+        return NOTHING
+    words = "none to spare" if check.margin == 0 else ("+" if check.margin > 0 else "−") + measure(abs(check.margin), 3)
+    part = None
+    if check.margin and check.required > 0:
+        part = small(f"{share(abs(check.margin) / check.required)} of the limit")
+    drawn = bullet(check.measured, check.required, at_least=check.worse_when_smaller, holds=check.holds)
+    return [words, part, drawn]
+
+
+def _result(check: Check) -> Content:
+    told: list[Content] = [status(check.holds)]
+    if check.broken_classes:
+        of = f" of {count(check.classes)}" if check.classes is not None else ""
+        rows = f", {plural(check.broken_records, 'row')}" if check.broken_records else ""
+        told.append(small(f"{count(check.broken_classes)}{of} classes{rows}"))
+    elif check.classes is not None:
+        told.append(small(plural(check.classes, "class")))
+    return told
+
+
+def requirements(document: Document) -> Section | None:
+    if not document.checks:
+        return None
+    columns = [
+        Column("Requirement"), Column("Required", True), Column("Measured", True),
+        Column("Margin", True), Column("Result"),
+    ]  # fmt: skip
+    rows: list[list[Content]] = []
+    for check in document.checks:
+        measured, required = distinguished(check.measured, check.required)
+        bound = "at least " if check.worse_when_smaller else "at most "
+        wanted = bound + required if check.required is not None else NOTHING
+        found = strong(measured) if check.measured is not None else "no row to measure"
+        rows.append([_requirement(check), wanted, found, _margin(check), _result(check)])
+    return section(
+        "requirements",
+        "Privacy requirements",
+        paragraph("A class is a group of rows that look alike to an attacker. Each requirement is measured on every "
+                  "class of the release as it was written; the worst class counts."),
+        table("What the policy requires, and what was measured", columns, rows, stacked=True),
+    )  # fmt: skip
+
+
+def risks(document: Document) -> Section | None:
+    before, after = document.risk_before, document.risk_after
+    if not before and not after:
+        return None
+    shown = [
+        ("Highest risk", "the chance of finding the right row for the person who stands out most", "highest"),
+        ("Average risk", "the same chance, averaged over all rows", "average"),
+        ("Unique rows", "rows that nobody else shares", "uniques"),
+    ]
+    rows: list[list[Content]] = []
+    for title, meaning, key in shown:
+        values = [getattr(side, key) if side else None for side in (before, after)]
+        if values != [None, None]:
+            cells = [_risk_cell(value, whole=key == "uniques") for value in values]
+            rows.append([[element("span", title, class_="title"), small(meaning)], *cells])
+    columns = [Column("Risk"), Column("Before", True), Column("After", True)]
+    return section(
+        "risks",
+        "Risk of being recognized",
+        paragraph("For an attacker who knows that a person is in the data, and knows all quasi-identifiers of that "
+                  "person (the prosecutor model). Suppressed rows do not count after the release."),
+        table("Prosecutor risk before and after", columns, rows, narrow=True),
+    )  # fmt: skip
+
+
+def _risk_cell(value: Any, *, whole: bool) -> Content:
+    if value is None:
+        return NOTHING
+    if whole:
+        return strong(count(value))
+    chance = odds(value)
+    return [strong(share(value)), small(chance) if chance else None]
+
+
+def _sizes(document: Document) -> list[Sizes]:
+    k = document.smallest_class
+    required = k.required if k and k.required is not None else 0
+    before = {(item.smallest, item.largest): item for item in document.sizes_before}
+    after = {(item.smallest, item.largest): item for item in document.sizes_after}
+
+    def side(found: dict[tuple[int, int], Bin], edges: tuple[int, int]) -> tuple[int, int] | None:
+        item = found.get(edges)
+        return (item.records, item.classes) if item else (0, 0) if found else None
+
+    return [
+        Sizes(*edges, side(before, edges), side(after, edges), too_small=edges[1] < required)
+        for edges in sorted(before.keys() | after.keys())
+    ]
+
+
+def class_sizes(document: Document) -> Section | None:
+    sizes = _sizes(document)
+    if not sizes:
+        return None
+    k = document.smallest_class
+    required = measure(k.required) if k and k.required is not None else None
+    sides = [side for side in ("before", "after") if getattr(sizes[0], side) is not None]
+    columns = [Column("Class size")]
+    columns += [Column(f"{what} {side}", True) for side in sides for what in ("Classes", "Rows")]
+    rows: list[list[Content]] = []
+    for row in sizes:
+        pairs = [getattr(row, side) for side in sides]
+        rows.append(
+            [
+                element("span", row.label, title=row.name, class_="whole"),
+                *(count(number) for pair in pairs for number in reversed(pair)),
+            ]
+        )
+    tinted = f" Sizes below the required {required} are tinted." if any(row.too_small for row in sizes) else ""
+    return section(
+        "class-sizes",
+        "Class sizes",
+        paragraph(
+            f"How many rows are in classes of which size: the larger the class, the better its rows hide.{tinted}"
+        ),
+        beside(pyramid(sizes, required), table("Classes and rows by class size", columns, rows)),
+    )
+
+
+def not_protected(document: Document) -> Section | None:
+    if not document.not_protected:
+        return None
+    return section(
+        "not-protected",
+        "What is not protected",
+        paragraph("The requirements above promise nothing about the following."),
+        bullets(document.not_protected, "wrong"),
+    )
+
+
+def suppressed(document: Document) -> Section | None:
+    if document.suppressed is None:
+        return None
+    return section("suppressed", "Suppressed rows", paragraph(_suppressed_words(document)), _limit(document))
+
+
+def _suppressed_words(document: Document) -> list[Content]:
+    number = document.suppressed or 0
+    if not number:
+        return ["No row was suppressed: every row is in the release."]
+    of = f" of {plural(document.records, 'row')} ({share(ratio(number, document.records))})" if document.records else ""
+    names = list(dict.fromkeys(model_title(check.model) for check in document.checks))
+    why = f" ({listed(names)})" if names else ""
+    were = "was" if number == 1 else "were"
+    return [
+        strong(f"{count(number)}{of}" if of else plural(number, "row")),
+        f" {were} left out: with the chosen levels their classes would have broken a requirement{why}. The way to keep "
+        "them is to make all other rows coarser as well.",
+    ]
+
+
+def _limit(document: Document) -> Html | None:
+    if document.suppression_limit is None:
+        return None
+    words: list[Content] = [f"The policy allows {share(document.suppression_limit)}"]
+    if document.allowed is not None:
+        words.append(f", which is {plural(document.allowed, 'row')}")
+        if document.allowed and document.suppressed is not None:
+            used = ratio(document.suppressed, document.allowed)
+            words.append(f"; {share(used)} of that was used")
+    return paragraph(words, ".")

@@ -1,0 +1,178 @@
+"""What the release costs: losses, changed distributions, and queries that are answered less exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlanon.report.document import Attribute, Distribution, Document, metric
+from sqlanon.report.markup import Content, Html, element
+from sqlanon.report.plots.bars import MOST_BARS, bars, distribution, label_room
+from sqlanon.report.sections.parts import (
+    Column,
+    Section,
+    beside,
+    code,
+    details,
+    meter,
+    name,
+    paragraph,
+    section,
+    small,
+    strong,
+    table,
+)
+from sqlanon.report.sections.verdict import is_share
+from sqlanon.report.wording import NOTHING, count, first_sentence, measure, plural, share, shorten
+
+ROLES = {"quasi_identifier": "quasi-identifier"}
+MOST_LABELS = 200  # of a distribution, in a plot
+MOST_LISTED = 40  # of a distribution, in its table
+
+
+def loss_words(metric_name: str, value: float | None) -> str:
+    return share(value) if is_share(metric_name) else measure(value)
+
+
+def _overall(document: Document) -> Html | None:
+    if not document.loss:
+        return None
+    first = [document.minimize] if document.minimize in document.loss else []
+    rows: list[list[Content]] = []
+    for metric_name in dict.fromkeys([*first, *document.loss]):
+        known = metric(metric_name)
+        meaning = [small(shorten(first_sentence(known.summary), 300))] if known else []
+        target = [element("span", "minimized", class_="tag")] if metric_name in first else []
+        value = loss_words(metric_name, document.loss[metric_name])
+        rows.append([[code(metric_name), *target, *meaning], strong(value)])
+    return table("Overall, over all rows; larger is worse", [Column("Metric"), Column("Loss", True)], rows, narrow=True)
+
+
+def _level(attribute: Attribute) -> Content:
+    """The level as steps up the hierarchy, and in words."""
+    if attribute.level is None:
+        return NOTHING
+    if attribute.height is None:
+        return f"level {attribute.level}"
+    steps = None
+    if 0 < attribute.height <= 12:
+        marks = [element("i", class_="on" if step < attribute.level else None) for step in range(attribute.height)]
+        steps = element("span", *marks, class_="steps", aria_hidden="true")
+    return [steps, f"{attribute.level} of {attribute.height}"]
+
+
+def _per_attribute(attributes: Sequence[Attribute]) -> Html | None:
+    if not attributes:
+        return None
+    weighted = any(item.weight not in (None, 1) for item in attributes)
+    columns = [Column("Attribute"), Column("Level"), Column("Released as"), Column("Loss")]
+    rows: list[list[Content]] = []
+    for item in attributes:
+        role = ROLES.get(item.role, item.role.replace("_", " "))
+        lost = [meter(item.loss, 1.0), share(item.loss)] if item.loss is not None else NOTHING
+        row: list[Content] = [
+            [element("span", name(item.name), class_="title"), small(role)], _level(item),
+            name(item.what, 80) if item.what else NOTHING, element("span", lost, class_="metered"),
+        ]  # fmt: skip
+        rows.append(row + ([measure(item.weight)] if weighted else []))
+    columns += [Column("Weight", True)] if weighted else []
+    return table(
+        "By attribute; level 0 is the original value, the last level tells nothing", columns, rows, stacked=True
+    )
+
+
+def losses(document: Document) -> Section | None:
+    overall, each = _overall(document), _per_attribute(document.attributes)
+    if not overall and not each:
+        return None
+    return section("losses", "What was lost", overall, each)
+
+
+def _values(rows: Sequence[tuple[str, int]], more: int) -> str:
+    every = len(rows) + more
+    return plural(every, "value") + (f", {count(min(len(rows), MOST_LABELS))} shown" if more else "")
+
+
+def _side(attribute: str, side: str, rows: tuple[tuple[str, int], ...] | None, more: int, room: float) -> Html:
+    if rows is None:
+        return element("div")
+    shown = rows[:MOST_LABELS]
+    more += len(rows) - len(shown)
+    head = element("h4", side.capitalize(), " ", small(_values(shown, more)), class_=side)
+    if not shown:
+        return element("div", head, paragraph("no value", class_="small"))
+    return element("div", head, distribution(f"{shorten(attribute, 60)} {side}", shown, side, room))
+
+
+def _listed(attribute: str, found: Distribution) -> Html:
+    tables = []
+    for side, rows, more in (
+        ("before", found.before, found.before_more),
+        ("after", found.after, found.after_more),
+    ):
+        if rows:
+            listed = [[name(label), count(records)] for label, records in rows[:MOST_LISTED]]
+            left = len(rows) - len(listed) + more
+            rest = f", and {plural(left, 'more value')}" if left else ""
+            caption = [name(attribute), f" {side}{rest}"]
+            tables.append(table(caption, [Column("Value"), Column("Rows", True)], listed))
+    return details("Numbers", *tables)
+
+
+def _panel(attribute: str, found: Distribution, known: Attribute | None) -> Html:
+    told = None
+    # The same room on both sides, so that their bars stand below each other.
+    few = [rows for rows in (found.before, found.after) if rows and len(rows) <= MOST_BARS]
+    room = label_room(label for rows in few for label, _ in rows)
+    if known and known.level is not None and known.height is not None:
+        what = f": {shorten(known.what, 60)}" if known.what else ""
+        told = small(element("bdi", f"level {known.level} of {known.height}{what}"))
+    return element(
+        "article",
+        element("h3", name(attribute, 32), told),
+        _side(attribute, "before", found.before, found.before_more, room),
+        _side(attribute, "after", found.after, found.after_more, room),
+        _listed(attribute, found),
+    )
+
+
+def distributions(document: Document) -> Section | None:
+    known = {item.name: item for item in document.attributes}
+    shown = {name_: item for name_, item in document.distributions.items() if item.before or item.after}
+    if not shown:
+        return None
+    panels = [_panel(attribute, found, known.get(attribute)) for attribute, found in shown.items()]
+    return section(
+        "distributions",
+        "Distributions before and after",
+        paragraph("How many rows have which value in the source, and which label in the release."),
+        element("div", *panels, class_="panels"),
+    )
+
+
+def workload(document: Document) -> Section | None:
+    kinds = [
+        ("small", "small answers", "queries that match few rows"),
+        ("large", "large answers", "queries that match many rows"),
+        ("all", "all queries", "every query of the workload"),
+    ]
+    given = [(title, meaning, document.workload[key]) for key, title, meaning in kinds if key in document.workload]
+    if not given:
+        return None
+    queries = document.workload.get("queries")
+    many = f" {count(int(queries))} " if queries else " "
+    drawn = [(title, value, share(value)) for title, _, value in given]
+    plot = bars(
+        "Relative error by size of the answer",
+        drawn,
+        "after",
+        room=label_room(title for title, _, _ in given),
+        width=360.0,
+    )
+    rows: list[list[Content]] = [[[title, small(meaning)], strong(share(value))] for title, meaning, value in given]
+    return section(
+        "workload",
+        "Error of queries",
+        paragraph(f"The same{many}counting queries were put to the source and to the release. The relative error is "
+                  "how far the answer of the release is off, as a share of the true answer."),
+        beside(plot, table("Relative error", [Column("Queries with"), Column("Error", True)], rows)),
+    )  # fmt: skip
