@@ -10,6 +10,8 @@ A family of SQL plug-ins is a folder below `sql/`. The header of a file is its m
     -- monotone: yes, also under record suppression
     -- classes: x (what makes a class, where it is not the quasi-identifiers)
     -- counts: y (what is counted in a class, where it is not rows or persons)
+    -- excess: measured - :t, at most 1 - :t (how far a class is beyond the limit: a convex function of the shares of
+    --   its sensitive values, which lets a search leave out what lies below a node)
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from typing import Any
 
 from sqlanon.errors import PolicyError, did_you_mean
 
-KEYS = ("cite", "param", "measures", "needs", "monotone", "classes", "counts")
+KEYS = ("cite", "param", "measures", "needs", "monotone", "classes", "counts", "excess")
 _HEADER_KEY = re.compile(rf"^({'|'.join(KEYS)}):\s*(.*)$")
 _PARAM = re.compile(
     r"^(?P<name>\w+) (?P<type>integer|number|text|boolean|list|map|columns|column|column_map)"
@@ -101,6 +103,7 @@ class Plugin:
     monotone: str = ""
     classes: str = ""
     counts: str = ""
+    excess: str = ""
     needs: tuple[str, ...] = ()
     params: tuple[Param, ...] = field(default=())
 
@@ -203,6 +206,7 @@ def parse(family: str, name: str, text: str) -> Plugin:
         monotone=" ".join(values["monotone"]),
         classes=" ".join(values["classes"]),
         counts=" ".join(values["counts"]),
+        excess=" ".join(values["excess"]),
         needs=tuple(word.strip() for line in values["needs"] for word in line.split(",") if word.strip()),
         params=tuple(_parse_param(line, where) for line in values["param"]),
     )

@@ -10,6 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent / "bench"))
 import checks
 import mondrian
+import search
 
 
 def test_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> None:
@@ -24,3 +25,10 @@ def test_partition_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> Non
     printed = capsys.readouterr().out
     for name in mondrian.MODELS:
         assert name in printed
+
+
+def test_search_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> None:
+    search.large(5_000, times=1)
+    search.small(times=1)
+    printed = capsys.readouterr().out
+    assert "search, end to end" in printed and "rewrite" in printed and "suppression 100%" in printed

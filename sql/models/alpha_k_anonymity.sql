@@ -6,6 +6,7 @@
 -- measures: largest share of a sensitive value in the class; worse when larger
 -- needs: sensitive
 -- monotone: yes; not under record suppression
+-- excess: measured - :alpha, at most 1 - :alpha
 SELECT class_id, measured
 FROM (
     SELECT c.class_id, c.records, COALESCE(CAST(s.records AS DOUBLE PRECISION), 0) / c.records AS measured

@@ -6,6 +6,7 @@
 -- measures: confidence of inferring the value from the class; worse when larger
 -- needs: sensitive
 -- monotone: yes; not under record suppression
+-- excess: measured - :h, at most 1 - :h
 SELECT class_id, measured
 FROM (
     SELECT c.class_id, COALESCE(CAST(s.records AS DOUBLE PRECISION), 0) / c.records AS measured

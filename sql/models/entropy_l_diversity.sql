@@ -5,6 +5,7 @@
 -- measures: exp(entropy) of the sensitive values in the class; worse when smaller
 -- needs: sensitive
 -- monotone: yes; not under record suppression
+-- excess: LN(:l) - LN(measured), at most LN(:l)
 SELECT class_id, measured
 FROM (
     SELECT

@@ -6,6 +6,7 @@
 -- measures: distance of the class to the table; worse when larger
 -- needs: sensitive, hierarchy
 -- monotone: yes; not under record suppression
+-- excess: measured - :t, at most 1 - :t
 WITH sizes AS (
     SELECT class_id, CAST(SUM(records) AS DOUBLE PRECISION) AS records FROM class_values GROUP BY class_id
 ),

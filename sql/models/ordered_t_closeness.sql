@@ -5,6 +5,7 @@
 -- measures: distance of the class to the table; worse when larger
 -- needs: sensitive
 -- monotone: yes; not under record suppression
+-- excess: measured - :t, at most 1 - :t
 WITH cumulated AS (
     SELECT value, SUM(CAST(records AS DOUBLE PRECISION)) OVER (ORDER BY value) / SUM(records) OVER () AS q FROM totals
 ),

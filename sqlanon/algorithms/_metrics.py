@@ -42,6 +42,7 @@ class Measured:
     nested: int
     loss: float
     known: tuple[float, ...] = ()  # what the metric may conclude for the nodes around it
+    doomed: int = 0  # rows that every node below has to suppress at least
 
 
 class Metric(Protocol):

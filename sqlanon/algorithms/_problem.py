@@ -43,6 +43,7 @@ from sqlanon.compiler.tree import (
     bind,
     case,
     double,
+    excess,
     inline_verdict,
     literal,
     referenced,
@@ -246,12 +247,14 @@ class Problem:
             numbers: list[int | float] = []
             for node in missing:
                 numbers += [*self.compressed.masks(node), *metric.numbers(node)]
-            for place, suppressed, nested, *parts in ask(numbers):
+            for place, suppressed, nested, doomed, *parts in ask(numbers):
                 node = missing[int(place)]
                 own = tuple(float(part or 0) for part in parts)
                 gone, below = int(suppressed or 0), int(nested or 0)
                 loss = self._loss(node, gone, own, metric)
-                self.measured[node] = Measured(node, gone, below, loss, metric.known(node, below, own))
+                # The tolerance of a threshold, times ten million rows, is a small part of a row.
+                sure = max(below, math.ceil(float(doomed) - 0.02))
+                self.measured[node] = Measured(node, gone, below, loss, metric.known(node, below, own), sure)
         return [self.measured[node] for node in nodes]
 
     def _loss(self, node: Node, suppressed: int, parts: tuple[float, ...], metric: Metric) -> float:
@@ -296,6 +299,7 @@ class Problem:
             alias(literal(place), "place"),
             alias(_rows_where("broken", rows), "suppressed"),
             alias(_rows_where("nested", rows.copy()), "nested"),
+            alias(self._doomed(), "doomed"),
             *named(metric.aggregates(), "part"),
         )
         if len(parts) == 1:  # a CTE would be written to memory before it is read
@@ -335,6 +339,9 @@ class Problem:
             tree = tree.join(name, on=same, join_type="left", copy=False)
             # A class without a result was not measured, and what was not measured is not safe.
             verdicts.append(exp.Coalesce(this=exp.column("broken", table=name), expressions=[literal(1)]))
+            if self._convex(item):
+                lost = exp.Mul(this=exp.column("rows_", table="class_sizes"), expression=self._excess(item, name))
+                tree = tree.select(alias(lost, f"lost{place}"))
         tree = tree.select(*self._flags(verdicts))
         return "node_classes", [*parts, ("node_classes", tree)]
 
@@ -426,6 +433,24 @@ class Problem:
         tree = exp.select("COUNT(*)", exp.MD5(this=lines)).from_(ordered.subquery(alias="labels"))
         count, digest = self.engine.query(tree)[0]
         return {"count": int(count), "md5": str(digest)}
+
+    def _convex(self, item: Requirement) -> bool:
+        """Whether the excess of a class is at most the mean of the excesses of its parts. Shares of persons, who may
+        be in several classes, do not add up like that."""
+        return bool(item.model.excess) and not self.compressed.person
+
+    def _excess(self, item: Requirement, result: str) -> exp.Expr:
+        return excess(item.model.excess, item.params, result)
+
+    def _doomed(self) -> exp.Expr:
+        """Rows that any node below must suppress: the excess of all classes together never falls when they are split,
+        and a suppressed row takes at most the largest excess with it."""
+        sums = [
+            exp.Coalesce(this=exp.Sum(this=exp.column(f"lost{place}")), expressions=[literal(0.0)])
+            for place, item in enumerate(self.requirements, start=1)
+            if self._convex(item)
+        ]
+        return _any(sums)
 
     def _flags(self, verdicts: Sequence[exp.Expr]) -> list[exp.Expr]:
         nested = [verdict.copy() for verdict, item in zip(verdicts, self.requirements, strict=True) if item.nested]

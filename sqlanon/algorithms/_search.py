@@ -74,7 +74,7 @@ class Search:
             node = measured.node
             self.open[node] = False
             self.metric.learn(measured)
-            if measured.nested > self.problem.limit:
+            if measured.doomed > self.problem.limit:
                 self.open[down(node)] = False
             if self.problem.holds(measured) and is_better(measured, self.best):
                 self.best = measured

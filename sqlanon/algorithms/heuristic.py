@@ -30,7 +30,7 @@ def run(problem: Problem, params: Params) -> Solution:
     ends = time.monotonic() + params.seconds
     first = problem.measure([problem.top], metric)[0]
     # Below a node that fails, nested models fail too; others may hold again, so that they are followed as well.
-    queue: list[tuple[float, int, Node]] = [(first.loss, 0, problem.top)] if _worth(problem, first.nested) else []
+    queue: list[tuple[float, int, Node]] = [(first.loss, 0, problem.top)] if _worth(problem, first.doomed) else []
     seen = {problem.top}
     while queue and not problem.out_of_time() and time.monotonic() < ends:
         _, _, node = heapq.heappop(queue)
@@ -38,7 +38,7 @@ def run(problem: Problem, params: Params) -> Solution:
         seen.update(finer)
         for start in range(0, len(finer), BATCH):
             for measured in problem.measure(finer[start : start + BATCH], metric):
-                if _worth(problem, measured.nested):
+                if _worth(problem, measured.doomed):
                     heapq.heappush(queue, (measured.loss, sum(measured.node), measured.node))
         spent = params.seconds - max(ends - time.monotonic(), 0)
         problem.tell("looking for a good node", int(10 * spent), int(10 * params.seconds))
@@ -46,8 +46,8 @@ def run(problem: Problem, params: Params) -> Solution:
     return found(problem, best_of(problem), proven=False, why=why)
 
 
-def _worth(problem: Problem, nested: int) -> bool:
-    return nested <= problem.limit
+def _worth(problem: Problem, doomed: int) -> bool:
+    return doomed <= problem.limit
 
 
 def _finer(node: Node) -> list[Node]:

@@ -183,6 +183,23 @@ def with_verdict(tree: exp.Select) -> exp.Select:
     return tree
 
 
+def excess(text: str, params: Mapping[str, Any], result: str) -> exp.Expr:
+    """How far a class of a model's result is beyond its limit, as a share of the most that is possible.
+
+    >>> excess("measured - :t, at most 1 - :t", {"t": 0.25}, "r").sql("duckdb")[:45]
+    'COALESCE(GREATEST(r.measured - CAST(0.25 AS D'
+    """
+    beyond, most = (_parsed(f"SELECT {part}").expressions[0].copy() for part in text.split(", at most "))
+    for tree in (beyond, most):
+        for node in list(tree.find_all(exp.Placeholder)):
+            node.replace(literal(float(params[node.name])))
+    for node in list(beyond.find_all(exp.Column)):
+        node.set("table", exp.to_identifier(result))
+    bounded = exp.func("GREATEST", beyond, literal(0.0))
+    ratio = exp.Div(this=bounded, expression=exp.Nullif(this=exp.paren(most), expression=literal(0.0)))
+    return exp.Coalesce(this=ratio, expressions=[literal(0.0)])
+
+
 def inline_verdict(sql: str, params: Mapping[str, Any]) -> exp.Expr | None:
     """The verdict of a model that looks at nothing but the columns of `classes`, as an expression over them.
 
