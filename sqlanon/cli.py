@@ -211,10 +211,16 @@ def report(policy_file: str, output: Path, explore: float) -> None:
 
 @main.command()
 @policy_options
-@click.option("--dialect", type=click.Choice(["duckdb", "postgres"]), help="The engine's own dialect by default.")
+@click.option(
+    "--dialect", type=click.Choice(["duckdb", "postgres", "spark"]), help="The engine's own dialect by default."
+)
+@click.option("--plan", "plan_file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              help="Show the SQL that writes the release of this plan ('sqlanon publish --dry-run --plan FILE').")  # fmt: skip
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file.")
-def compile(target: str, table: str | None, dialect: str | None, output: Path | None, **options: Any) -> None:
-    """Show the SQL that a check runs, to read it or to run it yourself. Touches no data."""
+def compile(
+    target: str, table: str | None, dialect: str | None, plan_file: Path | None, output: Path | None, **options: Any
+) -> None:
+    """Show the SQL that a check runs, or that writes a release, to read it or to run it yourself. Touches no data."""
     from sqlanon.compiler.script import check_script
     from sqlanon.engines import connect
 
@@ -222,7 +228,14 @@ def compile(target: str, table: str | None, dialect: str | None, output: Path | 
     own = "postgres" if url and url.startswith(("postgres://", "postgresql://")) else "duckdb"
     if policy.source.path:
         policy = policy.model_copy(update={"source": connect().resolve(policy.source)})
-    script = check_script(policy, dialect or own)
+    if plan_file:
+        from sqlanon.plan import Plan
+        from sqlanon.release.script import release_script
+
+        plan = Plan.from_json(plan_file.read_text(encoding="utf-8"))
+        script = release_script(policy, plan, dialect or own)
+    else:
+        script = check_script(policy, dialect or own)
     if output:
         output.write_text(script, encoding="utf-8")
     else:

@@ -300,7 +300,7 @@ def test_a_failing_check_leaves_the_previous_release(database: Database, monkeyp
     assert not [name for name in database.engine.tables() if "staged" in name]
 
 
-def unsuppressed(self: Any, nodes: Any) -> Any:
+def unsuppressed(self: Any, nodes: Any, **more: Any) -> Any:
     from sqlanon.compiler.rewrite import Pass
 
     return [Pass(node, None) for node in nodes]

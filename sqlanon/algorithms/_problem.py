@@ -6,7 +6,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlglot import exp
@@ -32,6 +32,7 @@ from sqlanon.compiler.compressed import (
     dictionary,
     laid_out,
     sizes,
+    with_bits,
 )
 from sqlanon.compiler.lookups import taxonomy
 from sqlanon.compiler.rewrite import Pass
@@ -345,16 +346,17 @@ class Problem:
         tree = tree.select(*self._flags(verdicts))
         return "node_classes", [*parts, ("node_classes", tree)]
 
-    def passes(self, nodes: Sequence[Node]) -> list[Pass]:
-        """The nodes of a solution, each with the table of its classes that break a model among the rows left to it."""
+    def passes(self, nodes: Sequence[Node], *, suppresses: bool = True) -> list[Pass]:
+        """The nodes of a solution, each with the table of its classes that break a model among the rows left to it.
+        Where the solution suppresses nothing, the last one has no such class."""
         source, found = self.source, []
         try:
             for number, node in enumerate(nodes):
-                broken = self.broken_classes(nodes[: number + 1])
-                count = self.engine.query(exp.select("COUNT(*)").from_(table(broken)))[0][0]
-                found.append(Pass(node, broken if count else None))
-                if not count:
+                if number + 1 == len(nodes) and not suppresses:
+                    found.append(Pass(node, None))
                     break
+                broken = self.broken_classes(nodes[: number + 1])
+                found.append(Pass(node, broken))
                 if number + 1 < len(nodes):
                     self.source = self.rest(nodes[: number + 1], broken)
             return found
@@ -500,13 +502,58 @@ def problem(
     `carry` names further columns that an algorithm counts, such as a class attribute; they are among
     `compressed.values` then.
     """
+    draft = _draft(policy, engine.dialect, hierarchies, rows, carry)
+    try:
+        run_steps(engine, draft.prelude.steps)
+        done = len(draft.prelude.steps)
+        placed, keys = laid_out(draft.domains, engine.query(sizes(draft.domains)))
+        made = _packed(policy, engine, hierarchies, draft, placed, keys)
+        run_steps(engine, draft.prelude.steps[done:])
+        counted = exp.select("COALESCE(SUM(n), 0)", "COUNT(*)").from_(table(made.compressed.table))
+        records, size = (int(value) for value in engine.query(counted)[0])
+    except BaseException:
+        drop_steps(engine, draft.prelude.steps)
+        raise
+    # A share that is a whole number of rows must not lose one to the way that floats are written.
+    limit = math.floor(policy.suppression_limit * records + 1e-9)
+    return replace(made, records=records, limit=limit, rows=size, deadline=deadline, progress=progress)
+
+
+def outlined(
+    policy: Policy,
+    engine: Engine,
+    hierarchies: Mapping[str, Hierarchy],
+    rows: exp.Select,
+    bits: Mapping[str, Sequence[int]],
+) -> Problem:
+    """The same on paper: all tables planned, none made, with the bits that a plan gives each quasi-identifier."""
+    draft = _draft(policy, engine.dialect, hierarchies, rows, ())
+    placed = tuple(with_bits(domain, bits[domain.name], leaves=1) for domain in draft.domains)
+    return _packed(policy, engine, hierarchies, draft, placed, 1 + max(domain.key for domain in placed))
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """What is planned before the number of values of each quasi-identifier is known."""
+
+    uses: list[tuple[ModelUse, str | None]]
+    prelude: Prelude
+    grouping: Grouping
+    attributes: list[str]
+    combined: str
+    domains: list[Domain]
+
+
+def _draft(
+    policy: Policy, dialect: str, hierarchies: Mapping[str, Hierarchy], rows: exp.Select, carry: Sequence[str]
+) -> _Draft:
     uses = [
         (use, attribute)
         for use in policy.models
         for attribute in (_attributes(policy, use) if "sensitive" in plugin("models", use.name).needs else [None])
     ]
     _require_searchable(policy, [use for use, _ in uses])
-    prelude = Prelude(rows, engine.dialect, prefix="sqlanon_search")
+    prelude = Prelude(rows, dialect, prefix="sqlanon_search")
     attributes = list(dict.fromkeys([*(attribute for _, attribute in uses if attribute is not None), *carry]))
     grouping = Grouping(policy.quasi_identifiers, person=policy.person)
     made = combinations_of_rows(prelude, grouping, attributes)
@@ -514,35 +561,22 @@ def problem(
         Domain(name, f"c{i}", hierarchies[name], dictionary(prelude, made, name, f"c{i}", hierarchies[name]))
         for i, name in enumerate(policy.quasi_identifiers, start=1)
     ]
-    try:
-        run_steps(engine, prelude.steps)
-        done = len(prelude.steps)
-        placed, keys = laid_out(domains, engine.query(sizes(domains)))
-        packed = compressed(prelude, made, placed, keys, grouping, attributes)
-        requirements = tuple(_requirement(policy, prelude, hierarchies, grouping, *item) for item in uses)
-        run_steps(engine, prelude.steps[done:])
-        counted = exp.select("COALESCE(SUM(n), 0)", "COUNT(*)").from_(table(packed.table))
-        records, size = (int(value) for value in engine.query(counted)[0])
-    except BaseException:
-        drop_steps(engine, prelude.steps)
-        raise
-    # A share that is a whole number of rows must not lose one to the way that floats are written.
-    limit = math.floor(policy.suppression_limit * records + 1e-9)
-    return Problem(
-        policy,
-        engine,
-        hierarchies,
-        prelude,
-        packed,
-        requirements,
-        records,
-        limit,
-        size,
-        deadline,
-        progress,
-        source=packed.table,
-        _done=len(prelude.steps),
-    )
+    return _Draft(uses, prelude, grouping, attributes, made, domains)
+
+
+def _packed(
+    policy: Policy,
+    engine: Engine,
+    hierarchies: Mapping[str, Hierarchy],
+    draft: _Draft,
+    placed: Sequence[Domain],
+    keys: int,
+) -> Problem:
+    packed = compressed(draft.prelude, draft.combined, placed, keys, draft.grouping, draft.attributes)
+    requirements = tuple(_requirement(policy, draft.prelude, hierarchies, draft.grouping, *item) for item in draft.uses)
+    made = Problem(policy, engine, hierarchies, draft.prelude, packed, requirements, 0, 0, 0, source=packed.table)
+    made.skip()
+    return made
 
 
 def _attributes(policy: Policy, use: ModelUse) -> list[str]:

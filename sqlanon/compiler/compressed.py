@@ -11,7 +11,7 @@ f1, f2, … the number of leaves below its label; f2_1 is f1 of the second quasi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -39,6 +39,11 @@ class Domain:
     @property
     def height(self) -> int:
         return self.hierarchy.height
+
+    @property
+    def bits(self) -> tuple[int, ...]:
+        """The key, and the edges of the levels in it; what a plan keeps."""
+        return (self.key, *self.shifts, self.masks[0].bit_length() if self.masks[0] else self.shifts[-1])
 
 
 @dataclass(frozen=True)
@@ -171,36 +176,33 @@ def laid_out(domains: Sequence[Domain], rows: Sequence[Sequence[int]]) -> tuple[
         widths = [int(top or 0).bit_length() for top in tops[: domain.height]]
         if used + sum(widths) > BITS:
             key, used = key + 1, 0
-        shifts, masks, shift, mask = [], [], used, 0
+        edges = [used]
         for width in widths:
-            shifts.append(shift)
-            shift += width
-        for level in reversed(range(domain.height)):
-            mask |= ((1 << widths[level]) - 1) << shifts[level]
-            masks.append(mask)
-        used = shift
-        placed.append(
-            Domain(
-                domain.name,
-                domain.short,
-                domain.hierarchy,
-                domain.dictionary,
-                leaves=max(int(leaves or 0), 1),  # a column of NULLs has none
-                key=key,
-                shifts=tuple(shifts),
-                masks=(*reversed(masks), 0),
-            )
-        )
+            edges.append(edges[-1] + width)
+        used = edges[-1]
+        # A column of NULLs has no leaf, but it has one value.
+        placed.append(with_bits(domain, (key, *edges), max(int(leaves or 0), 1)))
     return tuple(placed), key + 1
 
 
-def code(domain: Domain, name: str) -> exp.Expr:
-    """The bits of a value, from its places among siblings in the dictionary `name`."""
+def with_bits(domain: Domain, bits: Sequence[int], leaves: int) -> Domain:
+    """A quasi-identifier whose levels lie between these edges of a key: (key, 0, 3, 5) are 3 bits, then 2 above."""
+    key, *edges = bits
+    top = (1 << edges[-1]) - 1
+    masks = [top & ~((1 << edge) - 1) for edge in edges]
+    return replace(domain, leaves=leaves, key=key, shifts=tuple(edges[:-1]), masks=tuple(masks))
+
+
+def code(domain: Domain, name: str | None = None, level: int = 0) -> exp.Expr:
+    """The bits of a label at a level, from its places among siblings in the dictionary `name`; levels of one node have
+    no bit."""
+    edges = (*domain.shifts, domain.bits[-1])
     parts: list[exp.Expr] = [
-        bigint(exp.Mul(this=bigint(exp.column(f"r{level}", table=name)), expression=literal(1 << shift)))
-        for level, shift in enumerate(domain.shifts)
+        exp.Mul(this=bigint(exp.column(f"r{each}", table=name)), expression=bigint(literal(1 << edges[each])))
+        for each in range(level, domain.height)
+        if edges[each + 1] > edges[each]
     ]
-    return _added(parts)
+    return _added(parts) if parts else bigint(literal(0))
 
 
 def _added(parts: Sequence[exp.Expr]) -> exp.Expr:

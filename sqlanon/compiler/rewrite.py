@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sqlanon.compiler.compressed import Compressed, code, same_value
+from sqlanon.compiler.compressed import Compressed, Domain, code, same_value
 from sqlanon.compiler.source import SUPPRESSED
 from sqlanon.compiler.tree import alias, bigint, case, column, literal, table, text, window
 
@@ -40,17 +40,15 @@ class Output:
 def by_levels(dialect: str, rows: exp.Select, packed: Compressed, passes: Sequence[Pass], output: Output) -> exp.Select:
     """Every quasi-identifier at the level of its pass; rows that no pass can show are suppressed."""
     tree = exp.select().from_(rows.subquery(alias="original"))
-    any_broken = any(item.broken for item in passes)
-    for place, domain in enumerate(packed.domains):
-        levels = {item.node[place] for item in passes}
-        labelled = bool(levels - {0, domain.height})
-        keyed = any_broken and any(level < domain.height for level in levels)
-        if labelled or keyed:
-            name = f"d{place + 1}"
-            tree = tree.join(table(domain.dictionary, alias=name), on=_own_value(dialect, domain.name, name))
+    for place, domain in enumerate(packed.domains, start=1):
+        chosen = _looked_up(domain, place, passes)
+        if chosen:
+            values = ["original"] if dialect == "duckdb" else ["n0"]
+            part = exp.select(*values, *chosen).from_(table(domain.dictionary)).subquery(alias=f"d{place}")
+            tree = tree.join(part, on=_own_value(dialect, domain.name, f"d{place}"))
     for number, item in enumerate(passes, start=1):
         if item.broken:
-            same = exp.column("class_id", table=f"b{number}").eq(class_id(packed, item.node))
+            same = exp.column("class_id", table=f"b{number}").eq(class_id(packed, number, item))
             tree = tree.join(table(item.broken, alias=f"b{number}"), on=same, join_type="left")
     shown_at = [
         exp.column("class_id", table=f"b{number}").is_(exp.Null()) if item.broken else exp.true()
@@ -59,30 +57,44 @@ def by_levels(dialect: str, rows: exp.Select, packed: Compressed, passes: Sequen
     tree = tree.select(*_labels(packed, passes, shown_at, output), *_others(dialect, shown_at, output))
     if output.secret:
         tree = tree.join(table(output.secret, alias="secret"), join_type="cross")
-    if any_broken and not output.keep_suppressed:
+    if any(item.broken for item in passes) and not output.keep_suppressed:
         tree = tree.where(exp.or_(*(item.copy() for item in shown_at)))
     return tree
 
 
-def class_id(packed: Compressed, node: Sequence[int]) -> exp.Expr:
-    """The class of a row at a node, from the dictionaries d1, d2, … of its quasi-identifiers."""
-    masks = packed.masks(node)
+def _looked_up(domain: Domain, place: int, passes: Sequence[Pass]) -> list[exp.Expr]:
+    """What a row takes from a dictionary: for each pass its label, and its bits of the class. Worked out once for each
+    value, not for each row."""
+    found: list[exp.Expr] = []
+    for number, item in enumerate(passes, start=1):
+        level = item.node[place - 1]
+        if 0 < level < domain.height:
+            unknown = exp.column("original").is_(exp.Null())
+            label = case((unknown, text(exp.Null())), default=exp.column(f"n{level}"))
+            found.append(alias(label, f"label_{number}"))
+        if item.broken and level < domain.height:
+            found.append(alias(code(domain, level=level), f"bits_{number}"))
+    return found
+
+
+def class_id(packed: Compressed, number: int, item: Pass) -> exp.Expr:
+    """The class of a row in a pass, from the dictionaries d1, d2, … of its quasi-identifiers."""
     found: list[exp.Expr] = []
     for key in range(packed.keys):
-        parts = [
-            code(domain, f"d{place + 1}")
-            for place, domain in enumerate(packed.domains)
-            if domain.key == key and node[place] < domain.height
+        parts: list[exp.Expr] = [
+            exp.column(f"bits_{number}", table=f"d{place}")
+            for place, domain in enumerate(packed.domains, start=1)
+            if domain.key == key and item.node[place - 1] < domain.height
         ]
-        tree = parts[0] if parts else literal(0)
+        tree = parts[0] if parts else bigint(literal(0))
         for part in parts[1:]:
             tree = exp.Add(this=tree, expression=part)
-        found.append(exp.BitwiseAnd(this=exp.paren(bigint(tree)), expression=bigint(literal(masks[key]))))
+        found.append(tree)
     if len(found) == 1:
         return exp.paren(found[0])
-    tree = text(found[0])
-    for item in found[1:]:
-        tree = exp.DPipe(this=exp.DPipe(this=tree, expression=literal("/")), expression=text(item))
+    tree = text(exp.paren(found[0]))
+    for part in found[1:]:
+        tree = exp.DPipe(this=exp.DPipe(this=tree, expression=literal("/")), expression=text(exp.paren(part)))
     return exp.paren(tree)
 
 
@@ -98,7 +110,7 @@ def _labels(packed: Compressed, passes: Sequence[Pass], shown_at: Sequence[exp.E
         if not hides and set(levels) == {0}:
             found.append(alias(column(domain.name, "original"), domain.name, quoted=True))
             continue
-        shown = [_label(packed, place, level) for level in levels]
+        shown = [_label(packed, place, number, level) for number, level in enumerate(levels, start=1)]
         if not hides and len(set(levels)) == 1:
             found.append(alias(shown[0], domain.name, quoted=True))
             continue
@@ -107,16 +119,14 @@ def _labels(packed: Compressed, passes: Sequence[Pass], shown_at: Sequence[exp.E
     return found
 
 
-def _label(packed: Compressed, place: int, level: int) -> exp.Expr:
-    """The label as text; NULL stays NULL below the root."""
+def _label(packed: Compressed, place: int, number: int, level: int) -> exp.Expr:
+    """The label in a pass, as text; NULL stays NULL below the root."""
     domain = packed.domains[place]
     if level == 0:
         return text(column(domain.name, "original"))
     if level >= domain.height:
         return literal(domain.hierarchy.root)
-    own = exp.column(f"n{level}", table=f"d{place + 1}")
-    unknown = column(domain.name, "original").is_(exp.Null())
-    return case((unknown, text(exp.Null())), default=own)
+    return exp.column(f"label_{number}", table=f"d{place + 1}")
 
 
 def _others(dialect: str, shown_at: Sequence[exp.Expr], output: Output) -> list[exp.Expr]:
@@ -165,12 +175,16 @@ def by_regions(
     keys = []
     for place, domain in enumerate(packed.domains):
         name = f"d{place + 1}"
-        inner = inner.join(table(domain.dictionary, alias=name), on=_own_value(dialect, domain.name, name))
+        own = "original" if dialect == "duckdb" else "n0"
+        part = exp.select(own, alias(code(domain), "bits")).from_(table(domain.dictionary)).subquery(alias=name)
+        inner = inner.join(part, on=_own_value(dialect, domain.name, name))
     for number in range(packed.keys):
-        parts = [code(domain, f"d{i + 1}") for i, domain in enumerate(packed.domains) if domain.key == number]
+        parts = [
+            exp.column("bits", table=f"d{i + 1}") for i, domain in enumerate(packed.domains) if domain.key == number
+        ]
         tree: exp.Expr = parts[0]
-        for part in parts[1:]:
-            tree = exp.Add(this=tree, expression=part)
+        for more in parts[1:]:
+            tree = exp.Add(this=tree, expression=more)
         keys.append(f"k{number + 1}")
         inner = inner.select(alias(bigint(tree), _own(keys[-1]), quoted=True))
     for number, (name, ranks) in enumerate((values or {}).items(), start=1):

@@ -23,7 +23,16 @@ def check_script(policy: Policy, dialect: str) -> str:
 
 
 def created(step: Step, dialect: str) -> str:
-    """CREATE TEMPORARY TABLE … AS in a dialect."""
+    """CREATE TEMPORARY TABLE … AS in a dialect; Spark has no temporary tables, but views."""
+    if dialect == "spark":
+        view = exp.Create(
+            this=exp.to_table(step.name),
+            kind="VIEW",
+            replace=True,
+            expression=step.query,
+            properties=exp.Properties(expressions=[exp.TemporaryProperty()]),
+        )
+        return view.sql(dialect, pretty=True) + ";"
     temporary = exp.Properties(expressions=[exp.TemporaryProperty()])
     made = exp.Create(this=exp.to_table(step.name), kind="TABLE", expression=step.query, properties=temporary)
     return made.sql(dialect, pretty=True) + ";"

@@ -198,7 +198,7 @@ def _plan(task: Problem, name: str, params: Mapping[str, Any], solution: Solutio
         why=solution.why,
         passes=tuple(task.levels(node) for node in solution.passes),
         regions=task.digest(solution.regions.members, solution.regions.labels) if solution.regions else None,
-        bits={domain.name: (domain.key, *domain.shifts) for domain in task.domains},
+        bits={domain.name: domain.bits for domain in task.domains},
     )
 
 

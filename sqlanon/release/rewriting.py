@@ -54,7 +54,7 @@ def rewriting(task: Problem, solution: Solution, secret: str | None) -> Rewritin
             split=solution.regions.split,
         )
         return Rewriting(select, tuple(hidden))
-    passes = tuple(task.passes(solution.passes))
+    passes = tuple(task.passes(solution.passes, suppresses=solution.suppressed > 0))
     select = by_levels(task.engine.dialect, rows, task.compressed, passes, output)
     return Rewriting(select, tuple(hidden), passes)
 

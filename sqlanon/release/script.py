@@ -1,0 +1,90 @@
+"""A plan as one SQL script: the temporary tables of the rewrite, then the release. Touches no data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from sqlglot import exp
+
+from sqlanon.algorithms._problem import Problem, outlined
+from sqlanon.algorithms._solution import Solution
+from sqlanon.compiler.compressed import root_only
+from sqlanon.compiler.script import created
+from sqlanon.compiler.source import relation, table_tree
+from sqlanon.engines import ColumnInfo
+from sqlanon.errors import PolicyError
+from sqlanon.evidence.hierarchies import build_hierarchies
+from sqlanon.plan import Plan, policy_hash
+from sqlanon.policy import Policy, Source
+from sqlanon.release.rewriting import rewriting
+
+
+@dataclass
+class Paper:
+    """An engine that writes nothing: the planned tables are all that is wanted of it."""
+
+    dialect: str
+
+    def query(self, tree: exp.Expr) -> list[tuple[Any, ...]]:
+        raise NotImplementedError("a script asks no questions")
+
+    def prepared(self, tree: exp.Expr) -> Callable[[Sequence[int | float]], list[tuple[Any, ...]]]:
+        raise NotImplementedError("a script asks no questions")
+
+    def execute(self, tree: exp.Expr) -> None: ...
+    def create_temporary(self, name: str, query: exp.Query) -> None: ...
+    def load_temporary(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None: ...
+    def drop_temporary(self, names: Sequence[str]) -> None: ...
+    def write_file(self, query: exp.Query, path: str) -> None: ...
+    def close(self) -> None: ...
+
+    def columns(self, rows: exp.Select) -> list[ColumnInfo]:
+        return []
+
+    def resolve(self, source: Source) -> Source:
+        return source
+
+    def transaction(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def one_thread(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def tables(self) -> list[str]:
+        return []
+
+
+def release_script(policy: Policy, plan: Plan, dialect: str) -> str:
+    """What a publisher runs for a plan: anyone may read it, and run it by hand."""
+    if plan.policy != policy_hash(policy):
+        raise PolicyError(
+            "the plan belongs to another policy", hint="make a new one: 'sqlanon publish --dry-run --plan'"
+        )
+    if not plan.passes:
+        raise PolicyError(
+            f"{plan.algorithm} recodes locally: its plan is a table of regions, not a script",
+            hint="'sqlanon publish' writes it",
+        )
+    hierarchies = {name: root_only() for name in policy.quasi_identifiers} | build_hierarchies(policy)
+    task = outlined(policy, Paper(dialect), hierarchies, relation(policy.source, dialect), plan.bits)
+    nodes = tuple(tuple(levels[domain.name] for domain in task.domains) for levels in plan.passes)
+    solution = Solution(loss=plan.loss, suppressed=plan.suppressed, why=plan.why, passes=nodes)
+    how = rewriting(task, solution, None)
+    name = policy.release.table or policy.release.view if policy.release else None
+    parts = [f"-- The release of plan {plan.hash[:16]}: {plan.algorithm}, {_levels(plan)}."]
+    parts += [created(step, dialect) for step in _needed(task)]
+    made: exp.Expr = how.select
+    if name:
+        made = exp.Create(this=table_tree(name), kind="TABLE", expression=how.select)
+    return "\n\n".join([*parts, made.sql(dialect, pretty=True) + ";"]) + "\n"
+
+
+def _needed(task: Problem) -> list[Any]:
+    return [step for step in task.prelude.steps if "_secret_" not in step.name]
+
+
+def _levels(plan: Plan) -> str:
+    return "; ".join(", ".join(f"{name} {level}" for name, level in levels.items()) for levels in plan.passes)
