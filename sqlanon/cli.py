@@ -214,8 +214,12 @@ def report(policy_file: str, output: Path, explore: float) -> None:
 @click.option(
     "--dialect", type=click.Choice(["duckdb", "postgres", "spark"]), help="The engine's own dialect by default."
 )
-@click.option("--plan", "plan_file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-              help="Show the SQL that writes the release of this plan ('sqlanon publish --dry-run --plan FILE').")  # fmt: skip
+@click.option(
+    "--plan",
+    "plan_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Show the SQL that writes the release of this plan, which 'sqlanon publish --plan' makes.",
+)
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file.")
 def compile(
     target: str, table: str | None, dialect: str | None, plan_file: Path | None, output: Path | None, **options: Any

@@ -13,8 +13,11 @@ import sqlanon
 from sqlanon import demo
 from sqlanon.cli import main
 from sqlanon.compiler.script import check_script
+from sqlanon.engines import Engine
 from sqlanon.families import family
+from sqlanon.plan import Plan
 from sqlanon.policy import parse
+from sqlanon.release.script import release_script
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -26,27 +29,79 @@ def hospital_policy() -> sqlanon.Policy:
     return parse(text, "policy.yml")
 
 
-@pytest.mark.parametrize("dialect", ["duckdb", "postgres"])
-def test_golden_sql(dialect: str) -> None:
-    """A change of what is compiled shows as a change of these files: sqlanon compile … --dialect … -o …"""
-    golden = (COMPILED / "hospital" / f"{dialect}.sql").read_text(encoding="utf-8")
-    assert check_script(hospital_policy(), dialect) == golden
+def golden(name: str) -> str:
+    return (COMPILED / "hospital" / name).read_text(encoding="utf-8")
 
 
-def test_golden_sql_runs(database: Database, tmp_path: Path) -> None:
-    """The script gives what the check measures, on an engine that knows nothing of sqlanon."""
-    demo.generate(tmp_path / "hospital.duckdb", 2000)
-    engine = sqlanon.connect(str(tmp_path / "hospital.duckdb"))
+def statements(script: str) -> list[str]:
+    parts = re.sub(r"^--.*$", "", script, flags=re.MULTILINE).split(";")
+    return [part.strip() for part in parts if part.strip()]
+
+
+def patients(database: Database, folder: Path) -> Engine:
+    """The generated patients in a database, and the engine that has them already."""
+    demo.generate(folder / "hospital.duckdb", 2000)
+    engine = sqlanon.connect(str(folder / "hospital.duckdb"))
     rows = engine._connection.execute("FROM patients").fetchall()  # type: ignore[attr-defined]
     columns = {"patient_id": "TEXT", "name": "TEXT", "age": "INT", "zip": "TEXT", "sex": "TEXT"}
     columns |= {"admitted": "DATE", "disease": "TEXT"}
     database.table("patients", columns, [dict(zip(columns, row, strict=True)) for row in rows])
-    script = (COMPILED / "hospital" / f"{database.engine.dialect}.sql").read_text(encoding="utf-8")
+    return engine
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "postgres", "spark"])
+def test_golden_sql(dialect: str) -> None:
+    """A change of what is compiled shows as a change of these files: sqlanon compile … --dialect … -o …"""
+    assert check_script(hospital_policy(), dialect) == golden(f"{dialect}.sql")
+    plan = Plan.from_json(golden("plan.json"))
+    assert release_script(hospital_policy(), plan, dialect) == golden(f"release.{dialect}.sql")
+
+
+def test_golden_release_runs(database: Database, tmp_path: Path) -> None:
+    """The script of a release writes a table that meets the policy, on an engine that knows nothing of sqlanon."""
+    patients(database, tmp_path).close()
+    database.run("DROP TABLE IF EXISTS patients_released")
+    for statement in statements(golden(f"release.{database.engine.dialect}.sql")):
+        database.run(statement)
+    found = sqlanon.check(hospital_policy(), database.engine, release=sqlanon.Source(table="patients_released"))
+    assert found.records > 0 and all(result.holds for result in found.checks)
+    database.run("DROP TABLE patients_released")
+
+
+@pytest.mark.long
+def test_golden_release_runs_on_spark(tmp_path: Path) -> None:
+    """The same rows as on DuckDB."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        pytest.skip("needs the package pyspark and Java 17: pip install 'sqlanon[spark]'")
+    duck = Database(sqlanon.connect())
+    patients(duck, tmp_path).close()
+    duck.run(f"COPY patients TO '{tmp_path / 'patients.parquet'}'")
+    for statement in statements(golden("release.duckdb.sql")):
+        duck.run(statement)
+    expected = sorted(map(str, duck.fetch("FROM patients_released")))
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    session = builder.config("spark.sql.shuffle.partitions", "4").getOrCreate()
+    try:
+        session.read.parquet(str(tmp_path / "patients.parquet")).createOrReplaceTempView("patients")
+        *views, release = statements(golden("release.spark.sql"))
+        for view in views:
+            session.sql(view)
+        rows = session.sql(release.split(" AS\n", 1)[1]).collect()
+    finally:
+        session.stop()
+    assert sorted(str(tuple(row)) for row in rows) == expected
+
+
+def test_golden_sql_runs(database: Database, tmp_path: Path) -> None:
+    """The script gives what the check measures, on an engine that knows nothing of sqlanon."""
+    engine = patients(database, tmp_path)
     found = []
-    for statement in re.sub(r"^--.*$", "", script, flags=re.MULTILINE).split(";"):
-        if statement.strip().startswith("SELECT"):
+    for statement in statements(golden(f"{database.engine.dialect}.sql")):
+        if statement.startswith("SELECT"):
             found.append(database.fetch(statement)[0])
-        elif statement.strip():
+        else:
             database.run(statement)
     expected = [
         (result.classes, result.broken_classes, result.measured)
