@@ -83,10 +83,10 @@ def nodes(problem: Problem, domain: Domain) -> str:
 
 def labelled(problem: Problem, pieces: str, levels: str) -> str:
     """The labels of each class and the leaves below them; classes with the same labels are one region."""
-    made = cells(problem)
-    known = [nodes(problem, domain) for domain in problem.domains]
 
     def build() -> exp.Query:
+        made = cells(problem)
+        known = [nodes(problem, domain) for domain in problem.domains]
         first = exp.select("class_id", alias(exp.Min(this=exp.column("cell")), "cell")).from_(table(pieces))
         tree = exp.select("p.class_id").from_(first.group_by("class_id").subquery(alias="p"))
         tree = tree.join(table(made, alias="c"), on="c.cell = p.cell")
