@@ -10,13 +10,14 @@ A label that nobody announced has the share of the released records whose labels
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from sqlglot import exp
 
 from sqlanon.algorithms._problem import Problem, Requirement
-from sqlanon.algorithms._recoding import cells, nodes
+from sqlanon.algorithms._recoding import Tables, cells, nodes
 from sqlanon.compiler.checks import announced_probabilities, conditional_rules
 from sqlanon.compiler.classes import as_label
 from sqlanon.compiler.compressed import Domain
@@ -36,7 +37,6 @@ from sqlanon.compiler.tree import (
 )
 
 Steps = Sequence[tuple[int, ...]]
-Made = Callable[[str, exp.Query], str]
 
 
 def numbered(problem: Problem, domain: Domain) -> str:
@@ -87,45 +87,55 @@ def _paths(problem: Problem, domain: Domain) -> str:
     return problem.prelude.once("paths", (domain.name,), build)
 
 
-def class_probability(
-    problem: Problem, item: Requirement, placed: str, released: int, steps: Steps, made: Made
-) -> exp.Select:
+def class_probability(problem: Problem, item: Requirement, placed: str, steps: Steps, tables: Tables) -> str:
     """class_id, value, probability: the product of the probabilities of all labels and of the sensitive value."""
-    assert item.attribute is not None
     public = announced_probabilities(item.params["public"]) or {}
+    asked = repr(item.use)
+
+    def shares(place: int, domain: Domain) -> exp.Query:
+        if domain.name in public:
+            return _announced(problem, domain, public[domain.name])
+        covered = _covered(problem, domain, place, placed, steps).subquery(alias="covered")
+        return exp.select("node", alias(_share(exp.column("n"), placed), "p")).from_(covered)
+
+    made = [
+        tables.made(f"shares_{place}", partial(shares, place, domain), asked, placed)
+        for place, domain in enumerate(problem.domains, start=1)
+    ]
+    return tables.made("class_probability", lambda: _product(problem, item, public, placed, made), asked, placed, *made)
+
+
+def _product(
+    problem: Problem, item: Requirement, public: Mapping[str, Mapping[Any, float]], placed: str, shares: Sequence[str]
+) -> exp.Select:
+    assert item.attribute is not None
     value = problem.compressed.values[item.attribute]
     names = [f"y{place}" for place in range(1, len(problem.domains) + 1)]
     present = exp.select("class_id", alias(exp.column(value), "value"), *names).distinct().from_(table(placed))
     tree = exp.select("v.class_id", "v.value").from_(present.subquery(alias="v"))
     own = exp.select(alias(exp.column(value), "value"), alias(summed(exp.column("n")), "n")).from_(table(placed))
     tree = tree.join(own.group_by(value).subquery(alias="s"), on="s.value = v.value")
-    factors = [_of_value(problem, item, public.get(item.attribute), released)]
-    for place, domain in enumerate(problem.domains, start=1):
-        if domain.name in public:
-            found = _announced(problem, domain, public[domain.name])
-        else:
-            found = exp.select("node", alias(_share(exp.column("n"), released), "p")).from_(
-                _covered(problem, domain, place, placed, steps).subquery(alias="covered")
-            )
+    product = _of_value(problem, item, public.get(item.attribute), placed)
+    for place, made in enumerate(shares, start=1):
         name = f"p{place}"
         same = exp.column("node", table=name).eq(exp.column(f"y{place}", table="v"))
-        tree = tree.join(table(made("shares", found), alias=name), on=same, join_type="left")
-        factors.append(exp.Coalesce(this=exp.column("p", table=name), expressions=[literal(0.0)]))
-    product = factors[0]
-    for factor in factors[1:]:
+        tree = tree.join(table(made, alias=name), on=same, join_type="left")
+        factor = exp.Coalesce(this=exp.column("p", table=name), expressions=[literal(0.0)])
         product = exp.Mul(this=exp.paren(product), expression=factor)
     return tree.select(alias(product, "probability"))
 
 
-def _share(count: exp.Expr, released: int) -> exp.Expr:
-    return exp.Div(this=double(count), expression=literal(float(released)))
+def _share(count: exp.Expr, placed: str) -> exp.Expr:
+    """The part of all released rows."""
+    released = exp.select(double(exp.Sum(this=exp.column("n")))).from_(table(placed)).subquery()
+    return exp.Div(this=double(count), expression=released)
 
 
-def _of_value(problem: Problem, item: Requirement, public: Mapping[Any, float] | None, released: int) -> exp.Expr:
+def _of_value(problem: Problem, item: Requirement, public: Mapping[Any, float] | None, placed: str) -> exp.Expr:
     """The probability of a sensitive value: announced, or its share; the last rule that applies overrides both."""
     ranks = dict(problem.engine.query(exp.select("label", "value").from_(table(item.relations["totals"]))))
     value = exp.column("value", table="v")
-    tree: exp.Expr = _share(exp.column("n", table="s"), released)
+    tree: exp.Expr = _share(exp.column("n", table="s"), placed)
     if public is not None:
         known = {ranks[_text(label)]: share for label, share in public.items() if _text(label) in ranks}
         tree = literal(0.0)

@@ -7,7 +7,8 @@ levels(class_id, attribute, level)                     how far a class is genera
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlglot import exp
@@ -15,7 +16,19 @@ from sqlglot import exp
 from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._solution import Regions, Solution
 from sqlanon.compiler.compressed import Domain, code
-from sqlanon.compiler.tree import alias, bigint, bind, case, double, literal, summed, table, union_all, window
+from sqlanon.compiler.tree import (
+    alias,
+    bigint,
+    bind,
+    case,
+    double,
+    literal,
+    referenced,
+    summed,
+    table,
+    union_all,
+    window,
+)
 from sqlanon.families import plugin
 
 
@@ -35,9 +48,45 @@ def cells(problem: Problem) -> str:
     return problem.prelude.once("cells_numbered", (), build)
 
 
-def statement(name: str, relations: Mapping[str, str], **params: Any) -> exp.Select:
-    """A statement of `sql/recoding/`, over these tables."""
-    return bind(plugin("recoding", name).sql, params, relations)
+@dataclass
+class Tables:
+    """The tables of an algorithm that goes round by round. Each kind has two names that take turns, so that a round
+    reads what the one before wrote, and the statements of a round are the same as two rounds before."""
+
+    problem: Problem
+    family: str
+    turns: dict[str, int] = field(default_factory=dict)
+    names: dict[tuple[str, int], str] = field(default_factory=dict)
+    queries: dict[tuple[object, ...], exp.Query] = field(default_factory=dict)
+
+    def made(self, kind: str, build: Callable[[], exp.Query], *key: object) -> str:
+        """A table, in place of the last but one of its kind. `key` tells apart what `build` may give."""
+        turn = self.turns[kind] = 1 - self.turns.get(kind, 1)
+        known = (kind, turn, *key)
+        if known not in self.queries:
+            self.queries[known] = build()
+        query = self.queries[known].copy()
+        if (kind, turn) in self.names:
+            self.problem.engine.create_temporary(self.names[kind, turn], query)
+        else:
+            unique = (len(self.problem.prelude.made),)
+            self.names[kind, turn] = self.problem.prelude.once(f"{self.family}_{kind}", unique, lambda: query)
+            self.problem.run()
+        return self.names[kind, turn]
+
+    def kept(self, kind: str, query: exp.Query) -> str:
+        """A table that stays until the end."""
+        unique = (len(self.problem.prelude.made),)
+        name = self.problem.prelude.once(f"{self.family}_{kind}", unique, lambda: query)
+        self.problem.run()
+        return name
+
+    def stated(self, kind: str, known: Mapping[str, str], name: str | None = None, **params: Any) -> str:
+        """A table of the kind that a statement of `sql/recoding/` gives; it reads these tables."""
+        sql = plugin("recoding", name or kind).sql
+        reads = {relation: known[relation] for relation in sorted(referenced(sql))}
+        key = (name, *reads.values(), *params.values())
+        return self.made(kind, lambda: bind(sql, params, reads), *key)
 
 
 def by_level(level: exp.Expr, choices: Mapping[int, exp.Expr]) -> exp.Expr:

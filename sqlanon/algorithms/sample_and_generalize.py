@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
 from sqlanon.algorithms._problem import Problem, Requirement
 from sqlanon.algorithms._public import class_probability, shown
-from sqlanon.algorithms._recoding import by_level, cells, solution, statement, verdicts
+from sqlanon.algorithms._recoding import Tables, by_level, cells, solution, verdicts
 from sqlanon.algorithms._search import Infeasible
 from sqlanon.algorithms._solution import Solution
 from sqlanon.compiler.lookups import lookup
@@ -46,7 +46,8 @@ class Params(BaseModel):
 
 def run(problem: Problem, params: Params) -> Solution:
     _require_sense(problem, params)
-    climb = _Climb(problem, ladder(left_domains(problem), params.minimum, params.distortion, _names(problem)))
+    steps = ladder(left_domains(problem), params.minimum, params.distortion, _names(problem))
+    climb = _Climb(problem, steps, Tables(problem, "climb"))
     climb.start(params)
     while climb.round():
         problem.tell("generalizing records", climb.rounds, len(climb.steps))
@@ -133,36 +134,33 @@ class _Climb:
 
     problem: Problem
     steps: list[tuple[int, ...]]
+    tables: Tables
     state: str = ""
     placed: str = ""
     rounds: int = 0
-    _made_so_far: list[str] = field(default_factory=list)
 
     def start(self, params: Params) -> None:
-        made = cells(self.problem)
+        known = {"cells": cells(self.problem)}
         self.shown = shown(self.problem)
         first = int.from_bytes(hashlib.sha256(params.seed.encode()).digest()[:6], "big") / 2**48
-        drawn = statement("sampled", {"cells": made}, rate=params.rate, start=first, seed=params.seed)
-        self.state = self._made("state", drawn)
+        self.state = self.tables.stated("state", known, "sampled", rate=params.rate, start=first, seed=params.seed)
 
     def round(self) -> bool:
         """Rows that break a model go one step up, or are dropped; whether there were any."""
-        before = [*self._made_so_far]
-        self._made_so_far = []
-        self.placed = self._made("placed", self._placed())
-        counted = exp.select(summed(exp.column("n"))).from_(table(self.placed))
-        released = int(self.problem.engine.query(counted)[0][0] or 0)
-        if not released:
-            return False
-        unsafe = self._made("unsafe", self._unsafe(released))
+        self.placed = self.tables.made("placed", self._placed, self.state)
         self.rounds += 1
-        if not self.problem.engine.query(exp.select("cell").from_(table(unsafe)).limit(1)):
+        parts = self._unsafe()
+
+        def union() -> exp.Query:
+            trees: list[exp.Query] = [exp.select("cell").from_(table(part)) for part in parts]
+            return exp.select("cell").distinct().from_(union_all(trees).subquery(alias="u"))
+
+        known = {"placed": self.placed, "unsafe": self.tables.made("unsafe", union, *parts)}
+        if not self.problem.engine.query(exp.select("cell").from_(table(known["unsafe"])).limit(1)):
             return False
         # What is dropped at once needs no further rounds: time that ran out costs rows, not safety.
         last = 0 if self.problem.out_of_time() else len(self.steps) - 1
-        known = {"placed": self.placed, "unsafe": unsafe}
-        self.state = self._made("state", statement("climbed", known, last=last))
-        self.problem.engine.drop_temporary(before)
+        self.state = self.tables.stated("state", known, "climbed", last=last)
         return True
 
     def finish(self) -> tuple[str, str]:
@@ -173,11 +171,11 @@ class _Climb:
             for place, level in enumerate(levels, start=1)
         ]
         ladder_levels = rows_relation(rows, ["step", "attribute", "level"], [BIGINT] * 3).subquery(alias="l")
-        pieces = self._made("pieces", exp.select("class_id", "cell", "n").from_(table(self.placed)))
-        first = exp.select("class_id", alias(exp.Min(this=exp.column("cell")), "cell")).from_(table(self.placed))
+        pieces = self.tables.kept("pieces", exp.select("class_id", "cell", "n").from_(table(self.placed)))
+        first = exp.select(alias(exp.Min(this=exp.column("cell")), "cell")).from_(table(self.placed))
         tree = exp.select("p.class_id", "l.attribute", "l.level").from_(table(self.placed, alias="p"))
         tree = tree.join(first.group_by("class_id").subquery(alias="f"), on="f.cell = p.cell")
-        return pieces, self._made("levels", tree.join(ladder_levels, on="l.step = p.step"))
+        return pieces, self.tables.kept("levels", tree.join(ladder_levels, on="l.step = p.step"))
 
     def _placed(self) -> exp.Select:
         problem, step = self.problem, exp.column("step", table="s")
@@ -197,40 +195,40 @@ class _Climb:
         number = window(exp.DenseRank(), order=[exp.column(name) for name in names])
         return exp.select("*", alias(number, "class_id")).from_(tree.subquery(alias="t"))
 
-    def _unsafe(self, released: int) -> exp.Query:
+    def _unsafe(self) -> list[str]:
         """The cells whose records break a model of records, or whose class breaks another one."""
-        problem = self.problem
-        records = [item for item in problem.requirements if item.model.name == RECORD_MODEL]
+        problem, placed = self.problem, self.placed
+        found = [self._too_confident(item) for item in problem.requirements if item.model.name == RECORD_MODEL]
         others = tuple(item for item in problem.requirements if item.model.name != RECORD_MODEL)
-        parts: list[exp.Query] = [self._too_confident(item, released) for item in records]
-        if others:
-            found = verdicts(replace(problem, requirements=others), self.placed, exp.column("class_id"))
-            broken = exp.select("class_id").from_(found.subquery(alias="v")).where("broken = 1")
-            classes = self._made("broken", broken)
-            tree = exp.select("p.cell").from_(table(self.placed, alias="p"))
-            parts.append(tree.join(table(classes, alias="b"), on="b.class_id = p.class_id"))
-        return exp.select("cell").distinct().from_(union_all(parts).subquery(alias="u"))
 
-    def _too_confident(self, item: Requirement, released: int) -> exp.Select:
-        problem = self.problem
+        def broken() -> exp.Query:
+            classes = verdicts(replace(problem, requirements=others), placed, exp.column("class_id"))
+            tree = exp.select("p.cell").from_(table(placed, alias="p"))
+            tree = tree.join(classes.subquery(alias="b"), on="b.class_id = p.class_id")
+            return tree.where("b.broken = 1")
+
+        return [*found, self.tables.made("broken", broken, placed)] if others else found
+
+    def _too_confident(self, item: Requirement) -> str:
+        problem, placed, tables = self.problem, self.placed, self.tables
         assert item.attribute is not None
         value = problem.compressed.values[item.attribute]
-        probable = class_probability(problem, item, self.placed, released, self.steps, self._made)
-        counted = exp.select("class_id", alias(summed(exp.column("n")), "records")).from_(table(self.placed))
-        by_value = counted.select(alias(exp.column(value), "value")).group_by("class_id", value)
-        known = {
-            "classes": self._made("classes", counted.group_by("class_id")),
-            "class_values": self._made("class_values", by_value),
-            "class_probability": self._made("class_probability", probable),
-        }
-        beta = float(str(item.params["beta"]))
-        found = self._made("too_confident", statement("too_confident", known, beta=beta))
-        same = exp.and_("x.class_id = p.class_id", exp.column("value", table="x").eq(exp.column(value, table="p")))
-        tree = exp.select("p.cell").from_(table(self.placed, alias="p"))
-        return tree.join(table(found, alias="x"), on=same)
 
-    def _made(self, kind: str, query: exp.Query) -> str:
-        name = self.problem.prelude.once(f"climb_{kind}", (len(self.problem.prelude.made),), lambda: query)
-        self.problem.run()
-        self._made_so_far.append(name)
-        return name
+        def counted(*more: str) -> exp.Query:
+            tree = exp.select("class_id", alias(summed(exp.column("n")), "records")).from_(table(placed))
+            tree = tree.select(*(alias(exp.column(name), "value") for name in more))
+            return tree.group_by("class_id", *more)
+
+        known = {
+            "classes": tables.made("classes", counted, placed),
+            "class_values": tables.made("class_values", lambda: counted(value), value, placed),
+            "class_probability": class_probability(problem, item, placed, self.steps, tables),
+        }
+        found = tables.stated("too_confident", known, beta=float(str(item.params["beta"])))
+
+        def cells_of() -> exp.Query:
+            same = exp.column("value", table="x").eq(exp.column(value, table="p"))
+            tree = exp.select("p.cell").from_(table(placed, alias="p"))
+            return tree.join(table(found, alias="x"), on=exp.and_("x.class_id = p.class_id", same))
+
+        return tables.made(f"unsafe_{value}", cells_of, placed, found)

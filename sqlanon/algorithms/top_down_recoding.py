@@ -17,12 +17,12 @@ from sqlglot import exp
 
 from sqlanon.algorithms._problem import ALSO_SUPPRESSED, Problem
 from sqlanon.algorithms._recoding import (
+    Tables,
     by_level,
     cells,
     leaves_at,
     released_rows,
     solution,
-    statement,
     verdicts,
 )
 from sqlanon.algorithms._search import Infeasible
@@ -51,7 +51,7 @@ class Params(BaseModel):
 
 
 def run(problem: Problem, params: Params) -> Solution:
-    recoding = _Recoding(problem, params.donors)
+    recoding = _Recoding(problem, params.donors, Tables(problem, "top_down"))
     recoding.start()
     while recoding.open and not problem.out_of_time():
         recoding.step()
@@ -73,80 +73,76 @@ class _Recoding:
 
     problem: Problem
     donors: int
+    tables: Tables
     rounds: int = 0
     open: bool = True
     pieces: str = ""
     levels: str = ""
     classes: int = 1  # the largest number in use
     closed: list[tuple[str, str]] = field(default_factory=list)
-    steps: int = 0
 
     def start(self) -> None:
-        problem = self.problem
+        problem, tables = self.problem, self.tables
         self.cells = cells(problem)
-        self.pieces = self._made(
-            "pieces", exp.select(alias(bigint(literal(1)), "class_id"), "cell", "value", "n").from_(self.cells)
-        )
-        height = [(1, place, domain.height, 1) for place, domain in enumerate(problem.domains, start=1)]
-        self.levels = self._relation("levels", height, ["class_id", "attribute", "level", "open"])
-        weights = [problem.policy.columns[domain.name].weight for domain in problem.domains]
+        whole = exp.select(alias(bigint(literal(1)), "class_id"), "cell", "value", "n").from_(table(self.cells))
+        self.pieces = tables.made("pieces", lambda: whole, "start")
+        tops = [(1, place, domain.height, 1) for place, domain in enumerate(problem.domains, start=1)]
+        top = _numbers(tops, ["class_id", "attribute", "level", "open"])
+        self.levels = tables.made("levels", lambda: top, "start")
         worth = [
-            (place, float(weight) / (domain.leaves - 1) if domain.leaves > 1 else 0.0)
-            for place, (domain, weight) in enumerate(zip(problem.domains, weights, strict=True), start=1)
+            (place, problem.policy.columns[domain.name].weight / (domain.leaves - 1) if domain.leaves > 1 else 0.0)
+            for place, domain in enumerate(problem.domains, start=1)
         ]
-        self.factors = self._made("factors", rows_relation(worth, ["attribute", "factor"], [BIGINT, DOUBLE]))
-        self.grid = self._relation("grid", [(number,) for number in GRID], ["number"])
+        self.factors = tables.kept("factors", rows_relation(worth, ["attribute", "factor"], [BIGINT, DOUBLE]))
+        self.grid = tables.kept("grid", _numbers([(number,) for number in GRID], ["number"]))
         values = ["value", *problem.compressed.values.values()]
-        self.values = self._made("value_parts", exp.select(*values).distinct().from_(self.cells))
-        top = verdicts(problem, self.cells, literal(1))
-        if not self._none(exp.select("class_id").from_(top.subquery(alias="v")).where("broken = 1")):
+        self.values = tables.kept("value_parts", exp.select(*values).distinct().from_(table(self.cells)))
+        widths = [_width(domain, level) for domain in problem.domains for level in range(domain.height)]
+        self.bits = max(widths), len(problem.domains).bit_length()
+        found = verdicts(problem, self.cells, literal(1))
+        if not self._none(exp.select("class_id").from_(found.subquery(alias="v")).where("broken = 1")):
             raise Infeasible(None)
 
     def step(self) -> None:
         """Every open class one level down."""
-        problem, before = self.problem, (self.pieces, self.levels)
-        trial = self._made("trial", self._trial())
-        children = self._made("children", self._children(trial))
-        known = {"pieces": self.pieces, "levels": self.levels, "trial": trial, "children": children}
-        known |= {"factors": self.factors, "grid": self.grid}
-        known["choice"] = self._made("choice", statement("choice", known))
-        self.closed.append((self._made("closed", statement("closed", known)), self.levels))
-        known["split"] = self._made("split", statement("split", known))
-        known["split"] = self._repaired(known)
-        known["classes_below"] = self._made("classes_below", statement("classes_below", known, before=self.classes))
+        problem, tables = self.problem, self.tables
+        known = {"pieces": self.pieces, "levels": self.levels, "factors": self.factors, "grid": self.grid}
+        known["trial"] = tables.made("trial", self._trial, self.pieces, self.levels)
+        known["children"] = tables.made("children", lambda: self._children(known["trial"]), known["trial"])
+        known["choice"] = tables.stated("choice", known)
+        self._close(known)
+        known["split"] = tables.stated("split", known)
+        self._repair(known)
+        known["classes_below"] = tables.stated("classes_below", known, before=self.classes)
         nested = all(ALSO_SUPPRESSED in item.model.monotone for item in problem.requirements)
-        self.levels = self._made("levels", statement("levels_below", known, nested=int(nested)))
-        self.pieces = self._made("pieces", statement("pieces_below", known))
-        left = exp.select(exp.Coalesce(this=exp.Max(this=exp.column("class_id")), expressions=[literal(0)]))
-        found = int(problem.engine.query(left.from_(table(self.pieces)))[0][0])
+        self.levels = tables.stated("levels", known, "levels_below", nested=int(nested))
+        self.pieces = tables.stated("pieces", known, "pieces_below")
+        last = exp.select(exp.Max(this=exp.column("class_id"))).from_(table(self.pieces))
+        found = int(problem.engine.query(last)[0][0] or 0)
         self.open = found > 0
         self.classes = max(self.classes, found)
         self.rounds += 1
         problem.tell("specializing classes", self.rounds, sum(domain.height for domain in problem.domains))
-        gone = [known[name] for name in ("trial", "children", "choice", "split", "classes_below")]
-        problem.engine.drop_temporary([before[0], *gone])
+
+    def _close(self, known: dict[str, str]) -> None:
+        """Put classes aside that no attribute can specialize."""
+        ended = self.tables.stated("closed", known)
+        if not self._none(exp.select("class_id").from_(table(ended))):
+            pieces = self.tables.kept("closed_pieces", exp.select("*").from_(table(ended)))
+            self.closed.append((pieces, self.tables.kept("closed_levels", _levels_of(pieces, known["levels"]))))
 
     def finish(self) -> tuple[str, str]:
         """All classes, closed or not: pieces and levels."""
-        closed = [*self.closed, (self.pieces, self.levels)]
-        pieces = union_all([exp.select("class_id", "cell", "n").from_(table(name)) for name, _ in closed])
-        levels = union_all([self._levels_of(*pair) for pair in closed])
-        return self._made("pieces", pieces), self._made("levels", levels)
-
-    def _levels_of(self, pieces: str, levels: str) -> exp.Select:
-        own = exp.select("class_id").from_(table(pieces))
-        return (
-            exp.select("class_id", "attribute", "level")
-            .from_(table(levels))
-            .where(exp.column("class_id").isin(query=own))
-        )
+        levels = _levels_of(self.pieces, self.levels)
+        closed = [*self.closed, (self.pieces, self.tables.kept("closed_levels", levels))]
+        parts = [exp.select("class_id", "cell", "n").from_(table(name)) for name, _ in closed]
+        below = [exp.select("class_id", "attribute", "level").from_(table(name)) for _, name in closed]
+        return self.tables.kept("all_pieces", union_all(parts)), self.tables.kept("all_levels", union_all(below))
 
     def _trial(self) -> exp.Query:
         """All rows of open classes under every attribute that may still be specialized: the child that they go to,
         and the leaves that their labels stop to cover."""
         problem = self.problem
-        most = [max(_width(domain, level) for level in range(domain.height)) for domain in problem.domains]
-        self.bits = max(most), len(problem.domains).bit_length()
         values = [*problem.compressed.values.values(), *(["person"] if problem.compressed.person else [])]
         parts = []
         for place, domain in enumerate(problem.domains, start=1):
@@ -199,54 +195,70 @@ class _Recoding:
 
     # What stays behind ------------------------------------------------------------------------------------------------
 
-    def _repaired(self, known: dict[str, str]) -> str:
+    def _repair(self, known: dict[str, str]) -> None:
         """Rows come back from children until what stays behind in a parent holds the models, or is the whole parent."""
         returned = 1
         while True:
-            known["lacking"] = self._made("lacking", self._lacking(known))
-            if self._none(exp.select("class_id").from_(table(known["lacking"]))):
-                return known["split"]
+            if self._all_hold(known):
+                return
             if self.donors and not self.problem.compressed.person:
-                known["split"] = self._given(known)
-                known["lacking"] = self._made("lacking", self._lacking(known))
-            known["split"] = self._made("split", statement("returned", known, count=returned))
+                self._give(known)
+                if self._all_hold(known):
+                    return
+            known["split"] = self.tables.stated("split", known, "returned", count=returned)
             returned *= 2
 
-    def _lacking(self, known: dict[str, str]) -> exp.Select:
-        """Classes whose remaining rows break a model; those that kept all their rows hold as they did."""
-        problem = self.problem
+    def _all_hold(self, known: dict[str, str]) -> bool:
+        """Whether what stayed behind holds everywhere; else `lacking` are the classes where it does not."""
+        problem, split = self.problem, known["split"]
         names = [*problem.compressed.values.values(), *(["person"] if problem.compressed.person else [])]
-        rows = exp.select("s.parent", "s.n", *(f"c.{name}" for name in names)).from_(table(known["split"], alias="s"))
-        rows = rows.join(table(self.cells, alias="c"), on="c.cell = s.cell").where("s.child = 0")
-        remaining = self._made("remaining", rows)
-        found = verdicts(problem, remaining, exp.column("parent"))
-        split = exp.select("parent").from_(table(known["split"])).where("child <> 0")
-        tree = exp.select("class_id").from_(found.subquery(alias="v")).where("broken = 1")
-        return tree.where(exp.column("class_id").isin(query=split))
 
-    def _given(self, known: dict[str, str]) -> str:
-        known["donations"] = self._made("donations", statement("donations", known, donors=self.donors))
-        donated = self._made("donated", statement("donated", known))
+        def rows() -> exp.Query:
+            tree = exp.select("s.parent", "s.n", *(f"c.{name}" for name in names)).from_(table(split, alias="s"))
+            return tree.join(table(self.cells, alias="c"), on="c.cell = s.cell").where("s.child = 0")
+
+        remaining = self.tables.made("remaining", rows, split)
+
+        def lacking() -> exp.Query:
+            found = verdicts(problem, remaining, exp.column("parent"))
+            # A class that kept all its rows holds as it did.
+            parents = exp.select("parent").from_(table(split)).where("child <> 0")
+            tree = exp.select("class_id").from_(found.subquery(alias="v")).where("broken = 1")
+            return tree.where(exp.column("class_id").isin(query=parents))
+
+        known["lacking"] = self.tables.made("lacking", lacking, remaining, split)
+        return self._none(exp.select("class_id").from_(table(known["lacking"])))
+
+    def _give(self, known: dict[str, str]) -> None:
+        """Children give rows to lacking parents, where both hold afterwards."""
+        tables = self.tables
+        known["donations"] = tables.stated("donations", known, donors=self.donors)
+        donated = tables.stated("donated", known)
         values = list(self.problem.compressed.values.values())
-        sides = exp.select("d.class_id", "d.n", *(f"v.{name}" for name in values)).from_(table(donated, alias="d"))
-        both = self._made("sides", sides.join(table(self.values, alias="v"), on="v.value = d.value"))
-        known["verdicts"] = self._made("verdicts", verdicts(self.problem, both, exp.column("class_id")))
-        known["accepted"] = self._made("accepted", statement("accepted", known))
-        return self._made("split", statement("given", known))
 
-    # Tables -----------------------------------------------------------------------------------------------------------
+        def rows() -> exp.Query:
+            tree = exp.select("d.class_id", "d.n", *(f"v.{name}" for name in values)).from_(table(donated, alias="d"))
+            return tree.join(table(self.values, alias="v"), on="v.value = d.value")
 
-    def _made(self, kind: str, query: exp.Query) -> str:
-        self.steps += 1
-        name = self.problem.prelude.once(f"top_down_{kind}", (self.steps,), lambda: query)
-        self.problem.run()
-        return name
-
-    def _relation(self, kind: str, rows: Sequence[tuple[int, ...]], columns: list[str]) -> str:
-        return self._made(kind, rows_relation(rows, columns, [BIGINT] * len(columns)))
+        sides = tables.made("sides", rows, donated)
+        known["verdicts"] = tables.made(
+            "verdicts", lambda: verdicts(self.problem, sides, exp.column("class_id")), sides
+        )
+        known["accepted"] = tables.stated("accepted", known)
+        known["split"] = tables.stated("split", known, "given")
 
     def _none(self, tree: exp.Select) -> bool:
         return not self.problem.engine.query(tree.limit(1))
+
+
+def _numbers(rows: Sequence[tuple[int, ...]], columns: list[str]) -> exp.Select:
+    return rows_relation(rows, columns, [BIGINT] * len(columns))
+
+
+def _levels_of(pieces: str, levels: str) -> exp.Select:
+    own = exp.select("class_id").from_(table(pieces))
+    tree = exp.select("class_id", "attribute", "level").from_(table(levels))
+    return tree.where(exp.column("class_id").isin(query=own))
 
 
 def _width(domain: Domain, level: int) -> int:
