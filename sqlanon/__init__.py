@@ -10,7 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from sqlanon.engines import connect as connect
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from sqlanon.policy import from_options as from_options
     from sqlanon.policy import load as load
     from sqlanon.policy import parse as parse
+    from sqlanon.release import Published as Published
+    from sqlanon.release import publish as publish
 
 _HOMES = {
     "connect": "engines",
@@ -39,11 +41,14 @@ _HOMES = {
     "from_options": "policy",
     "load": "policy",
     "parse": "policy",
+    "Published": "release",
+    "publish": "release",
 }
 __all__ = [
     "Evidence",
     "Loss",
     "Policy",
+    "Published",
     "Source",
     "SqlanonError",
     "__version__",
@@ -54,6 +59,7 @@ __all__ = [
     "load",
     "loss",
     "parse",
+    "publish",
 ]
 
 

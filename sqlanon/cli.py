@@ -37,7 +37,7 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="sqlanon")
 def main() -> None:
-    """Privacy as SQL: check tables against privacy requirements, inside your database.
+    """Privacy as SQL: check tables against privacy requirements and publish what meets them, inside your database.
 
     A first look, with no file at all:
 
@@ -49,6 +49,8 @@ def main() -> None:
     \b
       sqlanon init warehouse.duckdb patients -o policy.yml
       sqlanon check policy.yml
+      sqlanon publish policy.yml
+      sqlanon report policy.yml
     """
 
 
@@ -271,7 +273,7 @@ def init(database: str, table: str | None, output: Path | None, force: bool) -> 
 @main.command()
 @click.argument("name", required=False)
 def explain(name: str | None) -> None:
-    """Say what a privacy model, loss metric or kind of hierarchy means, with its parameters and its SQL."""
+    """Say what a privacy model, loss metric, kind of hierarchy or algorithm means, with its parameters and its SQL."""
     from sqlanon.console import explain as show
 
     show(name)
@@ -280,7 +282,7 @@ def explain(name: str | None) -> None:
 @main.command()
 @click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
 def models(as_json: bool) -> None:
-    """List the privacy models, loss metrics and kinds of hierarchy."""
+    """List the privacy models, loss metrics, kinds of hierarchy and algorithms."""
     from sqlanon.console import catalogue, print_catalogue
 
     if as_json:

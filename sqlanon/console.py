@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from sqlanon import hierarchies
+from sqlanon import algorithms, hierarchies
 from sqlanon.errors import PolicyError, did_you_mean, number
 from sqlanon.evidence.checks import CheckResult, Evidence
 from sqlanon.evidence.loss import Loss
@@ -151,12 +151,20 @@ def catalogue() -> dict[str, list[dict[str, Any]]]:
         {"name": name, "summary": _first_line(module.__doc__), "params": _parameter_names(module)}
         for name, module in hierarchies.kinds().items()
     ]
+    found["algorithms"] = [
+        {"name": name, "summary": _first_paragraph(module.__doc__), "params": _parameter_names(module)}
+        for name, module in ((name, algorithms.algorithm(name)) for name in algorithms.names())
+    ]
     return found
 
 
 def _parameter_names(module: Any) -> list[str]:
     """As a policy writes them: a field may have another name in Python."""
     return list(module.Params.model_json_schema().get("properties", {}))
+
+
+def _first_paragraph(text: str | None) -> str:
+    return " ".join((text or "").strip().split("\n\n")[0].split())
 
 
 def _first_line(text: str | None) -> str:
@@ -166,6 +174,7 @@ def _first_line(text: str | None) -> str:
 def print_catalogue() -> None:
     console = Console(highlight=False)
     titles = {"models": "Privacy models", "loss": "Loss metrics", "hierarchies": "Kinds of hierarchy"}
+    titles["algorithms"] = "Algorithms"
     for folder, entries in catalogue().items():
         console.print(f"[bold]{titles[folder]}[/]")
         for entry in entries:
@@ -181,17 +190,20 @@ def print_catalogue() -> None:
 def explain(name: str | None) -> None:
     """Print the manual page of a plug-in."""
     console = Console(highlight=False)
-    known = [*family("models"), *family("loss"), *hierarchies.kinds()]
+    known = [*family("models"), *family("loss"), *hierarchies.kinds(), *algorithms.names()]
     if name is None or name not in known:
-        message = "explain what?" if name is None else f"there is no model, metric or hierarchy called '{name}'"
+        message = (
+            "explain what?" if name is None else f"there is no model, metric, hierarchy or algorithm called '{name}'"
+        )
         hint = did_you_mean(name, known) if name else None
         raise PolicyError(message, hint=hint or "'sqlanon models' lists all of them")
     for folder, kind in FAMILIES.items():
         if name in family(folder):
             _explain_plugin(console, family(folder)[name], kind)
             return
-    module = hierarchies.kinds()[name]
-    console.print(f"[bold]{name}[/], a kind of hierarchy\n")
+    of_hierarchy = name in hierarchies.kinds()
+    module = hierarchies.kinds()[name] if of_hierarchy else algorithms.algorithm(name)
+    console.print(f"[bold]{name}[/], {'a kind of hierarchy' if of_hierarchy else 'an algorithm'}\n")
     console.print(Text((module.__doc__ or "").strip()), soft_wrap=True)
     _explain_fields(console, module.Params.model_json_schema().get("properties", {}))
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from conftest import Database
 
 import sqlanon
-from sqlanon import demo
+from sqlanon import algorithms, demo
 from sqlanon.cli import main
 from sqlanon.compiler.script import check_script
 from sqlanon.engines import Engine
@@ -116,6 +116,8 @@ def test_demo(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "4 of 4 requirements are broken" in result.output
     assert "all 4 requirements hold" in result.output
+    assert "every requirement holds in the release as written" in result.output
+    assert "<svg" in (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
     again = CliRunner().invoke(main, ["check", str(tmp_path / "demo" / "policy.yml"), "--release", "patients_released"])
     assert again.exit_code == 0, again.output
 
@@ -145,6 +147,13 @@ def test_readme_names_every_command_and_option() -> None:
         assert command.help, name
 
 
+def test_readme_lists_every_algorithm() -> None:
+    for name in algorithms.names():
+        (said,) = re.findall(rf"^\| `{name}` \| (.*) \|$", README, flags=re.MULTILINE)
+        first = " ".join((algorithms.algorithm(name).__doc__ or "").strip().split("\n\n")[0].split())
+        assert said == first.rstrip("."), name
+
+
 def test_readme_shows_what_the_demo_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (shown,) = re.findall(r"\$ sqlanon demo\n\$ sqlanon (check .*?)\n(.*?)…", README, flags=re.DOTALL)
@@ -152,6 +161,10 @@ def test_readme_shows_what_the_demo_prints(tmp_path: Path, monkeypatch: pytest.M
     result = CliRunner().invoke(main, shown[0].split())
     assert result.exit_code == 1
     assert result.output.startswith(shown[1])
+    (published,) = re.findall(r"\$ sqlanon publish demo/policy.yml\n(.*?)…", README, flags=re.DOTALL)
+    result = CliRunner().invoke(main, ["publish", "demo/policy.yml"])
+    assert result.exit_code == 0
+    assert result.output.startswith(published)
 
 
 def test_readme_counts() -> None:

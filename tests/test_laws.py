@@ -120,13 +120,32 @@ CANONICAL = {
     "recoded_tuples": "class_id BIGINT, records BIGINT, class_records BIGINT, area DOUBLE PRECISION, kept INT",
     "recoded_class_values": "class_id BIGINT, value TEXT, records BIGINT, kept INT",
 }
+RECODING = {
+    "cells": "cell BIGINT, value BIGINT, n BIGINT",
+    "pieces": "class_id BIGINT, cell BIGINT, value BIGINT, n BIGINT",
+    "levels": "class_id BIGINT, attribute BIGINT, level BIGINT, open BIGINT",
+    "trial": "child_id BIGINT, class_id BIGINT, attribute BIGINT, cell BIGINT, value BIGINT, n BIGINT, "
+    "saved DOUBLE PRECISION",
+    "children": "child_id BIGINT, class_id BIGINT, attribute BIGINT, rows_ BIGINT, saved DOUBLE PRECISION, broken INT",
+    "factors": "attribute BIGINT, factor DOUBLE PRECISION",
+    "choice": "class_id BIGINT, attribute BIGINT",
+    "split": "parent BIGINT, child BIGINT, cell BIGINT, value BIGINT, n BIGINT",
+    "lacking": "class_id BIGINT",
+    "grid": "number BIGINT",
+    "donations": "donation BIGINT, parent BIGINT, child BIGINT, value BIGINT, given BIGINT, kept BIGINT",
+    "verdicts": "class_id BIGINT, broken INT",
+    "accepted": "parent BIGINT, child BIGINT, value BIGINT, given BIGINT",
+    "classes_below": "parent BIGINT, child BIGINT, class_id BIGINT",
+    "placed": "cell BIGINT, step BIGINT, n BIGINT, class_id BIGINT",
+    "unsafe": "cell BIGINT",
+}
 VALIDATION = {"source_values": "value TEXT, records BIGINT", "taxonomy": "leaf TEXT, level INT, node TEXT"}
 
 
 def test_every_sql_file_runs_as_it_stands(database: Database) -> None:
     """As a person would run it in psql or duckdb: canonical tables, and values put for the parameters."""
-    for folder in ("models", "loss", "hierarchies"):
-        for name, columns in {**CANONICAL, **(VALIDATION if folder == "hierarchies" else {})}.items():
+    for folder in ("models", "loss", "hierarchies", "recoding"):
+        for name, columns in {**CANONICAL, **RECODING, **(VALIDATION if folder == "hierarchies" else {})}.items():
             database.run(f"DROP TABLE IF EXISTS {name}")
             database.run(f"CREATE TABLE {name} ({columns})")
         for plugin in family(folder).values():
@@ -139,7 +158,7 @@ def test_every_sql_file_runs_as_it_stands(database: Database) -> None:
 
 def test_every_sql_file_belongs_to_a_family() -> None:
     folders = {path.parent.name for path in sql_root().rglob("*.sql") if "compiled" not in path.parts}
-    assert folders == {"models", "loss", "hierarchies"}
+    assert folders == {"models", "loss", "hierarchies", "recoding"}
 
 
 def test_every_kind_of_hierarchy_has_a_manual_page() -> None:

@@ -140,6 +140,8 @@ def _age(label: Any, value: int | None) -> bool:
         return label is None and value is None
     if str(label) == str(value):
         return True
+    if ", " not in str(label):
+        return False
     low, high = str(label).strip("[)").split(", ")
     return int(low) <= value < int(high)
 

@@ -51,7 +51,7 @@ METRICS = [
     "aecs", "c_avg", "height", "non_uniform_entropy", "kl_divergence",
 ]  # fmt: skip
 NOT_SEARCHED = {"l_plus_diversity", "nt_closeness", "personalized_privacy", "expected_confidence"}
-NOT_SEARCHED |= {"multi_attribute_l_diversity", "entropy_l_alpha_diversity", "recursive_cl_alpha_diversity"}
+NOT_SEARCHED |= {"multi_attribute_l_diversity"}
 SEARCHED = sorted(set(SPECS) - NOT_SEARCHED)
 
 

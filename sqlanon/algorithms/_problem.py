@@ -63,7 +63,10 @@ from sqlanon.hierarchies import Hierarchy
 from sqlanon.policy import ModelUse, Policy
 
 # Relations that can be made from the compressed table for any node.
-SEARCHED = {"classes", "class_values", "totals", "taxonomy", "weights", "thresholds", "guarded", "dont_care", "protect"}
+SEARCHED = {
+    "classes", "class_values", "class_categories", "totals", "taxonomy", "weights", "thresholds", "guarded",
+    "dont_care", "protect",
+}  # fmt: skip
 ALSO_SUPPRESSED = "also under record suppression"
 
 
@@ -314,10 +317,15 @@ class Problem:
         return self.classes_by(self.class_id(masks), self.source, costs)
 
     def classes_by(
-        self, key: exp.Expr, source: str, costs: Sequence[exp.Expr] = (), also: Sequence[exp.Expr] = ()
+        self,
+        key: exp.Expr,
+        source: str,
+        costs: Sequence[exp.Expr] = (),
+        also: Sequence[exp.Expr] = (),
+        brought: Mapping[str, str] | None = None,
     ) -> tuple[str, list[tuple[str, exp.Query]]]:
         """The same for any class number `key` over a table with the columns of the compressed one; `also` are further
-        aggregates to keep of each class."""
+        aggregates to keep of each class, `brought` relations over these classes that only the algorithm can make."""
         inlined = [inline_verdict(item.model.sql, item.params) for item in self.requirements]
         if all(verdict is not None for verdict in inlined):
             verdicts = [verdict for verdict in inlined if verdict is not None]
@@ -330,9 +338,12 @@ class Problem:
         tree = exp.select("class_sizes.*").from_("class_sizes")
         verdicts = []
         for place, item in enumerate(self.requirements, start=1):
-            own = {"classes": "class_sizes"}
+            own = {"classes": "class_sizes", **(brought or {})}
             if item.attribute is not None:
                 own["class_values"] = _values_name(item.attribute, used)
+            if "value_categories" in item.relations:
+                own["class_categories"] = f"class_categories_{place}"
+                parts.append((own["class_categories"], self._class_categories(source, key, item)))
             result = with_verdict(bind(item.model.sql, item.params, {**item.relations, **own}))
             name = f"result_{place}"
             parts.append((name, result))
@@ -413,6 +424,9 @@ class Problem:
         if item.attribute is not None:
             parts.append(("class_values_1", self._class_values(key, self.source, item.attribute)))
             own["class_values"] = "class_values_1"
+        if "value_categories" in item.relations:
+            parts.append(("class_categories_1", self._class_categories(self.source, key, item)))
+            own["class_categories"] = "class_categories_1"
         result = with_verdict(bind(item.model.sql, item.params, {**item.relations, **own}))
         worst = (exp.Min if item.model.worse_when_smaller else exp.Max)(this=exp.column("measured"))
         found = self.engine.query(_with(exp.select(worst).from_(result.subquery(alias="result")), parts))[0][0]
@@ -486,6 +500,14 @@ class Problem:
         tree = exp.select(alias(key.copy(), "class_id"), alias(value, "value"), alias(self._counted(), "records"))
         return tree.from_(table(source)).group_by(key.copy(), value.copy(), copy=False)
 
+    def _class_categories(self, source: str, key: exp.Expr, item: Requirement) -> exp.Select:
+        assert item.attribute is not None
+        value = exp.column(self.compressed.values[item.attribute])
+        known = table(item.relations["value_categories"], alias="known")
+        tree = exp.select(alias(key.copy(), "class_id"), "known.category", alias(self._counted(), "records"))
+        tree = tree.from_(table(source)).join(known, on=value.eq(exp.column("value", table="known")), copy=False)
+        return tree.group_by(key.copy(), "known.category", copy=False)
+
 
 def problem(
     policy: Policy,
@@ -496,13 +518,15 @@ def problem(
     carry: Sequence[str] = (),
     deadline: float | None = None,
     progress: Callable[[str, int, int], None] | None = None,
+    brings: frozenset[str] = frozenset(),
 ) -> Problem:
     """Compress the rows of a policy, once, for any number of searches. The caller closes it.
 
     `carry` names further columns that an algorithm counts, such as a class attribute; they are among
     `compressed.values` then.
+    `brings` are relations that the algorithm makes itself, so that it can reach models that others cannot.
     """
-    draft = _draft(policy, engine.dialect, hierarchies, rows, carry)
+    draft = _draft(policy, engine.dialect, hierarchies, rows, carry, brings)
     try:
         run_steps(engine, draft.prelude.steps)
         done = len(draft.prelude.steps)
@@ -545,14 +569,19 @@ class _Draft:
 
 
 def _draft(
-    policy: Policy, dialect: str, hierarchies: Mapping[str, Hierarchy], rows: exp.Select, carry: Sequence[str]
+    policy: Policy,
+    dialect: str,
+    hierarchies: Mapping[str, Hierarchy],
+    rows: exp.Select,
+    carry: Sequence[str],
+    brings: frozenset[str] = frozenset(),
 ) -> _Draft:
     uses = [
         (use, attribute)
         for use in policy.models
         for attribute in (_attributes(policy, use) if "sensitive" in plugin("models", use.name).needs else [None])
     ]
-    _require_searchable(policy, [use for use, _ in uses])
+    _require_searchable(policy, [use for use, _ in uses], brings)
     prelude = Prelude(rows, dialect, prefix="sqlanon_search")
     attributes = list(dict.fromkeys([*(attribute for _, attribute in uses if attribute is not None), *carry]))
     grouping = Grouping(policy.quasi_identifiers, person=policy.person)
@@ -583,13 +612,14 @@ def _attributes(policy: Policy, use: ModelUse) -> list[str]:
     return [use.attribute] if use.attribute else list(policy.sensitive)
 
 
-def _require_searchable(policy: Policy, uses: Sequence[ModelUse]) -> None:
+def _require_searchable(policy: Policy, uses: Sequence[ModelUse], brings: frozenset[str]) -> None:
     every = set(policy.quasi_identifiers)
     for use in uses:
         model = plugin("models", use.name)
-        needed = referenced(model.sql) - SEARCHED
+        needed = referenced(model.sql) - SEARCHED - brings
+        counts = model.counts and (model.counts != "rows" or policy.person is not None)
         sets = [use.qid] if isinstance(use.qid, tuple) else [policy.qid_sets()[use.qid]] if use.qid else []
-        if needed or model.classes or model.counts or any(set(columns) != every for columns in sets):
+        if needed or model.classes or counts or any(set(columns) != every for columns in sets):
             raise PolicyError(
                 f"a search cannot reach {use.name} yet",
                 hint="publish for the other models, and check this one with 'sqlanon check'",
@@ -619,11 +649,21 @@ def _requirement(
             relations["taxonomy"] = taxonomy(prelude, grouping, attribute, hierarchies[attribute])
     compiler = Compiler(policy, hierarchies, prelude.dialect, policy.source, shared=prelude)
     compiler.parameter_relations(model, model.filled(use.params), relations)
+    if "class_categories" in referenced(model.sql):
+        relations["value_categories"] = _value_categories(prelude, relations["totals"], relations["weights"])
     # Without suppression a broken class makes the whole node fail, and what is below a node that fails fails too.
     growing = ALSO_SUPPRESSED in model.monotone or (policy.suppression_limit == 0 and model.monotone.startswith("yes"))
     if policy.person is not None:
         growing = ALSO_SUPPRESSED in model.monotone
     return Requirement(use, model, attribute, relations, growing)
+
+
+def _value_categories(prelude: Prelude, values: str, weights: str) -> str:
+    same = exp.NullSafeEQ(this=exp.column("label", table="w"), expression=exp.column("label", table="t"))
+    category = exp.Coalesce(this=exp.column("category", table="w"), expressions=[literal(0)])
+    tree = exp.select("t.value", alias(category, "category")).from_(table(values, alias="t"))
+    joined = tree.join(table(weights, alias="w"), on=same, join_type="left")
+    return prelude.once("value_categories", (values, weights), lambda: joined)
 
 
 def _bits(own: exp.Expr, whole: exp.Expr) -> exp.Expr:

@@ -208,7 +208,11 @@ class Compiler:
             made["class_categories"] = class_categories(self.prelude, grouping, attribute, params["categories"])
         if "class_probability" in needed and attribute is not None:
             made["class_probability"] = class_probability(
-                self.prelude, grouping, attribute, _probabilities(params["public"]), _rules(params["conditional"])
+                self.prelude,
+                grouping,
+                attribute,
+                announced_probabilities(params["public"]),
+                conditional_rules(params["conditional"]),
             )
         return made
 
@@ -285,7 +289,7 @@ class Compiler:
         return Check(model, params, columns, None, result, made, shown, freeform_values=named, rows=rows)
 
 
-def _probabilities(public: Any) -> Mapping[str, Mapping[Any, float]] | None:
+def announced_probabilities(public: Any) -> Mapping[str, Mapping[Any, float]] | None:
     if public is None:
         return None
     if not all(isinstance(values, dict) for values in public.values()):
@@ -293,7 +297,7 @@ def _probabilities(public: Any) -> Mapping[str, Mapping[Any, float]] | None:
     return {name: {value: share(p, "public") for value, p in values.items()} for name, values in public.items()}
 
 
-def _rules(conditional: Any) -> list[dict[str, Any]]:
+def conditional_rules(conditional: Any) -> list[dict[str, Any]]:
     return [rule | {"probability": share(rule["probability"], "conditional")} for rule in _readable(conditional or [])]
 
 

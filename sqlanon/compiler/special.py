@@ -165,8 +165,13 @@ def class_probability(
     attribute: str,
     public: Mapping[str, Mapping[Any, float]] | None,
     conditional: Sequence[Mapping[str, Any]] | None,
+    hierarchies: Mapping[str, Hierarchy] | None = None,
 ) -> str:
-    """Pr(record) = product of the public probabilities of its values; a value that nobody announced has none."""
+    """Pr(record) = product of the public probabilities of its values; a value that nobody announced has none.
+
+    Without an announcement it is the share of the rows at or below a label: rows may be on different levels of a
+    hierarchy. Where levels are computed, what lies below a label cannot be told: only its own rows count, or the root
+    """
     known = public or {}
     names = dict(zip(grouping.columns, labels(grouping), strict=False))
 
@@ -193,13 +198,19 @@ def class_probability(
         for rule in conditional or ():
             of_value = case((_applies(rule, names, label), double(literal(rule["probability"]))), default=of_value)
         factors = [of_value]
+        below: dict[str, str] = {}
         for name, short in names.items():
             owned = exp.column(short, table="k")
-            factors.append(announced(name, owned, share(owned)))
+            hierarchy = (hierarchies or {}).get(name)
+            if hierarchy is None or name in known:
+                factors.append(announced(name, owned, share(owned)))
+                continue
+            below[short] = shares_below(prelude, known_classes, short, name, hierarchy)
+            factors.append(exp.column("share", table=f"below_{short}"))
         product = factors[0]
         for factor in factors[1:]:
             product = exp.Mul(this=exp.paren(product), expression=exp.paren(factor))
-        return (
+        tree = (
             exp.select(exp.column("class_id", table="v"), exp.column("value", table="v"), alias(product, "probability"))
             .from_(table(values, alias="v"))
             .join(table(all_values, alias="t"), on=_same("value", "t", "v"))
@@ -208,8 +219,36 @@ def class_probability(
                 on=exp.column("class_id", table="k").eq(exp.column("class_id", table="v")),
             )
         )
+        for short, made in below.items():
+            same = exp.column("node", table=f"below_{short}").eq(_known(exp.column(short, table="k")))
+            tree = tree.join(table(made, alias=f"below_{short}"), on=same)
+        return tree
 
     return prelude.once("class_probability", (grouping, attribute, repr(public), repr(conditional)), build)
+
+
+def shares_below(prelude: Prelude, values: str, label: str, name: str, hierarchy: Hierarchy) -> str:
+    """For each node the share of the rows whose label is that node or lies below it."""
+
+    def build() -> exp.Query:
+        above = exp.select("value", "node")
+        if hierarchy.levels:
+            own_label = alias(_known(exp.column(label)), "value")
+            chosen = [alias(_known(exp.column(label)), "node"), alias(literal(hierarchy.root), "node")]
+            both = [exp.select(own_label.copy(), node).from_(table(values)) for node in chosen]
+            above = above.distinct().from_(union_all(both).subquery(alias="own"))
+        else:
+            above = above.from_(table(ancestors(prelude, values, label, name, hierarchy)))
+        counted = exp.select(alias(_known(exp.column(label)), "value"), alias(summed(exp.column("records")), "records"))
+        rows = counted.from_(table(values)).group_by(_known(exp.column(label))).subquery(alias="v")
+        whole = exp.select(double(exp.Sum(this=exp.column("records")))).from_(table(values)).subquery()
+        own = double(exp.Sum(this=exp.column("records", table="v")))
+        tree = exp.select("a.node", alias(exp.Div(this=own, expression=whole), "share")).from_(
+            above.subquery(alias="a")
+        )
+        return tree.join(rows, on=_same("value", "v", "a")).group_by("a.node")
+
+    return prelude.once("shares_below", (values, label), build)
 
 
 def _applies(rule: Mapping[str, Any], names: Mapping[str, str], label: exp.Expr) -> exp.Expr:

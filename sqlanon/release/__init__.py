@@ -123,7 +123,16 @@ def prepared(
     hierarchies = {name: root_only() for name in policy.quasi_identifiers} | given
     deadline = None if time_limit is None else time.monotonic() + time_limit
     _tell(progress, "reading the table", 0, 1)
-    task = problem(policy, engine, hierarchies, rows, carry=_carried(policy), deadline=deadline, progress=progress)
+    task = problem(
+        policy,
+        engine,
+        hierarchies,
+        rows,
+        carry=_carried(policy),
+        brings=getattr(_asked(policy.algorithm)[0], "BRINGS", frozenset()) if policy.algorithm else frozenset(),
+        deadline=deadline,
+        progress=progress,
+    )
     try:
         if not task.records:
             raise PolicyError("the source has no rows", hint="there is nothing to publish")
