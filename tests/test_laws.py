@@ -124,8 +124,7 @@ RECODING = {
     "cells": "cell BIGINT, value BIGINT, n BIGINT",
     "pieces": "class_id BIGINT, cell BIGINT, value BIGINT, n BIGINT",
     "levels": "class_id BIGINT, attribute BIGINT, level BIGINT, open BIGINT",
-    "trial": "child_id BIGINT, class_id BIGINT, attribute BIGINT, cell BIGINT, value BIGINT, n BIGINT, "
-    "saved DOUBLE PRECISION",
+    "trial": "child_id BIGINT, class_id BIGINT, cell BIGINT, value BIGINT, n BIGINT",
     "children": "child_id BIGINT, class_id BIGINT, attribute BIGINT, rows_ BIGINT, saved DOUBLE PRECISION, broken INT",
     "factors": "attribute BIGINT, factor DOUBLE PRECISION",
     "choice": "class_id BIGINT, attribute BIGINT",

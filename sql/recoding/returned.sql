@@ -11,7 +11,18 @@ WITH back AS (
     ) AS ranked
     WHERE place <= :count
 )
-SELECT s.parent, CASE WHEN b.child IS NULL THEN s.child ELSE 0 END AS child, s.cell, s.value, CAST(SUM(s.n) AS BIGINT) AS n
-FROM split AS s
-LEFT JOIN back AS b ON b.parent = s.parent AND b.child = s.child
-GROUP BY s.parent, CASE WHEN b.child IS NULL THEN s.child ELSE 0 END, s.cell, s.value
+SELECT parent, child, cell, value, n
+FROM (
+    SELECT s.parent, CAST(0 AS BIGINT) AS child, s.cell, s.value, CAST(SUM(s.n) AS BIGINT) AS n
+    FROM split AS s
+    JOIN lacking AS l ON l.class_id = s.parent
+    LEFT JOIN back AS b ON b.parent = s.parent AND b.child = s.child
+    WHERE s.child = 0 OR b.child IS NOT NULL
+    GROUP BY s.parent, s.cell, s.value
+    UNION ALL
+    SELECT s.parent, s.child, s.cell, s.value, s.n
+    FROM split AS s
+    LEFT JOIN lacking AS l ON l.class_id = s.parent
+    LEFT JOIN back AS b ON b.parent = s.parent AND b.child = s.child
+    WHERE l.class_id IS NULL OR (s.child <> 0 AND b.child IS NULL)
+) AS whole

@@ -7,7 +7,7 @@ levels(class_id, attribute, level)                     how far a class is genera
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -159,11 +159,13 @@ def labelled(problem: Problem, pieces: str, levels: str) -> str:
     return problem.prelude.once("labelled", (pieces, levels), build)
 
 
-def verdicts(problem: Problem, source: str, key: exp.Expr, **more: Any) -> exp.Select:
-    """The classes of a relation with their verdict: class_id, rows_, cost1, …, broken."""
+def verdicts(
+    problem: Problem, source: str, key: exp.Expr, before: Sequence[tuple[str, exp.Query]] = (), **more: Any
+) -> exp.Select:
+    """The classes of a relation with their verdict: class_id, rows_, cost1, …, broken; `before` are CTEs to read."""
     name, parts = problem.classes_by(key, source, **more)
     tree = exp.select("*").from_(name)
-    for part, query in parts:
+    for part, query in [*before, *parts]:
         tree = tree.with_(part, as_=query, copy=False)
     return tree
 

@@ -33,12 +33,14 @@ from sqlanon.compiler.tree import (
     DOUBLE,
     alias,
     bigint,
+    bind,
     count_all,
     literal,
     rows_relation,
     table,
     union_all,
 )
+from sqlanon.families import plugin
 
 # Heights and widths of donations: every number at first, then four in each doubling.
 GRID = [*range(1, 17), *(2**power * quarter // 4 for power in range(4, 40) for quarter in (5, 6, 7, 8))]
@@ -107,11 +109,11 @@ class _Recoding:
         """Every open class one level down."""
         problem, tables = self.problem, self.tables
         known = {"pieces": self.pieces, "levels": self.levels, "factors": self.factors, "grid": self.grid}
-        known["trial"] = tables.made("trial", self._trial, self.pieces, self.levels)
-        known["children"] = tables.made("children", lambda: self._children(known["trial"]), known["trial"])
+        known["children"] = tables.made("children", self._children, self.pieces, self.levels)
         known["choice"] = tables.stated("choice", known)
         self._close(known)
-        known["split"] = tables.stated("split", known)
+        reads = (self.pieces, self.levels, known["choice"], known["children"])
+        known["split"] = tables.made("split", lambda: self._split(known), *reads)
         self._repair(known)
         known["classes_below"] = tables.stated("classes_below", known, before=self.classes)
         nested = all(ALSO_SUPPRESSED in item.model.monotone for item in problem.requirements)
@@ -148,42 +150,56 @@ class _Recoding:
         for place, domain in enumerate(problem.domains, start=1):
             level = exp.column("level", table="l")
             steps = range(1, domain.height + 1)
-            sibling = by_level(level, {i: _sibling(problem, domain, i - 1) for i in steps})
             above = by_level(level, {i: leaves_at(domain, place, i) for i in steps})
             below = by_level(level, {i: leaves_at(domain, place, i - 1) for i in steps})
-            saved = exp.Mul(
-                this=exp.column("n", table="p"), expression=exp.paren(exp.Sub(this=above, expression=below))
-            )
-            here = exp.and_("l.class_id = p.class_id", exp.column("attribute", table="l").eq(place))
+            gain = exp.paren(exp.Sub(this=above, expression=below))
             tree = exp.select(
-                alias(self._child(place, sibling), "child_id"),
-                "p.class_id",
-                alias(bigint(literal(place)), "attribute"),
-                "p.cell",
-                "p.value",
-                "p.n",
-                alias(saved, "saved"),
-                *(f"c.{name}" for name in values),
+                alias(self._child(place, domain), "child_id"),
+                alias(exp.Mul(this=exp.column("n", table="p"), expression=gain), "saved"),
+                *(exp.column(name, table="c") for name in values),
+                exp.column("n", table="p"),
             ).from_(table(self.pieces, alias="p"))
-            tree = tree.join(table(self.levels, alias="l"), on=here)
-            tree = tree.join(table(self.cells, alias="c"), on="c.cell = p.cell")
-            parts.append(tree.where("l.open = 1 AND l.level > 0"))
+            here = exp.and_("l.class_id = p.class_id", exp.column("attribute", table="l").eq(place))
+            tree = tree.join(table(self.levels, alias="l"), on=here, copy=False)
+            tree = tree.join(table(self.cells, alias="c"), on="c.cell = p.cell", copy=False)
+            parts.append(tree.where("l.open = 1 AND l.level > 0", copy=False))
         return union_all(parts)
 
-    def _child(self, place: int, sibling: exp.Expr) -> exp.Expr:
+    def _child(self, place: int, domain: Domain) -> exp.Expr:
         """The number of a child: the bits of its class, its attribute, and its place among its siblings."""
         width, attributes = self.bits
+        steps = range(1, domain.height + 1)
+        sibling = by_level(exp.column("level", table="l"), {i: _sibling(self.problem, domain, i - 1) for i in steps})
         own = exp.Mul(this=exp.column("class_id", table="p"), expression=literal(1 << (width + attributes)))
         return exp.Add(this=exp.Add(this=own, expression=literal(place << width)), expression=sibling)
 
-    def _children(self, trial: str) -> exp.Select:
+    def _split(self, known: dict[str, str]) -> exp.Query:
+        """The rows of each class under the attribute that was chosen for it, where their child holds."""
+        attribute = exp.column("attribute", table="s")
+        children = {place: self._child(place, domain) for place, domain in enumerate(self.problem.domains, start=1)}
+        tree = exp.select("p.class_id", "p.cell", "p.value", "p.n", alias(by_level(attribute, children), "child_id"))
+        tree = tree.from_(table(self.pieces, alias="p"))
+        tree = tree.join(table(known["choice"], alias="s"), on="s.class_id = p.class_id")
+        here = exp.and_("l.class_id = p.class_id", "l.attribute = s.attribute")
+        tree = tree.join(table(self.levels, alias="l"), on=here)
+        tree = tree.join(table(self.cells, alias="c"), on="c.cell = p.cell")
+        moved = bind(plugin("recoding", "split").sql, {}, {"children": known["children"]})
+        return moved.with_("trial", as_=tree)
+
+    def _children(self) -> exp.Select:
         width, attributes = self.bits
         number = exp.column("class_id", table="v")
         attribute = exp.BitwiseAnd(
             this=exp.paren(exp.BitwiseRightShift(this=number, expression=literal(width))),
             expression=literal((1 << attributes) - 1),
         )
-        found = verdicts(self.problem, trial, exp.column("child_id"), costs=[exp.column("saved")])
+        found = verdicts(
+            self.problem,
+            "trial",
+            exp.column("child_id"),
+            before=[("trial", self._trial())],
+            costs=[exp.column("saved")],
+        )
         return exp.select(
             alias(number.copy(), "child_id"),
             alias(exp.BitwiseRightShift(this=number.copy(), expression=literal(width + attributes)), "class_id"),
