@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sqlanon.algorithms._metrics import Array, Measured, Metric, Node, down
+from sqlanon.algorithms._metrics import Array, Measured, Metric, Node, down, up
 from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._solution import Candidate, Solution
 
 # Two nodes whose losses differ by less are a tie: sums of floats depend on the order of the rows.
 TIE = 1e-12
+MOST = 0.6  # of the open nodes, for which a rolled-up table is worth its making
 FEW_ROWS = 100_000  # of a compressed table, for which a second thread costs more than it saves
 
 
@@ -29,6 +30,7 @@ class Search:
     best: Measured | None = None
     checks: int = 0
     _next_roll_up: int = 8
+    _tables: list[tuple[Node, str]] = field(default_factory=list)  # each rolled up from the one before
 
     def __post_init__(self) -> None:
         self.open = np.ones(self.problem.shape, dtype=bool)
@@ -37,6 +39,7 @@ class Search:
     def run(self) -> Measured | None:
         """The best node that holds, or None; `complete` tells whether it is proven."""
         whole = self.problem.source
+        self._tables = [(self.problem.bottom, whole)]
         small = self.problem.rows < FEW_ROWS
         try:
             with self.problem.engine.one_thread() if small else nullcontext():
@@ -45,8 +48,8 @@ class Search:
                     chosen = self._next()
                     if not chosen:
                         break
-                    self._roll_up()
                     self._measure(chosen)
+                    self._roll_up()
                     left = int(self.open.sum())
                     self.problem.tell("searching the lattice", self.open.size - left, self.open.size)
         finally:
@@ -54,21 +57,46 @@ class Search:
         return self.best
 
     def _roll_up(self) -> None:
-        """Once the lower part of the lattice is out, all that is left can be measured on a smaller table."""
+        """Most of what is left lies above some node: there it can be measured on a smaller table."""
         if self.checks < self._next_roll_up:
             return
-        places = np.nonzero(self.open)
-        floor = tuple(int(axis.min()) for axis in places)
-        if sum(floor) > sum(self.metric.floor or ()):
-            self.problem.source = self.problem.rolled_up(floor)
-            self.metric.floor = floor
-            self._next_roll_up = 2 * self.checks
+        self._next_roll_up = 2 * self.checks
+        floor, below = self._common_floor(), self._tables[-1]
+        if sum(floor) > sum(below[0]) and all(a >= b for a, b in zip(floor, below[0], strict=True)):
+            self.problem.source, self.metric.floor = below[1], below[0]
+            self._tables.append((floor, self.problem.rolled_up(floor)))
+
+    def _common_floor(self) -> Node:
+        """The highest node, found level by level, that most open nodes lie above."""
+        floor = list(self.problem.bottom)
+        enough = MOST * int(self.open.sum())
+        while True:
+            raised = []
+            for axis, level in enumerate(floor):
+                if level + 1 < self.open.shape[axis]:
+                    higher = (*floor[:axis], level + 1, *floor[axis + 1 :])
+                    raised.append((int(self.open[up(higher)].sum()), axis))
+            if not raised or max(raised)[0] < enough:
+                return tuple(floor)
+            floor[max(raised)[1]] += 1
+
+    def _table(self, node: Node) -> int:
+        """The smallest of the rolled-up tables that a node can be measured on."""
+        fitting = [
+            place
+            for place, (floor, _) in enumerate(self._tables)
+            if all(level >= least for level, least in zip(node, floor, strict=True))
+        ]
+        return fitting[-1]
 
     @property
     def complete(self) -> bool:
         return not self._candidates().any()
 
     def _measure(self, nodes: list[Node]) -> None:
+        """Measure nodes that share a table."""
+        floor, self.problem.source = self._tables[self._table(nodes[0])]
+        self.metric.floor = floor if any(floor) else None
         for measured in self.problem.measure(nodes, self.metric):
             self.checks += 1
             node = measured.node
@@ -101,7 +129,8 @@ class Search:
         picked: list[Node] = []
         for place in np.argsort(-score, kind="stable")[: 8 * self.batch]:
             node = tuple(int(level) for level in np.unravel_index(flat[place], candidates.shape))
-            if not any(_comparable(node, other) for other in picked):
+            shares = not picked or self._table(node) == self._table(picked[0])
+            if shares and not any(_comparable(node, other) for other in picked):
                 picked.append(node)
             if len(picked) == self.batch:
                 break

@@ -1,6 +1,6 @@
 """The compressed table that every search runs on: one row a distinct combination of quasi-identifiers.
 
-    dictionary(original, records, n0, n1, …, r0, r1, …, f1, f2, …, position)   one table a quasi-identifier
+    dictionary(original, records, n0, n1, …, missing, r0, …, position, f1, …)  one table a quasi-identifier
     compressed(k1, …, v1, …, person, n, f1_1, …)                              packed keys, sensitive values, counts
 
 The bits of a key are the paths from the roots of the hierarchies down to the values, so that generalizing to a node of
@@ -17,7 +17,22 @@ from sqlglot import exp
 
 from sqlanon.compiler.classes import NULL_NODE, Grouping, Prelude, cells, grouped_rows, totals
 from sqlanon.compiler.lookups import generalized, lookup
-from sqlanon.compiler.tree import alias, bigint, case, column, count_all, double, literal, summed, table, text, window
+from sqlanon.compiler.tree import (
+    alias,
+    bigint,
+    case,
+    column,
+    count_all,
+    double,
+    joined,
+    literal,
+    nested,
+    select,
+    summed,
+    table,
+    text,
+    window,
+)
 from sqlanon.hierarchies import Hierarchy
 
 BITS = 62  # of a BIGINT, without its sign
@@ -31,6 +46,7 @@ class Domain:
     short: str
     hierarchy: Hierarchy
     dictionary: str
+    covered: bool = True  # by its hierarchy, all values of it
     leaves: int = 0
     key: int = 0
     shifts: tuple[int, ...] = ()
@@ -88,56 +104,57 @@ def dictionary(prelude: Prelude, made: str, name: str, short: str, hierarchy: Hi
 
     def build() -> exp.Query:
         looked_up = lookup(prelude, name, hierarchy)
-        values = exp.select(alias(exp.column(short), "original"), alias(summed(exp.column("records")), "records"))
-        values = values.from_(table(made)).group_by(short)
+        counted = alias(summed(exp.column("records")), "records")
+        values = select(alias(exp.column(short), "original"), counted, source=table(made), groups=[exp.column(short)])
         original = exp.column("original", table="v")
         labels = [
             alias(exp.Coalesce(this=text(node), expressions=[literal(NULL_NODE)]), f"n{level}")
             for level in range(hierarchy.height)
             for node in [generalized(hierarchy, level, original.copy(), "l" if looked_up else None)]
         ]
-        labelled = exp.select(original, exp.column("records", table="v"), *labels).from_(values.subquery(alias="v"))
+        joins, missing = [], literal(0)
         if looked_up:
-            same = exp.column("level_0", table="l").eq(text(original.copy()))
-            labelled = labelled.join(table(looked_up, alias="l"), on=same, join_type="left")
-        tree = exp.select(
-            "d.original", "d.records", *(f"d.n{level}" for level in range(hierarchy.height)), *_ranks(hierarchy.height)
-        ).from_(labelled.subquery(alias="d"))
-        position = window(exp.DenseRank(), order=[exp.column("original", table="d")])
-        tree = tree.select(alias(position, "position"))
-        for level in range(1, hierarchy.height):
-            leaves, tree = _leaves(tree, level, looked_up)
-            unknown = exp.column("original", table="d").is_(exp.Null())
-            # NULL stays NULL below the root and stands for itself alone.
-            tree = tree.select(alias(double(case((unknown, literal(1)), default=leaves)), f"f{level}"))
-        return tree.select(alias(_all_leaves(looked_up), "domain"))
+            entry = exp.column("level_0", table="l")
+            joins = [joined(table(looked_up, alias="l"), entry.eq(text(original.copy())), side="LEFT")]
+            lacks = exp.and_(entry.copy().is_(exp.Null()), original.copy().is_(exp.Null()).not_(), copy=False)
+            missing = case((lacks, literal(1)), default=literal(0))
+        chosen = [original, exp.column("records", table="v"), *labels, alias(missing, "missing")]
+        labelled = nested(select(*chosen, source=nested(values, "v"), joins=joins), "d")
+        return _ranked(labelled, hierarchy.height, looked_up)
 
     return prelude.once("dictionary", (name,), build)
 
 
-def _ranks(height: int) -> list[exp.Expr]:
-    found: list[exp.Expr] = []
+def _ranked(labelled: exp.Subquery, height: int, looked_up: str | None) -> exp.Select:
+    names = ["original", "records", *(f"n{level}" for level in range(height)), "missing"]
+    chosen: list[exp.Expr] = [exp.column(name, table="d") for name in names]
+    joins = []
     for level in range(height):
         own = exp.column(f"n{level}", table="d")
         parents = [exp.column(f"n{level + 1}", table="d")] if level + 1 < height else []
         rank = window(exp.DenseRank(), partition=parents, order=[own])
-        found.append(alias(exp.Sub(this=rank, expression=literal(1)), f"r{level}"))
-    return found
+        chosen.append(alias(exp.Sub(this=rank, expression=literal(1)), f"r{level}"))
+    position = window(exp.DenseRank(), order=[exp.column("original", table="d")])
+    chosen.append(alias(position, "position"))
+    for level in range(1, height):
+        node = exp.column(f"n{level}", table="d")
+        if looked_up is None:
+            leaves: exp.Expr = window(exp.Count(this=exp.column("original", table="d")), partition=[node])
+        else:
+            below = f"below_{level}"
+            same = exp.column("node", table=below).eq(node)
+            joins.append(joined(nested(_leaves_below(looked_up, level), below), same, side="LEFT"))
+            leaves = exp.Coalesce(this=exp.column("leaves", table=below), expressions=[literal(1)])
+        unknown = exp.column("original", table="d").is_(exp.Null())
+        # NULL stays NULL below the root and stands for itself alone.
+        chosen.append(alias(double(case((unknown, literal(1)), default=leaves)), f"f{level}"))
+    return select(*chosen, alias(_all_leaves(looked_up), "domain"), source=labelled, joins=joins)
 
 
-def _leaves(tree: exp.Select, level: int, looked_up: str | None) -> tuple[exp.Expr, exp.Select]:
-    node = exp.column(f"n{level}", table="d")
-    if looked_up is None:
-        present = exp.Count(this=exp.column("original", table="d"))
-        return window(present, partition=[node]), tree
-    counted = (
-        exp.select(alias(exp.column(f"level_{level}"), "node"), alias(count_all(), "leaves"))
-        .from_(table(looked_up))
-        .group_by(f"level_{level}")
-    )
-    name = f"below_{level}"
-    tree = tree.join(counted.subquery(alias=name), on=exp.column("node", table=name).eq(node), join_type="left")
-    return exp.Coalesce(this=exp.column("leaves", table=name), expressions=[literal(1)]), tree
+def _leaves_below(looked_up: str, level: int) -> exp.Select:
+    node = exp.column(f"level_{level}")
+    chosen = [alias(node, "node"), alias(count_all(), "leaves")]
+    return select(*chosen, source=table(looked_up), groups=[node.copy()])
 
 
 def _all_leaves(looked_up: str | None) -> exp.Expr:
@@ -147,7 +164,8 @@ def _all_leaves(looked_up: str | None) -> exp.Expr:
 
 
 def sizes(domains: Sequence[Domain]) -> exp.Select:
-    """For each quasi-identifier the number of its leaves and the largest place among siblings on each level."""
+    """For each quasi-identifier the number of its leaves, whether a value is in no hierarchy, and the largest place among
+    siblings on each level."""
     widest = max(domain.height for domain in domains)
     parts = []
     for place, domain in enumerate(domains):
@@ -158,6 +176,7 @@ def sizes(domains: Sequence[Domain]) -> exp.Select:
             exp.select(
                 alias(literal(place), "place"),
                 alias(exp.Max(this=exp.column("domain")), "leaves"),
+                alias(exp.Max(this=exp.column("missing")), "missing"),
                 *(alias(bigint(top), f"r{level}") for level, top in enumerate(tops)),
             ).from_(table(domain.dictionary))
         )
@@ -172,7 +191,7 @@ def laid_out(domains: Sequence[Domain], rows: Sequence[Sequence[int]]) -> tuple[
     """Give each quasi-identifier its bits; a new key is begun where 62 are full. Returns the number of keys too."""
     placed = []
     key = used = 0
-    for domain, (_, leaves, *tops) in zip(domains, rows, strict=True):
+    for domain, (_, leaves, missing, *tops) in zip(domains, rows, strict=True):
         widths = [int(top or 0).bit_length() for top in tops[: domain.height]]
         if used + sum(widths) > BITS:
             key, used = key + 1, 0
@@ -181,7 +200,8 @@ def laid_out(domains: Sequence[Domain], rows: Sequence[Sequence[int]]) -> tuple[
             edges.append(edges[-1] + width)
         used = edges[-1]
         # A column of NULLs has no leaf, but it has one value.
-        placed.append(with_bits(domain, (key, *edges), max(int(leaves or 0), 1)))
+        known = replace(domain, covered=not missing)
+        placed.append(with_bits(known, (key, *edges), max(int(leaves or 0), 1)))
     return tuple(placed), key + 1
 
 
