@@ -164,6 +164,11 @@ class Linear:
             for level in range(max(1, self.floor[axis] if self.floor else 1), domain.height)
         ]
 
+    @property
+    def weighs(self) -> bool:
+        """Whether the loss of a node takes more than the number of suppressed rows."""
+        return any(self._columns(weights) for weights in self.components)
+
     def costs(self, parameter: Callable[[], exp.Expr]) -> list[exp.Expr]:
         found: list[exp.Expr] = []
         for weights in self.components:

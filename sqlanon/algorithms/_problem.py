@@ -47,7 +47,9 @@ from sqlanon.compiler.tree import (
     excess,
     inline_verdict,
     literal,
+    nested,
     referenced,
+    select,
     summed,
     table,
     text,
@@ -67,6 +69,7 @@ SEARCHED = {
     "classes", "class_values", "class_categories", "totals", "taxonomy", "weights", "thresholds", "guarded",
     "dont_care", "protect",
 }  # fmt: skip
+FEW_ROWS = 100_000  # of a compressed table, on which many statements cost more than their work
 ALSO_SUPPRESSED = "also under record suppression"
 
 
@@ -101,6 +104,7 @@ class Problem:
     measured: dict[Node, Measured] = field(default_factory=dict)
     source: str = ""  # the compressed table, or what is left of it once the lower nodes are out
     _marginals: list[list[float]] | None = None
+    _counting: Known = field(default_factory=lambda: Known([]))  # a metric that asks for nothing but counts
     _statements: dict[tuple[object, ...], Callable[[Sequence[int | float]], list[tuple[Any, ...]]]] = field(
         default_factory=dict
     )
@@ -246,6 +250,8 @@ class Problem:
     def measure(self, nodes: Sequence[Node], metric: Metric) -> list[Measured]:
         """Measure nodes in one statement; what was measured before is not measured again."""
         missing = [node for node in dict.fromkeys(nodes) if node not in self.measured]
+        if self.nested and self.limit < self.records // 2 and isinstance(metric, Linear) and metric.weighs:
+            missing = self._count(missing, metric)
         if missing:
             ask = self._statement(metric, len(missing))
             numbers: list[int | float] = []
@@ -260,6 +266,20 @@ class Problem:
                 sure = max(below, math.ceil(float(doomed) - 0.02))
                 self.measured[node] = Measured(node, gone, below, loss, metric.known(node, below, own), sure)
         return [self.measured[node] for node in nodes]
+
+    def _count(self, nodes: Sequence[Node], metric: Linear) -> list[Node]:
+        """Count what each node suppresses, which takes a third of the time of its loss. Returns those that hold."""
+        counting = self._counting
+        numbers = [mask for node in nodes for mask in self.compressed.masks(node)]
+        holding = []
+        for place, suppressed, _, _ in self._statement(counting, len(nodes))(numbers) if nodes else ():
+            node, gone = nodes[int(place)], int(suppressed or 0)
+            if gone <= self.limit:
+                holding.append(node)
+                continue
+            least = metric.loss(node, 0, (0.0,) * len(metric.aggregates()))
+            self.measured[node] = Measured(node, gone, gone, least, (0.0,) * len(metric.components), gone)
+        return holding
 
     def _loss(self, node: Node, suppressed: int, parts: tuple[float, ...], metric: Metric) -> float:
         holds = suppressed <= self.limit and suppressed < self.records
@@ -290,22 +310,51 @@ class Problem:
         key = (id(metric), metric.floor, self.source, nodes)
         if key not in self._statements:
             numbers = itertools.count(1)
-            branches = [self._branch(place, metric, numbers) for place in range(nodes)]
-            self._statements[key] = self.engine.prepared(union_all(branches))
+            if self.plain and self.rows < FEW_ROWS:
+                tree: exp.Query = self._crossed(metric, nodes, numbers)
+            else:
+                tree = union_all([self._branch(place, metric, numbers) for place in range(nodes)])
+            self._statements[key] = self.engine.prepared(tree)
         return self._statements[key]
+
+    @property
+    def plain(self) -> bool:
+        """Whether all models look at nothing but the size of a class."""
+        return all(inline_verdict(item.model.sql, item.params) is not None for item in self.requirements)
+
+    def _crossed(self, metric: Metric, nodes: int, numbers: Iterator[int]) -> exp.Select:
+        """All nodes in one GROUP BY, each row of a small table meeting each node: half the time of one after another."""
+        taken = itertools.count(1)
+        costs = metric.costs(lambda: exp.column(f"c{next(taken)}", table="nodes"))
+        weights = next(taken) - 1
+        names = [*(f"m{i}" for i in range(1, self.compressed.keys + 1)), *(f"c{i}" for i in range(1, weights + 1))]
+        kinds = [BIGINT] * self.compressed.keys + [DOUBLE] * weights
+        rows = [(literal(place), *(_parameter(next(numbers), kind) for kind in kinds)) for place in range(nodes)]
+        asked = exp.values(rows, alias="nodes", columns=["place", *names])
+        place = exp.column("place", table="nodes")
+        key = self.class_id([exp.column(f"m{i}", table="nodes") for i in range(1, self.compressed.keys + 1)])
+        grouped = self._grouped(key, self.source, costs, [place])
+        grouped.append("joins", exp.Join(this=asked, kind="CROSS"))
+        grouped.args["group"].append("expressions", place.copy())
+        verdicts = [inline_verdict(item.model.sql, item.params) for item in self.requirements]
+        flags = self._flags([verdict for verdict in verdicts if verdict is not None])
+        classes = select(exp.Star(), *flags, source=nested(grouped, "grouped"))
+        return select("place", *self._sums(metric), source=nested(classes, "classes"), groups=["place"])
+
+    def _sums(self, metric: Metric) -> list[exp.Expr]:
+        rows = exp.column("rows_")
+        return [
+            alias(_rows_where("broken", rows), "suppressed"),
+            alias(_rows_where("nested", rows.copy()), "nested"),
+            alias(self._doomed(), "doomed"),
+            *named(metric.aggregates(), "part"),
+        ]
 
     def _branch(self, place: int, metric: Metric, numbers: Iterator[int]) -> exp.Select:
         masks = [_parameter(next(numbers), BIGINT) for _ in range(self.compressed.keys)]
         costs = metric.costs(lambda: _parameter(next(numbers), DOUBLE))
         classes, parts = self.classes(masks, costs)
-        rows = exp.column("rows_")
-        tree = exp.select(
-            alias(literal(place), "place"),
-            alias(_rows_where("broken", rows), "suppressed"),
-            alias(_rows_where("nested", rows.copy()), "nested"),
-            alias(self._doomed(), "doomed"),
-            *named(metric.aggregates(), "part"),
-        )
+        tree = exp.select(alias(literal(place), "place"), *self._sums(metric))
         if len(parts) == 1:  # a CTE would be written to memory before it is read
             return tree.from_(parts[0][1].subquery(alias=classes, copy=False), copy=False)
         return exp.select("*").from_(_with(tree.from_(classes), parts).subquery(alias=f"node_{place}"), copy=False)

@@ -16,7 +16,6 @@ from sqlanon.algorithms._search import Infeasible, Search, found
 from sqlanon.algorithms._solution import Solution
 from sqlanon.errors import PolicyError
 
-BATCH = 4
 LOSS = "ncp"  # what each pass minimizes: a mean over records, so that passes add up
 MOST_PASSES = 100
 
@@ -31,7 +30,7 @@ class Params(BaseModel):
 def run(problem: Problem, params: Params) -> Solution:
     if params.recode_suppressed:
         return recoded(problem)
-    search = Search(problem, problem.metric(), batch=BATCH)
+    search = Search(problem, problem.metric())
     best = search.run()
     proven = search.complete
     why = "no other node can lose less" if proven else "the time ran out: the best node so far, not proven optimal"
@@ -54,7 +53,7 @@ def recoded(problem: Problem) -> Solution:
     rest = replace(problem, measured={}, limit=problem.records, _statements={})
     checks = 0
     while rest.records and len(passes) < MOST_PASSES:
-        best = Search(rest, rest.metric(LOSS), batch=BATCH).run()
+        best = Search(rest, rest.metric(LOSS)).run()
         checks += len(rest.measured)
         if best is None:
             break

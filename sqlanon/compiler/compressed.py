@@ -164,7 +164,7 @@ def _all_leaves(looked_up: str | None) -> exp.Expr:
 
 
 def sizes(domains: Sequence[Domain]) -> exp.Select:
-    """For each quasi-identifier the number of its leaves, whether a value is in no hierarchy, and the largest place among
+    """For each quasi-identifier the number of its leaves, whether a value lacks a hierarchy, and the largest place among
     siblings on each level."""
     widest = max(domain.height for domain in domains)
     parts = []
@@ -279,7 +279,10 @@ def compressed(
                 tree = tree.select(alias(window(exp.DenseRank(), order=[own]), short))
         if grouping.person is not None:
             tree = tree.select("c.person")
-        return tree.select(alias(exp.column("records", table="c"), "n"), *leaves)
+        # Narrow counts are added up faster; DuckDB refuses a combination of more than two billion rows.
+        counted: exp.Expr = exp.column("records", table="c")
+        counted = exp.cast(counted, "int") if prelude.dialect == "duckdb" else counted
+        return tree.select(alias(counted, "n"), *leaves)
 
     made_table = prelude.once("compressed", (grouping, tuple(attributes)), build)
     return Compressed(made_table, tuple(domains), keys, values, grouping.person is not None)

@@ -59,7 +59,7 @@ def risk_utility_map(task: Problem, chosen: tuple[int | None, float]) -> list[di
             allowed = int(limit * task.records + 1e-9)
             asked = tuple(_with_k(item, k) for item in task.requirements) if k else task.requirements
             variant = replace(task, requirements=asked, limit=allowed, measured={}, _statements={})
-            search = Search(variant, variant.metric(), batch=4)
+            search = Search(variant, variant.metric())
             best = search.run()
             if best is None or not search.complete:
                 continue
