@@ -323,7 +323,7 @@ class Problem:
         return all(inline_verdict(item.model.sql, item.params) is not None for item in self.requirements)
 
     def _crossed(self, metric: Metric, nodes: int, numbers: Iterator[int]) -> exp.Select:
-        """All nodes in one GROUP BY, each row of a small table meeting each node: half the time of one after another."""
+        """All nodes in one GROUP BY, each row of a small table meeting each node: half the time of node after node."""
         taken = itertools.count(1)
         costs = metric.costs(lambda: exp.column(f"c{next(taken)}", table="nodes"))
         weights = next(taken) - 1

@@ -23,7 +23,7 @@ from sqlanon.evidence.hierarchies import build_hierarchies, require_valid
 from sqlanon.plan import Plan, policy_hash
 from sqlanon.policy import AlgorithmUse, Policy, missing_columns
 from sqlanon.release.blocked import blocked
-from sqlanon.release.document import described
+from sqlanon.release.document import described, workload_of
 from sqlanon.release.rewriting import Rewriting, rewriting
 from sqlanon.release.stored import risk_utility_map, stored
 from sqlanon.release.target import Staged, Target, target_of
@@ -50,12 +50,13 @@ def publish(
     dry_run: bool = False,
     time_limit: float | None = None,
     secret: str | None = None,
+    workload: bool = True,
     progress: Progress | None = None,
 ) -> Published:
     """Find, write, check and swap in the release of a policy. An error at any point leaves the previous one in place.
 
-    `time_limit` in seconds is for the search; `secret` is the key of pseudonyms. `progress` is told what is going on,
-    and how much of it is done.
+    `time_limit` in seconds is for the search; `secret` is the key of pseudonyms; `workload` measures the error of random
+    counts, which takes a few seconds. `progress` is told what is going on, and how much of it is done.
     """
     target = None if dry_run else target_of(policy, engine)
     if any(column.pseudonym for column in policy.columns.values()) and not secret and not dry_run:
@@ -67,7 +68,7 @@ def publish(
         if target is None:
             return Published(plan, described(task, solution, plan, how))
         _tell(progress, "writing the release", 0, 2)
-        found, document = _write(task, target, solution, plan, how, progress)
+        found, document = _write(task, target, solution, plan, how, progress, workload)
         _tell(progress, "checking the release", 2, 2)
         return Published(plan, document, found)
     finally:
@@ -91,7 +92,13 @@ def report(
 
 
 def _write(
-    task: Problem, target: Target, solution: Solution, plan: Plan, how: Rewriting, progress: Progress | None
+    task: Problem,
+    target: Target,
+    solution: Solution,
+    plan: Plan,
+    how: Rewriting,
+    progress: Progress | None,
+    workload: bool,
 ) -> tuple[Evidence, Mapping[str, Any]]:
     staged: Staged | None = None
     try:
@@ -101,6 +108,10 @@ def _write(
             found = check(task.policy, task.engine, release=staged.source, hidden=staged.hidden, limit=0)
             _require_safe(found)
             document = described(task, solution, plan, how, found, target, staged)
+            if workload and len(solution.passes) == 1:
+                _tell(progress, "asking the release", 0, 1)
+                document["workload"] = workload_of(task, how)
+                _tell(progress, "asking the release", 1, 1)
             target.swap(staged, plan, document)
         target.finish(staged, document)
     except BaseException:

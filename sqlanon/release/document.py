@@ -75,8 +75,6 @@ def described(
             "risk": {"before": before["risk"], "after": after["risk"]},
             "distributions": distributions(task, released),
         }
-        if len(solution.passes) == 1:
-            document["workload"] = workload_of(task, how)
     return document
 
 
