@@ -18,6 +18,7 @@ from sqlanon.algorithms._solution import Candidate, Solution
 # Two nodes whose losses differ by less are a tie: sums of floats depend on the order of the rows.
 TIE = 1e-12
 MOST = 0.6  # of the open nodes, for which a rolled-up table is worth its making
+MANY_STEPS = 4  # that a large table must be rolled up by, to be so much smaller that it pays
 NODES = 4  # measured in one statement; twice as many where they share one GROUP BY
 
 
@@ -65,7 +66,8 @@ class Search:
             return
         self._next_roll_up = 2 * self.checks
         floor, below = self._common_floor(), self._tables[-1]
-        if sum(floor) > sum(below[0]) and all(a >= b for a, b in zip(floor, below[0], strict=True)):
+        steps = 1 if self.problem.rows < FEW_ROWS else MANY_STEPS
+        if sum(floor) >= sum(below[0]) + steps and all(a >= b for a, b in zip(floor, below[0], strict=True)):
             self.problem.source, self.metric.floor = below[1], below[0]
             self._tables.append((floor, self.problem.rolled_up(floor)))
 

@@ -164,8 +164,8 @@ def _all_leaves(looked_up: str | None) -> exp.Expr:
 
 
 def sizes(domains: Sequence[Domain]) -> exp.Select:
-    """For each quasi-identifier the number of its leaves, whether a value has no entry in its hierarchy, and the largest
-    place among siblings on each level."""
+    """For each quasi-identifier the number of its leaves, whether a value lacks an entry, and the largest place among
+    siblings on each level."""
     widest = max(domain.height for domain in domains)
     parts = []
     for place, domain in enumerate(domains):

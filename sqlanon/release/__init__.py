@@ -55,8 +55,8 @@ def publish(
 ) -> Published:
     """Find, write, check and swap in the release of a policy. An error at any point leaves the previous one in place.
 
-    `time_limit` in seconds is for the search; `secret` is the key of pseudonyms; `workload` measures the error of random
-    counts, which takes a few seconds. `progress` is told what is going on, and how much of it is done.
+    `time_limit` in seconds is for the search; `secret` is the key of pseudonyms; `workload` asks for the error of
+    random counts, which takes a few seconds. `progress` is told what is going on, and how much of it is done.
     """
     target = None if dry_run else target_of(policy, engine)
     if any(column.pseudonym for column in policy.columns.values()) and not secret and not dry_run:
