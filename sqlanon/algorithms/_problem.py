@@ -257,8 +257,10 @@ class Problem:
             numbers: list[int | float] = []
             for node in missing:
                 numbers += [*self.compressed.masks(node), *metric.numbers(node)]
-            for place, suppressed, nested, doomed, *parts in ask(numbers):
-                node = missing[int(place)]
+            nothing = (0, 0, 0.0, *([0.0] * len(metric.aggregates())))  # an empty table has no class to report on
+            found = {int(place): row for place, *row in ask(numbers)}
+            for place, node in enumerate(missing):
+                suppressed, nested, doomed, *parts = found.get(place, nothing)
                 own = tuple(float(part or 0) for part in parts)
                 gone, below = int(suppressed or 0), int(nested or 0)
                 loss = self._loss(node, gone, own, metric)

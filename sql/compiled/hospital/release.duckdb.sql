@@ -28,6 +28,7 @@ SELECT
   d.n1,
   d.n2,
   d.n3,
+  d.missing,
   DENSE_RANK() OVER (PARTITION BY d.n1 ORDER BY d.n0 ASC NULLS FIRST) - 1 AS r0,
   DENSE_RANK() OVER (PARTITION BY d.n2 ORDER BY d.n1 ASC NULLS FIRST) - 1 AS r1,
   DENSE_RANK() OVER (PARTITION BY d.n3 ORDER BY d.n2 ASC NULLS FIRST) - 1 AS r2,
@@ -110,7 +111,8 @@ FROM (
         ) AS TEXT) || ')'
       END AS TEXT),
       '∅ NULL'
-    ) AS n3
+    ) AS n3,
+    0 AS missing
   FROM (
     SELECT
       c1 AS original,
@@ -130,6 +132,7 @@ SELECT
   d.n2,
   d.n3,
   d.n4,
+  d.missing,
   DENSE_RANK() OVER (PARTITION BY d.n1 ORDER BY d.n0 ASC NULLS FIRST) - 1 AS r0,
   DENSE_RANK() OVER (PARTITION BY d.n2 ORDER BY d.n1 ASC NULLS FIRST) - 1 AS r1,
   DENSE_RANK() OVER (PARTITION BY d.n3 ORDER BY d.n2 ASC NULLS FIRST) - 1 AS r2,
@@ -177,7 +180,8 @@ FROM (
     COALESCE(
       CAST(SUBSTRING(CAST(v.original AS TEXT), 1, GREATEST(LENGTH(CAST(v.original AS TEXT)) - 4, 0)) || SUBSTRING('****', 1, LENGTH(CAST(v.original AS TEXT))) AS TEXT),
       '∅ NULL'
-    ) AS n4
+    ) AS n4,
+    0 AS missing
   FROM (
     SELECT
       c2 AS original,
@@ -201,6 +205,7 @@ SELECT
   d.original,
   d.records,
   d.n0,
+  d.missing,
   DENSE_RANK() OVER (ORDER BY d.n0 ASC NULLS FIRST) - 1 AS r0,
   DENSE_RANK() OVER (ORDER BY d.original ASC NULLS FIRST) AS position,
   (
@@ -212,7 +217,8 @@ FROM (
   SELECT
     v.original,
     v.records,
-    COALESCE(CAST(v.original AS TEXT), '∅ NULL') AS n0
+    COALESCE(CAST(v.original AS TEXT), '∅ NULL') AS n0,
+    CASE WHEN l.level_0 IS NULL AND NOT v.original IS NULL THEN 1 ELSE 0 END AS missing
   FROM (
     SELECT
       c3 AS original,
@@ -234,6 +240,7 @@ SELECT
   d.n2,
   d.n3,
   d.n4,
+  d.missing,
   DENSE_RANK() OVER (PARTITION BY d.n1 ORDER BY d.n0 ASC NULLS FIRST) - 1 AS r0,
   DENSE_RANK() OVER (PARTITION BY d.n2 ORDER BY d.n1 ASC NULLS FIRST) - 1 AS r1,
   DENSE_RANK() OVER (PARTITION BY d.n3 ORDER BY d.n2 ASC NULLS FIRST) - 1 AS r2,
@@ -301,7 +308,8 @@ FROM (
         THEN 'not a date'
       END AS TEXT),
       '∅ NULL'
-    ) AS n4
+    ) AS n4,
+    0 AS missing
   FROM (
     SELECT
       c4 AS original,
@@ -332,7 +340,7 @@ CREATE TEMPORARY TABLE sqlanon_search_compressed_1 AS
 SELECT
   CAST(CAST(d1.r0 AS BIGINT) * CAST(1 AS BIGINT) + CAST(d1.r1 AS BIGINT) * CAST(8 AS BIGINT) + CAST(d1.r2 AS BIGINT) * CAST(16 AS BIGINT) + CAST(d1.r3 AS BIGINT) * CAST(32 AS BIGINT) + CAST(d2.r0 AS BIGINT) * CAST(256 AS BIGINT) + CAST(d2.r4 AS BIGINT) * CAST(1024 AS BIGINT) + CAST(d3.r0 AS BIGINT) * CAST(4096 AS BIGINT) + CAST(d4.r0 AS BIGINT) * CAST(8192 AS BIGINT) + CAST(d4.r1 AS BIGINT) * CAST(262144 AS BIGINT) + CAST(d4.r2 AS BIGINT) * CAST(1048576 AS BIGINT) AS BIGINT) AS k1,
   tv1.value AS v1,
-  c.records AS n,
+  CAST(c.records AS INT) AS n,
   d1.f1 AS f1_1,
   d1.f2 AS f1_2,
   d1.f3 AS f1_3,

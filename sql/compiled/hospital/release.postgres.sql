@@ -28,6 +28,7 @@ SELECT
   d.n1,
   d.n2,
   d.n3,
+  d.missing,
   DENSE_RANK() OVER (PARTITION BY d.n1 ORDER BY d.n0 ASC NULLS FIRST) - 1 AS r0,
   DENSE_RANK() OVER (PARTITION BY d.n2 ORDER BY d.n1 ASC NULLS FIRST) - 1 AS r1,
   DENSE_RANK() OVER (PARTITION BY d.n3 ORDER BY d.n2 ASC NULLS FIRST) - 1 AS r2,
@@ -110,7 +111,8 @@ FROM (
         ) AS TEXT) || ')'
       END AS TEXT),
       '∅ NULL'
-    ) AS n3
+    ) AS n3,
+    0 AS missing
   FROM (
     SELECT
       c1 AS original,
@@ -130,6 +132,7 @@ SELECT
   d.n2,
   d.n3,
   d.n4,
+  d.missing,
   DENSE_RANK() OVER (PARTITION BY d.n1 ORDER BY d.n0 ASC NULLS FIRST) - 1 AS r0,
   DENSE_RANK() OVER (PARTITION BY d.n2 ORDER BY d.n1 ASC NULLS FIRST) - 1 AS r1,
   DENSE_RANK() OVER (PARTITION BY d.n3 ORDER BY d.n2 ASC NULLS FIRST) - 1 AS r2,
@@ -177,7 +180,8 @@ FROM (
     COALESCE(
       CAST(SUBSTRING(CAST(v.original AS TEXT) FROM 1 FOR GREATEST(LENGTH(CAST(v.original AS TEXT)) - 4, 0)) || SUBSTRING('****' FROM 1 FOR LENGTH(CAST(v.original AS TEXT))) AS TEXT),
       '∅ NULL'
-    ) AS n4
+    ) AS n4,
+    0 AS missing
   FROM (
     SELECT
       c2 AS original,
@@ -201,6 +205,7 @@ SELECT
   d.original,
   d.records,
   d.n0,
+  d.missing,
   DENSE_RANK() OVER (ORDER BY d.n0 ASC NULLS FIRST) - 1 AS r0,
   DENSE_RANK() OVER (ORDER BY d.original ASC NULLS FIRST) AS position,
   (
@@ -212,7 +217,8 @@ FROM (
   SELECT
     v.original,
     v.records,
-    COALESCE(CAST(v.original AS TEXT), '∅ NULL') AS n0
+    COALESCE(CAST(v.original AS TEXT), '∅ NULL') AS n0,
+    CASE WHEN l.level_0 IS NULL AND NOT v.original IS NULL THEN 1 ELSE 0 END AS missing
   FROM (
     SELECT
       c3 AS original,
@@ -234,6 +240,7 @@ SELECT
   d.n2,
   d.n3,
   d.n4,
+  d.missing,
   DENSE_RANK() OVER (PARTITION BY d.n1 ORDER BY d.n0 ASC NULLS FIRST) - 1 AS r0,
   DENSE_RANK() OVER (PARTITION BY d.n2 ORDER BY d.n1 ASC NULLS FIRST) - 1 AS r1,
   DENSE_RANK() OVER (PARTITION BY d.n3 ORDER BY d.n2 ASC NULLS FIRST) - 1 AS r2,
@@ -301,7 +308,8 @@ FROM (
         THEN 'not a date'
       END AS TEXT),
       '∅ NULL'
-    ) AS n4
+    ) AS n4,
+    0 AS missing
   FROM (
     SELECT
       c4 AS original,
