@@ -8,7 +8,8 @@ from typing import Any
 
 from conftest import Database
 
-from sqlanon.algorithms._problem import Problem, problem
+from sqlanon.algorithms._posing import problem
+from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._solution import Solution
 from sqlanon.compiler.classes import NULL_NODE
 from sqlanon.compiler.source import relation

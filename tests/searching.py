@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from measuring import policy_for
 
 from sqlanon.algorithms import algorithm
-from sqlanon.algorithms._problem import Problem, problem
+from sqlanon.algorithms._posing import problem
+from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._solution import Solution
 from sqlanon.compiler.source import relation
 from sqlanon.evidence.hierarchies import build_hierarchies

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from sqlanon.algorithms import local_suppression
-from sqlanon.algorithms._problem import problem
+from sqlanon.algorithms._posing import problem
 from sqlanon.algorithms._search import Infeasible
 from sqlanon.algorithms._solution import Solution
 from sqlanon.algorithms.local_suppression import Params

@@ -19,7 +19,8 @@ from pydantic import ValidationError
 import sqlanon
 from sqlanon.algorithms import algorithm, infogain_mondrian, mondrian
 from sqlanon.algorithms._orders import orders
-from sqlanon.algorithms._problem import Problem, problem
+from sqlanon.algorithms._posing import problem
+from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._search import Infeasible
 from sqlanon.algorithms._solution import Solution
 from sqlanon.compiler.source import relation

@@ -17,7 +17,8 @@ from measuring import policy_for
 from test_models import SPECS, model_use, oracle
 
 from sqlanon import algorithms
-from sqlanon.algorithms._problem import Problem, problem
+from sqlanon.algorithms._posing import problem
+from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._search import Infeasible
 from sqlanon.compiler.compressed import root_only
 from sqlanon.compiler.source import relation

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlglot import exp, parse_one
 
-from sqlanon.algorithms._problem import Problem, problem
+from sqlanon.algorithms._posing import problem
+from sqlanon.algorithms._problem import Problem
 from sqlanon.compiler.source import relation
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.hierarchies import build_hierarchies

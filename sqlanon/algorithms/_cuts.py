@@ -15,8 +15,9 @@ from typing import Any
 
 from sqlglot import exp
 
+from sqlanon.algorithms._classes import joined, with_parts
 from sqlanon.algorithms._forest import Forest, TreeNode
-from sqlanon.algorithms._problem import Problem, _with, joined
+from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._solution import Regions
 from sqlanon.compiler.compressed import BITS, Domain, code
 from sqlanon.compiler.tree import (
@@ -121,7 +122,7 @@ class Cuts:
             _sizes(attribute, self._own(domain), classes) for attribute, domain in enumerate(self.problem.domains)
         ]
         tree = exp.select("*").from_(union_all(branches).subquery(alias="sizes"))
-        return _with(tree, parts)
+        return with_parts(tree, parts)
 
     def _after(self, attribute: int) -> exp.Select:
         domain, following = self.problem.domains[attribute], exp.column(f"next{attribute + 1}")
@@ -131,7 +132,7 @@ class Cuts:
         node = self._own(domain) if self.downwards else moved.copy()
         open_rows = exp.select("*").from_(table(self.table)).where(following.copy().is_(exp.Null()).not_())
         classes, parts = self.problem.classes_by(joined(columns), "open_rows", also=[alias(exp.Max(this=node), "node")])
-        tree = _with(_sizes(attribute, exp.column("node"), classes), [("open_rows", open_rows), *parts])
+        tree = with_parts(_sizes(attribute, exp.column("node"), classes), [("open_rows", open_rows), *parts])
         return exp.select("*").from_(tree.subquery(alias=f"after_{attribute}"))
 
     def _ask(self, attributes: tuple[int, ...], build: Callable[[], exp.Query]) -> list[dict[int, Sizes]]:
@@ -186,7 +187,7 @@ class Cuts:
         """Suppress the classes that break a model, for good."""
         classes, parts = self.problem.classes_by(joined(self._classes_columns()), self.table)
         listed = exp.select("class_id").from_(classes).where(exp.column("broken").eq(1))
-        where = exp.In(this=joined(self._classes_columns()), query=_with(listed, parts).subquery())
+        where = exp.In(this=joined(self._classes_columns()), query=with_parts(listed, parts).subquery())
         self.problem.engine.execute(exp.Delete(this=table(self.table), where=exp.Where(this=where)))
 
     def turn_down(self) -> None:
@@ -254,7 +255,7 @@ class Cuts:
         classes, parts = self.problem.classes_by(joined(columns), self.table, also=kept)
         number = bigint(window(exp.RowNumber(), order=[column.copy() for column in columns]))
         tree = exp.select("*", alias(number, "region")).from_(classes).where(exp.column("broken").eq(0))
-        held = prelude.once("regions", (self.table,), lambda: _with(tree, parts))
+        held = prelude.once("regions", (self.table,), lambda: with_parts(tree, parts))
         members = prelude.once("members", (self.table,), lambda: self._members(held))
         labels = prelude.once("labels", (self.table,), lambda: _labels(held, domains))
         self.problem.run()

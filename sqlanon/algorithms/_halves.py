@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sqlanon.algorithms._problem import ALSO_SUPPRESSED, Problem, Requirement
+from sqlanon.algorithms._classes import Requirement
+from sqlanon.algorithms._problem import ALSO_SUPPRESSED, Problem
 from sqlanon.compiler.tree import alias, bigint, case, double, inline_verdict, literal, summed, table, union_all, window
 
 # The best cut is the least of whole numbers (how bad it is, then where), so that ties end alike in every run.

@@ -16,7 +16,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.algorithms._problem import Problem, Requirement
+from sqlanon.algorithms._classes import Requirement
+from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._recoding import Tables, cells, nodes
 from sqlanon.compiler.checks import announced_probabilities, conditional_rules
 from sqlanon.compiler.classes import as_label

@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
-from sqlanon.algorithms._problem import Problem, Requirement
+from sqlanon.algorithms._classes import Requirement
+from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._public import class_probability, shown
 from sqlanon.algorithms._recoding import Tables, by_level, cells, solution, verdicts
 from sqlanon.algorithms._search import Infeasible

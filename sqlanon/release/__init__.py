@@ -10,7 +10,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from sqlanon import algorithms
-from sqlanon.algorithms._problem import Problem, problem
+from sqlanon.algorithms._posing import problem
+from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._search import Infeasible
 from sqlanon.algorithms._solution import Solution
 from sqlanon.compiler.classes import Prelude

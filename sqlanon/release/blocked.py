@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sqlanon.algorithms._problem import Problem, Requirement
+from sqlanon.algorithms._classes import Requirement
+from sqlanon.algorithms._problem import Problem
 from sqlanon.errors import PolicyError, number
 
 

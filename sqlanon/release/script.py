@@ -9,7 +9,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.algorithms._problem import Problem, outlined
+from sqlanon.algorithms._posing import outlined
+from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._solution import Solution
 from sqlanon.compiler.compressed import root_only
 from sqlanon.compiler.script import created

@@ -9,7 +9,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.algorithms._problem import Problem, Requirement
+from sqlanon.algorithms._classes import Requirement
+from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._search import Search
 from sqlanon.compiler.tree import literal, table
 from sqlanon.engines import Engine

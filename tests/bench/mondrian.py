@@ -20,7 +20,7 @@ from data import QI, generate
 
 import sqlanon
 from sqlanon.algorithms import mondrian
-from sqlanon.algorithms._problem import problem
+from sqlanon.algorithms._posing import problem
 from sqlanon.algorithms._solution import Solution
 from sqlanon.compiler.source import relation
 from sqlanon.engines import Engine
