@@ -381,11 +381,13 @@ def test_a_hierarchy_where_nulls_match_nothing(database: Database) -> None:
     assert (found.records, found.checks[0].classes, found.checks[0].broken_classes) == (5, 4, 3)
 
 
+# A suppressed row tells no secret: one that does is a row like others, however general it is.
+HIDDEN = {"a": "*", "b": "*", "s": None, "u": None}
+
+
 @SHORTER
 @given(
-    rows=st.lists(
-        row.flatmap(lambda item: st.sampled_from([item, item | {"a": "*", "b": "*"}, item | {"a": "*"}])), max_size=25
-    ),
+    rows=st.lists(row.flatmap(lambda item: st.sampled_from([item, item | HIDDEN, item | {"a": "*"}])), max_size=25),
     key=keys,
 )
 def test_suppressed_rows_that_were_kept_are_counted_and_not_checked(

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sqlanon
+from sqlanon.compiler.source import relation
 from sqlanon.errors import PolicyError, SqlanonError
 from sqlanon.evidence.checks import check
 from sqlanon.plan import Plan
@@ -168,8 +169,6 @@ def test_the_same_input_gives_the_same_plan(database: Database) -> None:
 def test_types_and_columns_are_kept(database: Database) -> None:
     database.table("t", TYPES, example_rows(60) * 4)
     publish(policy([{"k_anonymity": {"k": 4}}]), database.engine)
-    from sqlanon.compiler.source import relation
-
     types = {item.name: item for item in database.engine.columns(relation(Source(table="r"), database.engine.dialect))}
     assert list(types) == ["age", "zip", "sex", "disease", "note"]  # no identifier
     assert types["age"].numeric and types["note"].numeric  # nothing had to be generalized
@@ -185,16 +184,16 @@ def test_pseudonyms(database: Database) -> None:
     asked = parse(json.dumps(written))
     with pytest.raises(PolicyError, match="SQLANON_KEY"):
         publish(asked, database.engine)
-    done = publish(asked, database.engine, secret="a long secret")
+    done = publish(asked, database.engine, secret="a long enough secret")
     first = dict(database.fetch("SELECT id, COUNT(*) FROM r GROUP BY id"))
     assert len(first) == 60 and set(first.values()) == {4}
     assert not any(name.startswith("p") for name in first)
-    assert "a long secret" not in json.dumps(done.document)
+    assert "a long enough secret" not in json.dumps(done.document)
     import hashlib
 
     def twice(value: str) -> str:
-        inner = hashlib.sha256(("a long secret" + value).encode()).hexdigest()
-        return hashlib.sha256(("a long secret" + inner).encode()).hexdigest()
+        inner = hashlib.sha256(("a long enough secret:id:" + value).encode()).hexdigest()
+        return hashlib.sha256(("a long enough secret" + inner).encode()).hexdigest()
 
     assert set(first) == {twice(f"p{i}") for i in range(60)}
 
@@ -275,6 +274,116 @@ def test_quotes_and_unicode_in_names(database: Database) -> None:
     assert done.plan.suppressed == 0
     assert database.fetch('SELECT COUNT(*) FROM "rel""ease é"') == [(40,)]
     database.run('DROP TABLE "rel""ease é"')
+
+
+# What an attacker would try ---------------------------------------------------------------------------------------
+
+
+def simple_policy(**more: Any) -> Policy:
+    written: dict[str, Any] = {
+        "source": {"table": "t"},
+        "columns": {"zip": "quasi_identifier", "s": "sensitive", "who": "identifier"},
+        "models": [{"k_anonymity": {"k": 2}}],
+        "release": {"table": "r"},
+    }
+    return parse(json.dumps(written | more))
+
+
+def simple(database: Database, zips: list[str | None], **more: Any) -> Policy:
+    """A table of these postal codes, and a policy for it."""
+    rows = [{"zip": code, "s": f"x{i % 3}", "who": f"p{i}"} for i, code in enumerate(zips)]
+    database.table("t", {"zip": "TEXT", "s": "TEXT", "who": "TEXT"}, rows)
+    database.run("DROP TABLE IF EXISTS r")
+    return simple_policy(**more)
+
+
+def test_a_value_spelt_like_null_is_nobodys_double(database: Database) -> None:
+    asked = simple(database, ["\u2205 NULL", None, "b", *["a"] * 17], suppression_limit=0.2)
+    try:
+        publish(asked, database.engine)
+    except SqlanonError:
+        return
+    sizes = [int(count) for (count,) in database.fetch("SELECT COUNT(*) FROM r GROUP BY zip")]
+    assert min(sizes) >= 2 and sum(sizes) <= 20
+
+
+def test_a_row_without_details_is_checked_while_it_tells_a_secret(database: Database) -> None:
+    """`keep` leaves rows of '*' out of the checks, but not those that still show a sensitive value."""
+    asked = simple(database, ["a"] * 4, suppressed_rows="keep", models=[{"distinct_l_diversity": {"l": 2}}])
+    rows: list[dict[str, Any]] = [{"zip": "*", "s": "x1"}] * 3 + [{"zip": "a", "s": "x0"}, {"zip": "a", "s": "x1"}]
+    database.table("released", {"zip": "TEXT", "s": "TEXT"}, rows)
+    assert not check(asked, database.engine, release=Source(table="released")).checks[0].holds
+    database.table("released", {"zip": "TEXT", "s": "TEXT"}, [{"zip": "*", "s": None}] * 3 + rows[3:])
+    assert check(asked, database.engine, release=Source(table="released")).checks[0].holds
+
+
+def test_the_order_of_rows_tells_nothing(database: Database) -> None:
+    rows = [item | {"age": 20 + i // 40} for i, item in enumerate(example_rows(400))]
+    database.table("t", TYPES, rows)
+    publish(policy([{"k_anonymity": {"k": 2}}], suppression_limit=0.5), database.engine)
+    notes = [note for (note,) in database.fetch("SELECT note FROM r")]
+    assert len(notes) > 100 and notes != [item["note"] for item in rows][: len(notes)]
+
+
+def test_passwords_stay_out_of_the_evidence(database: Database) -> None:
+    asked = simple(database, ["a"] * 4, source={"table": "t", "database": "postgresql://ann:s3cret@host/db"})
+    assert "s3cret" not in json.dumps(publish(asked, database.engine).document)
+
+
+def test_the_person_key_is_not_left_in_the_table(database: Database) -> None:
+    publish(simple(database, ["a"] * 4, person="who"), database.engine)
+    if database.engine.dialect == "postgres":
+        dropped = "SELECT COUNT(*) FROM pg_attribute WHERE attrelid = 'r'::regclass AND attisdropped"
+        assert database.fetch(dropped) == [(0,)]
+    columns = database.engine.columns(relation(Source(table="r"), database.engine.dialect))
+    assert sorted(item.name for item in columns) == ["s", "zip"]
+
+
+def test_small_counts_do_not_follow_from_the_evidence(database: Database) -> None:
+    shown = publish(simple(database, ["m"] * 99 + ["f"]), database.engine).document["distributions"]["zip"]
+    assert (shown["before"], shown["before_more"]) == ([], 2)  # 99 of 100 would tell that there is one other
+    done = publish(simple(database, ["m"] * 21 + ["n"] * 20 + ["f"], suppression_limit=0.1), database.engine)
+    assert done.plan.suppressed == 1
+    assert done.document["distributions"]["zip"]["before"] == [["m", 21], ["n", 20]]
+
+
+def test_old_tables_of_a_view_are_dropped_and_nobody_elses(database: Database) -> None:
+    schema = "main" if database.engine.dialect == "duckdb" else "public"
+    asked = simple(database, ["a"] * 4, release={"view": f"{schema}.shown"})
+    database.run("CREATE TABLE shown__1 AS SELECT 1 AS a")
+    for _ in range(3):
+        publish(asked, database.engine)
+    left = [name for name in database.engine.tables() if name.startswith("shown")]
+    assert len(left) == 3 and "shown__1" in left  # the view, its table, and the user's own
+    database.run("DROP VIEW shown")
+    database.run("DROP TABLE shown__1")
+
+
+def test_a_foreign_table_of_that_name_is_not_overwritten(database: Database) -> None:
+    asked = simple(database, ["a"] * 4)
+    database.run("CREATE TABLE r__staged AS SELECT 1 AS a")
+    with pytest.raises(PolicyError, match="r__staged"):
+        publish(asked, database.engine)
+    assert database.fetch("SELECT a FROM r__staged") == [(1,)]
+    database.run("DROP TABLE r__staged")
+
+
+def test_models_that_hold_only_sometimes_are_not_pruned(database: Database) -> None:
+    """observed_only takes the monotonicity from delta-disclosure: the search must not rely on it."""
+    pairs = [("a", "x"), ("b", "y"), ("b", "x"), ("c", "y"), ("c", "y"), ("d", "x")]
+    rows = [{"zip": code, "s": s, "who": f"p{i}"} for i, (code, s) in enumerate(pairs * 2)]
+    database.table("t", {"zip": "TEXT", "s": "TEXT", "who": "TEXT"}, rows)
+    tree = {"zip": {"tree": {"tree": {"*": {"low": ["a", "b"], "high": ["c", "d"]}}}}}
+    for delta in (0.2, 0.5, 0.8, 1.2):
+        models = [{"delta_disclosure": {"delta": delta, "observed_only": True}}]
+        losses = []
+        for name in ("full_domain", "exhaustive"):
+            asked = simple_policy(models=models, algorithm=name, hierarchies=tree)
+            try:
+                losses.append(publish(asked, database.engine, dry_run=True).plan.loss)
+            except PolicyError:
+                losses.append(None)
+        assert losses[0] == losses[1], delta
 
 
 # Failures ---------------------------------------------------------------------------------------------------------

@@ -38,6 +38,7 @@ class Requirement:
     attribute: str | None
     relations: Mapping[str, str]
     nested: bool  # a class that breaks it is made of classes that break it
+    monotone: bool = False  # a table that holds goes on holding when it is generalized
 
     @property
     def params(self) -> dict[str, object]:
@@ -122,8 +123,13 @@ class Classes:
         ]
         return _any(sums)
 
+    def is_nested(self, item: Requirement) -> bool:
+        return item.nested
+
     def _flags(self, verdicts: Sequence[exp.Expr]) -> list[exp.Expr]:
-        nested = [verdict.copy() for verdict, item in zip(verdicts, self.requirements, strict=True) if item.nested]
+        nested = [
+            verdict.copy() for verdict, item in zip(verdicts, self.requirements, strict=True) if self.is_nested(item)
+        ]
         return [alias(_any(verdicts), "broken"), alias(_any(nested), "nested")]
 
     def class_id(self, masks: Sequence[exp.Expr]) -> exp.Expr:

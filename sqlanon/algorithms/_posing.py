@@ -25,8 +25,8 @@ from sqlanon.compiler.lookups import taxonomy
 from sqlanon.compiler.tree import alias, literal, referenced, table
 from sqlanon.engines import Engine
 from sqlanon.engines.steps import drop_steps, run_steps
-from sqlanon.errors import PolicyError
-from sqlanon.families import plugin
+from sqlanon.errors import EngineError, PolicyError
+from sqlanon.families import Plugin, plugin
 from sqlanon.hierarchies import Hierarchy
 from sqlanon.policy import ModelUse, Policy
 
@@ -63,6 +63,12 @@ def problem(
         run_steps(engine, draft.prelude.steps[done:])
         counted = exp.select("COALESCE(SUM(n), 0)", "COUNT(*)").from_(table(made.compressed.table))
         records, size = (int(value) for value in engine.query(counted)[0])
+        grouped = exp.select("COALESCE(SUM(records), 0)").from_(table(draft.combined))
+        if int(engine.query(grouped)[0][0]) != records:
+            raise EngineError(
+                "values of a quasi-identifier are equal to the database but written differently, such as 1.0 and 1.00",
+                hint="give them one spelling in a view or 'query:'",
+            )
     except BaseException:
         drop_steps(engine, draft.prelude.steps)
         raise
@@ -179,11 +185,16 @@ def _requirement(
     compiler.parameter_relations(model, model.filled(use.params), relations)
     if "class_categories" in referenced(model.sql):
         relations["value_categories"] = _value_categories(prelude, relations["totals"], relations["weights"])
-    # Without suppression a broken class makes the whole node fail, and what is below a node that fails fails too.
-    growing = ALSO_SUPPRESSED in model.monotone or (policy.suppression_limit == 0 and model.monotone.startswith("yes"))
-    if policy.person is not None:
-        growing = ALSO_SUPPRESSED in model.monotone
-    return Requirement(use, model, attribute, relations, growing)
+    nested = ALSO_SUPPRESSED in model.monotone
+    # Shares of persons do not add up: one person may be in several classes.
+    monotone = nested or (policy.person is None and is_monotone(model, use.params))
+    return Requirement(use, model, attribute, relations, nested, monotone)
+
+
+def is_monotone(model: Plugin, params: Mapping[str, object]) -> bool:
+    """Whether what holds goes on holding under generalization, with these parameters."""
+    unless = model.monotone.partition("unless ")[2].split(";")[0].strip()
+    return model.monotone.startswith("yes") and not (unless and params.get(unless))
 
 
 def _value_categories(prelude: Prelude, values: str, weights: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.algorithms._classes import Classes, rows_where, with_parts
+from sqlanon.algorithms._classes import Classes, Requirement, rows_where, with_parts
 from sqlanon.algorithms._metrics import (
     AverageSize,
     Known,
@@ -94,7 +94,11 @@ class Problem(Classes):
     @property
     def nested(self) -> bool:
         """Whether rows suppressed at a node are suppressed at all nodes below it."""
-        return all(requirement.nested for requirement in self.requirements)
+        return all(self.is_nested(item) for item in self.requirements)
+
+    def is_nested(self, item: Requirement) -> bool:
+        """Without suppression one broken class makes a node fail, and what is below a node that fails fails too."""
+        return item.nested or (item.monotone and self.limit == 0)
 
     def tell(self, what: str, done: int, every: int) -> None:
         if self.progress:

@@ -43,7 +43,7 @@ def recoded(problem: Problem) -> Solution:
     Classes of different passes that carry equal labels form one class of the release, so models must hold for what is
     merged: they do if they hold under generalization.
     """
-    if not all(item.model.monotone.startswith("yes") for item in problem.requirements):
+    if not all(item.monotone for item in problem.requirements):
         raise PolicyError(
             "rows that are recoded on their own may meet others with the same labels, which not every model survives",
             hint="leave 'recode_suppressed' out",

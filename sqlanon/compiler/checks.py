@@ -93,6 +93,7 @@ class Compiler:
             names,
             suppressed_marker=SUPPRESSED if self.policy.suppressed_rows == "keep" else None,
             number_rows=self.policy.nulls == "unique",
+            sensitive=self.policy.sensitive,
         )
         self.prelude = Prelude(rows, self.dialect)
         if self.policy.nulls == "unique":

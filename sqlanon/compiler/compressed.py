@@ -237,7 +237,13 @@ def same_value(dialect: str, value: exp.Expr, name: str) -> exp.Expr:
     if dialect == "duckdb":
         return exp.NullSafeEQ(this=value, expression=exp.column("original", table=name))
     own = exp.Coalesce(this=text(value), expressions=[literal(NULL_NODE)])
-    return own.eq(exp.column("n0", table=name))
+    unknown = [case((item.is_(exp.Null()), literal(1)), default=literal(0)) for item in _both(value, name)]
+    # A value may be spelt like the label of NULL.
+    return exp.and_(own.eq(exp.column("n0", table=name)), unknown[0].eq(unknown[1]))
+
+
+def _both(value: exp.Expr, name: str) -> tuple[exp.Expr, exp.Expr]:
+    return value.copy(), exp.column("original", table=name)
 
 
 def compressed(

@@ -43,8 +43,7 @@ def by_levels(dialect: str, rows: exp.Select, packed: Compressed, passes: Sequen
     for place, domain in enumerate(packed.domains, start=1):
         chosen = _looked_up(domain, place, passes)
         if chosen:
-            values = ["original"] if dialect == "duckdb" else ["n0"]
-            part = exp.select(*values, *chosen).from_(table(domain.dictionary)).subquery(alias=f"d{place}")
+            part = exp.select("original", "n0", *chosen).from_(table(domain.dictionary)).subquery(alias=f"d{place}")
             tree = tree.join(part, on=_own_value(dialect, domain.name, f"d{place}"))
     for number, item in enumerate(passes, start=1):
         if item.broken:
@@ -59,7 +58,7 @@ def by_levels(dialect: str, rows: exp.Select, packed: Compressed, passes: Sequen
         tree = tree.join(table(output.secret, alias="secret"), join_type="cross")
     if any(item.broken for item in passes) and not output.keep_suppressed:
         tree = tree.where(exp.or_(*(item.copy() for item in shown_at)))
-    return tree
+    return shuffled(tree)
 
 
 def _looked_up(domain: Domain, place: int, passes: Sequence[Pass]) -> list[exp.Expr]:
@@ -134,20 +133,22 @@ def _others(dialect: str, shown_at: Sequence[exp.Expr], output: Output) -> list[
     for name, what in output.others.items():
         value: exp.Expr = column(name, "original")
         if what == HASHED:
-            value = pseudonym(value, dialect)
+            value = pseudonym(value, name, dialect)
         if output.keep_suppressed and name in output.sensitive:
             value = case((exp.or_(*(flag.copy() for flag in shown_at)), value), default=exp.Null())
         found.append(alias(value, name, quoted=True))
     return found
 
 
-def pseudonym(value: exp.Expr, dialect: str) -> exp.Expr:
+def pseudonym(value: exp.Expr, name: str, dialect: str) -> exp.Expr:
     """A keyed hash: the same person gets the same pseudonym, and nobody without the key can try out names.
 
-    The key is hashed in twice, so that a longer value cannot be appended to a known hash.
+    The key is hashed in twice, so that a longer value cannot be appended to a known hash; and the name of the column,
+    so that equal values of two columns cannot be told to be equal.
     """
     key = exp.column("key", table="secret")
-    inner = _sha256(exp.DPipe(this=key, expression=text(value)), dialect)
+    named = exp.DPipe(this=literal(f":{name}:"), expression=text(value))
+    inner = _sha256(exp.DPipe(this=key, expression=named), dialect)
     outer = _sha256(exp.DPipe(this=key.copy(), expression=inner), dialect)
     return case((value.copy().is_(exp.Null()), text(exp.Null())), default=outer)
 
@@ -175,8 +176,11 @@ def by_regions(
     keys = []
     for place, domain in enumerate(packed.domains):
         name = f"d{place + 1}"
-        own = "original" if dialect == "duckdb" else "n0"
-        part = exp.select(own, alias(code(domain), "bits")).from_(table(domain.dictionary)).subquery(alias=name)
+        part = (
+            exp.select("original", "n0", alias(code(domain), "bits"))
+            .from_(table(domain.dictionary))
+            .subquery(alias=name)
+        )
         inner = inner.join(part, on=_own_value(dialect, domain.name, name))
     for number in range(packed.keys):
         parts = [
@@ -213,7 +217,12 @@ def by_regions(
         tree_ = tree_.select(alias(label, domain.name, quoted=True))
     if output.secret:
         tree_ = tree_.join(table(output.secret, alias="secret"), join_type="cross")
-    return tree_.select(*_others(dialect, shown_at, output))
+    return shuffled(tree_.select(*_others(dialect, shown_at, output)))
+
+
+def shuffled(tree: exp.Select) -> exp.Select:
+    """In an order that tells nothing: that of the source may follow names, or the exact values behind a label."""
+    return tree.order_by(exp.Rand())
 
 
 def _own(name: str) -> str:

@@ -131,13 +131,22 @@ def _owner(left: str, source: Source, place: int, child_columns: Mapping[str, Se
 
 
 def rows_to_check(
-    rows: exp.Select, quasi_identifiers: tuple[str, ...], *, suppressed_marker: str | None, number_rows: bool
+    rows: exp.Select,
+    quasi_identifiers: tuple[str, ...],
+    *,
+    suppressed_marker: str | None,
+    number_rows: bool,
+    sensitive: tuple[str, ...] = (),
 ) -> exp.Select:
-    """The rows that form classes: without rows kept as all-suppressed ones, numbered where NULLs match nothing."""
+    """The rows that form classes: without rows kept as all-suppressed ones, numbered where NULLs match nothing.
+
+    A row that still tells a sensitive value is not suppressed, however general its other columns are.
+    """
     tree = rows
     if suppressed_marker is not None and quasi_identifiers:
         # CASE, since a comparison with NULL must leave the row in.
-        hidden = exp.and_(*(text(column(name)).eq(literal(suppressed_marker)) for name in quasi_identifiers))
+        marked = [text(column(name)).eq(literal(suppressed_marker)) for name in quasi_identifiers]
+        hidden = exp.and_(*marked, *(column(name).is_(exp.Null()) for name in sensitive))
         flag = case((hidden, literal(1)), default=literal(0))
         tree = select(exp.Star(), source=nested(tree, "source"), where=flag.eq(0))
     if number_rows:

@@ -59,6 +59,7 @@ def loss(
         policy.quasi_identifiers,
         suppressed_marker=SUPPRESSED if policy.suppressed_rows == "keep" else None,
         number_rows=False,
+        sensitive=policy.sensitive,
     )
     prelude = Prelude(original, engine.dialect)
     try:

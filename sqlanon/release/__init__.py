@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
+from sqlglot import exp
 
 from sqlanon import algorithms
 from sqlanon.algorithms._posing import problem
@@ -18,7 +19,7 @@ from sqlanon.compiler.classes import Prelude
 from sqlanon.compiler.compressed import root_only
 from sqlanon.compiler.source import relation
 from sqlanon.engines import Engine
-from sqlanon.errors import PolicyError, did_you_mean
+from sqlanon.errors import EngineError, PolicyError, did_you_mean
 from sqlanon.evidence.checks import Evidence, check
 from sqlanon.evidence.hierarchies import build_hierarchies, require_valid
 from sqlanon.plan import Plan, policy_hash
@@ -31,6 +32,7 @@ from sqlanon.release.target import Staged, Target, target_of
 
 # The most nodes of a lattice that the exact search holds in memory; beyond that a heuristic looks for a good one.
 MOST_NODES = 2_000_000
+SHORTEST_KEY = 16  # a shorter one can be found by trying
 
 Progress = Callable[[str, int, int], None]
 
@@ -60,8 +62,12 @@ def publish(
     random counts, which takes a few seconds. `progress` is told what is going on, and how much of it is done.
     """
     target = None if dry_run else target_of(policy, engine)
-    if any(column.pseudonym for column in policy.columns.values()) and not secret and not dry_run:
-        raise PolicyError("pseudonyms need a key", hint="set the environment variable SQLANON_KEY to a long secret")
+    hashed = any(column.pseudonym for column in policy.columns.values())
+    if hashed and not dry_run and len(secret or "") < SHORTEST_KEY:
+        raise PolicyError(
+            f"pseudonyms need a key of at least {SHORTEST_KEY} characters",
+            hint="set the environment variable SQLANON_KEY to a long secret",
+        )
     task = prepared(policy, engine, time_limit=time_limit, progress=progress)
     try:
         solution, plan = solved(task)
@@ -106,6 +112,7 @@ def _write(
         with task.engine.transaction():
             staged = target.stage(how)
             _tell(progress, "checking the release", 1, 2)
+            _require_all_rows(task, solution, staged)
             found = check(task.policy, task.engine, release=staged.source, hidden=staged.hidden, limit=0)
             _require_safe(found)
             document = described(task, solution, plan, how, found, target, staged)
@@ -236,6 +243,20 @@ def _require_roles(policy: Policy, available: list[str]) -> None:
         raise PolicyError(
             f"columns without a role: {', '.join(undeclared[:20])}",
             hint="give each column of the source a role; 'identifier' leaves it out, 'insensitive' keeps it as it is",
+        )
+
+
+def _require_all_rows(task: Problem, solution: Solution, staged: Staged) -> None:
+    """Every row once: one that was written twice would pass for a crowd of two."""
+    rows = relation(task.engine.resolve(staged.source), task.engine.dialect)
+    written = int(task.engine.query(exp.select("COUNT(*)").from_(rows.subquery(alias="release")))[0][0])
+    source = int(task.engine.query(exp.select("COUNT(*)").from_(task.prelude.rows.subquery(alias="source")))[0][0])
+    kept = task.policy.suppressed_rows == "keep"
+    wanted = source - (0 if kept else solution.suppressed)
+    if source != task.records or written != wanted:
+        raise EngineError(
+            f"the release was not published: {written:,} rows were written, {wanted:,} were meant",
+            hint="the previous release, if any, is still in place; was the source changed meanwhile?",
         )
 
 

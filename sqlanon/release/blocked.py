@@ -29,7 +29,7 @@ def blocked(task: Problem) -> PolicyError:
 
 def _at_the_top(task: Problem, item: Requirement) -> tuple[bool, float | None]:
     """Whether a requirement alone fails with all rows in one class, and what was measured."""
-    single = replace(task, requirements=(item,), measured={}, limit=0)
+    single = replace(task, requirements=(item,), measured={}, limit=0, _statements={})
     broken = single.measure([task.top], single.metric("height"))[0].suppressed > 0
     return broken, single.measured_value(task.top)
 

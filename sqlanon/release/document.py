@@ -13,6 +13,7 @@ from sqlglot import exp
 from sqlanon import __version__
 from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._solution import Solution
+from sqlanon.compiler.compressed import Domain, code
 from sqlanon.compiler.source import relation
 from sqlanon.compiler.tree import alias, bigint, column, count_all, literal, summed, table, text
 from sqlanon.evidence.checks import CheckResult, Evidence
@@ -43,11 +44,7 @@ def described(
         "sqlanon": __version__,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "source": policy.source.text,
-        "policy": {
-            "name": policy.name,
-            "hash": plan.policy,
-            "data": policy.model_dump(mode="json", exclude_unset=True),
-        },
+        "policy": {"name": policy.name, "hash": plan.policy, "text": written(policy)},
         "plan": _json(plan),
         "plan_hash": plan.hash,
         "records": task.records,
@@ -73,7 +70,7 @@ def described(
             "checks": [checked(item) for item in found.checks],
             "class_sizes": {"before": before["sizes"], "after": after["sizes"]},
             "risk": {"before": before["risk"], "after": after["risk"]},
-            "distributions": distributions(task, released),
+            "distributions": distributions(task, how, released),
         }
     return document
 
@@ -81,6 +78,7 @@ def described(
 def written(policy: Policy) -> str:
     """The policy as a file would say it: JSON, which is YAML."""
     data = policy.model_dump(mode="json", exclude_defaults=True)
+    data["source"].pop("database", None)  # may hold a password
     data["columns"] = {name: item if set(item) - {"role"} else item["role"] for name, item in data["columns"].items()}
     data["models"] = [_use(item) for item in data["models"]]
     data["hierarchies"] = {
@@ -210,36 +208,57 @@ def class_sizes(task: Problem, released: exp.Select | None) -> dict[str, Any]:
 
 def workload_of(task: Problem, how: Rewriting) -> dict[str, Any]:
     """The error of random range counts that are answered from the release."""
-    item = how.passes[0]
-    cells = None
-    if item.broken:
-        own = task.class_id([bigint(literal(mask)) for mask in task.compressed.masks(item.node)])
-        gone = exp.select("class_id").from_(table(item.broken))
-        cells = exp.select("*").from_(table(task.compressed.table)).where(own.isin(query=gone).not_())
-    found = workload(task.engine, task.compressed.table, boxes_at(task.compressed, item.node, cells), task.domains)
+    shown = exp.select("*").from_(shown_cells(task, how)) if how.passes[0].broken else None
+    boxes = boxes_at(task.compressed, how.passes[0].node, shown)
+    found = workload(task.engine, task.compressed.table, boxes, task.domains)
     return {"queries": found.queries, "all": found.all, "small": found.small, "large": found.large}
 
 
-def distributions(task: Problem, released: exp.Select) -> dict[str, Any]:
-    """The most frequent values of each quasi-identifier, before and after. Rare values stay unnamed."""
-    least = max((use.params["k"] for use in task.policy.models if "k" in use.params), default=5)
+def distributions(task: Problem, how: Rewriting, released: exp.Select) -> dict[str, Any]:
+    """The most frequent values of each quasi-identifier in the released rows, before and after. Neither a rare value
+    nor what all the unnamed ones add up to may tell of few rows."""
+    least = int(max((use.params["k"] for use in task.policy.models if "k" in use.params), default=5))
     found = {}
     for domain in task.domains:
-        own = exp.select(alias(text(exp.column("original")), "label"), "records").from_(table(domain.dictionary))
         new = exp.select(alias(text(column(domain.name)), "label"), alias(count_all(), "records"))
         new = new.from_(released.subquery(alias="release")).group_by(text(column(domain.name)))
-        sides: dict[str, Any] = {}
-        for side, tree in (("before", own), ("after", new)):
-            ordered = exp.select("label", "records").from_(tree.subquery(alias="v"))
-            ordered = ordered.where(exp.column("records") >= literal(int(least)))
-            ordered = ordered.order_by(exp.Ordered(this=exp.column("records"), desc=True), "label").limit(MOST_LABELS)
-            count = task.engine.query(exp.select("COUNT(*)").from_(tree.subquery(alias="v")))[0][0]
-            top = [
-                [label if label is not None else "NULL", int(records)] for label, records in task.engine.query(ordered)
-            ]
-            sides |= {side: top, f"{side}_more": int(count) - len(top)}
-        found[domain.name] = sides
+        found[domain.name] = _named(task, "after", new, least)
+        if len(how.passes) == 1:
+            found[domain.name] |= _named(task, "before", _values(task, how, domain), least)
     return found
+
+
+def _values(task: Problem, how: Rewriting, domain: Domain) -> exp.Select:
+    """The original values of the rows that a single pass released."""
+    key = exp.BitwiseAnd(this=exp.column(f"k{domain.key + 1}"), expression=bigint(literal(domain.masks[0])))
+    cells = exp.select(alias(key, "code"), alias(summed(exp.column("n")), "records")).from_(shown_cells(task, how))
+    own = exp.select(alias(code(domain), "code"), "original").from_(table(domain.dictionary)).subquery(alias="d")
+    tree = exp.select(alias(text(exp.column("original", table="d")), "label"), "c.records")
+    tree = tree.from_(cells.group_by(key.copy()).subquery(alias="c"))
+    return tree.join(own, on=exp.column("code", table="d").eq(exp.column("code", table="c")))
+
+
+def shown_cells(task: Problem, how: Rewriting) -> exp.Expr:
+    """The rows of the compressed table that the single pass of a release shows."""
+    item = how.passes[0]
+    if not item.broken:
+        return table(task.compressed.table)
+    own = task.class_id([bigint(literal(mask)) for mask in task.compressed.masks(item.node)])
+    gone = exp.select("class_id").from_(table(item.broken))
+    cells = exp.select("*").from_(table(task.compressed.table)).where(own.isin(query=gone).not_())
+    return cells.subquery(alias="cells")
+
+
+def _named(task: Problem, side: str, tree: exp.Select, least: int) -> dict[str, Any]:
+    whole = exp.select("COUNT(*)", "COALESCE(SUM(records), 0)").from_(tree.copy().subquery(alias="v"))
+    count, records = (int(value) for value in task.engine.query(whole)[0])
+    ordered = exp.select("label", "records").from_(tree.subquery(alias="v"))
+    ordered = ordered.where(exp.column("records") >= literal(least))
+    ordered = ordered.order_by(exp.Ordered(this=exp.column("records"), desc=True), "label").limit(MOST_LABELS)
+    top = [(label if label is not None else "NULL", int(number)) for label, number in task.engine.query(ordered)]
+    while top and 0 < records - sum(number for _, number in top) < least:
+        top.pop()
+    return {side: [list(pair) for pair in top], f"{side}_more": count - len(top)}
 
 
 def script(task: Problem, how: Rewriting) -> str:
@@ -270,6 +289,8 @@ def not_protected(policy: Policy) -> list[str]:
         found.append(f"{', '.join(kept)}: released as it is, since the policy calls it insensitive")
     if policy.person is None:
         found.append("rows were counted, not persons: a person with several rows is protected less")
+    if policy.suppressed_rows == "keep" and kept:
+        found.append("suppressed rows are kept with their insensitive columns and pseudonyms")
     hashed = [name for name, item in policy.columns.items() if item.pseudonym]
     if hashed:
         found.append(f"{', '.join(hashed)}: pseudonyms link the rows of a person, and whoever has the key knows them")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -55,14 +56,29 @@ def target_of(policy: Policy, engine: Engine) -> Target:
 
 
 def _create(engine: Engine, name: str, query: exp.Query) -> None:
-    engine.execute(exp.Drop(tables=[table_tree(name)], kind="TABLE", exists=True))
+    if table_parts(name)[-1] in {table_parts(known)[-1] for known in engine.tables()}:
+        raise PolicyError(
+            f"there is a table '{name}' already, which sqlanon did not make", hint="rename it, or the release"
+        )
     engine.execute(exp.Create(this=table_tree(name), kind="TABLE", expression=query))
 
 
-def _drop_columns(engine: Engine, name: str, columns: tuple[str, ...]) -> None:
-    for hidden in columns:
-        action = exp.Drop(tables=[column(hidden)], kind="COLUMN")
-        engine.execute(exp.Alter(this=table_tree(name), kind="TABLE", actions=[action]))
+def _without_hidden(engine: Engine, staged: Staged) -> None:
+    """Write the table again without what nobody may see: to drop a column leaves its values in PostgreSQL's files."""
+    if not staged.hidden:
+        return
+    names = [item.name for item in engine.columns(exp.select("*").from_(table_tree(staged.name)))]
+    whole = beside(staged.name, "whole")
+    _rename(engine, staged.name, whole)
+    visible = exp.select(*(column(name) for name in names if name not in staged.hidden)).from_(table_tree(whole))
+    engine.execute(exp.Create(this=table_tree(staged.name), kind="TABLE", expression=visible.order_by(exp.Rand())))
+    engine.execute(exp.Drop(tables=[table_tree(whole)], kind="TABLE"))
+
+
+def _rename(engine: Engine, name: str, new: str) -> None:
+    own = exp.to_identifier(table_parts(new)[-1], quoted=True)
+    action = exp.AlterRename(this=exp.Table(this=own))
+    engine.execute(exp.Alter(this=table_tree(name), kind="TABLE", actions=[action]))
 
 
 def beside(name: str, ending: str) -> str:
@@ -98,11 +114,9 @@ class TableTarget:
         return Staged(name, Source(table=name), how.hidden)
 
     def swap(self, staged: Staged, plan: Plan, document: Mapping[str, Any]) -> None:
-        _drop_columns(self.engine, staged.name, staged.hidden)
+        _without_hidden(self.engine, staged)
         self.engine.execute(exp.Drop(tables=[table_tree(self.name)], kind="TABLE", exists=True))
-        own = exp.to_identifier(table_parts(self.name)[-1], quoted=True)
-        action = exp.AlterRename(this=exp.Table(this=own))
-        self.engine.execute(exp.Alter(this=table_tree(staged.name), kind="TABLE", actions=[action]))
+        _rename(self.engine, staged.name, self.name)
         _record(self.engine, self.name, plan, document)
 
     def finish(self, staged: Staged, document: Mapping[str, Any]) -> None:
@@ -126,8 +140,8 @@ class ViewTarget:
         return Staged(name, Source(table=name), how.hidden)
 
     def swap(self, staged: Staged, plan: Plan, document: Mapping[str, Any]) -> None:
-        _drop_columns(self.engine, staged.name, staged.hidden)
-        older = [name for name in self._tables() if name != staged.name]
+        _without_hidden(self.engine, staged)
+        older = [name for name in self._tables() if table_parts(name)[-1] != table_parts(staged.name)[-1]]
         everything = exp.select("*").from_(table_tree(staged.name))
         self.engine.execute(exp.Drop(tables=[table_tree(self.name)], kind="VIEW", exists=True))
         self.engine.execute(exp.Create(this=table_tree(self.name), kind="VIEW", expression=everything))
@@ -136,8 +150,14 @@ class ViewTarget:
         _record(self.engine, self.name, plan, document)
 
     def _tables(self) -> list[str]:
-        start = beside(self.name, "")
-        return [name for name in self.engine.tables() if name.startswith(start) and name[len(start) :].isdigit()]
+        *schema, own = table_parts(self.name)
+        found = []
+        for name in self.engine.tables():
+            *where, table_of_view = table_parts(name)
+            here = where == schema or (not where and schema[-1:] in ([], ["main"], ["public"]))
+            if here and re.fullmatch(re.escape(own) + r"__\d{20}", table_of_view):
+                found.append(name)
+        return found
 
     def finish(self, staged: Staged, document: Mapping[str, Any]) -> None:
         return None
@@ -179,9 +199,11 @@ class FileTarget:
         return None
 
     def finish(self, staged: Staged, document: Mapping[str, Any]) -> None:
-        beside_it = Path(self.name + ".evidence.json")
-        beside_it.write_text(json.dumps(document, ensure_ascii=False, indent=2), encoding="utf-8")
+        evidence = Path(self.name + ".evidence.json")
+        written = evidence.with_name(f".{evidence.name}.{os.getpid()}")
+        written.write_text(json.dumps(document, ensure_ascii=False, indent=2), encoding="utf-8")
         os.replace(staged.name, self.name)
+        os.replace(written, evidence)
 
     def discard(self, staged: Staged) -> None:
         Path(staged.name).unlink(missing_ok=True)

@@ -543,7 +543,12 @@ WITH class_sizes AS (
       COALESCE(result_3.broken, 1),
       COALESCE(result_4.broken, 1)
     ) AS broken,
-    GREATEST(COALESCE(result_1.broken, 1), COALESCE(result_2.broken, 1)) AS nested
+    GREATEST(
+      COALESCE(result_1.broken, 1),
+      COALESCE(result_2.broken, 1),
+      COALESCE(result_3.broken, 1),
+      COALESCE(result_4.broken, 1)
+    ) AS nested
   FROM class_sizes
   LEFT JOIN result_1
     ON result_1.class_id = class_sizes.class_id
@@ -575,6 +580,7 @@ FROM (
 JOIN (
   SELECT
     original,
+    n0,
     CASE WHEN original IS NULL THEN CAST(NULL AS TEXT) ELSE n2 END AS label_1,
     CAST(r2 AS BIGINT) * CAST(16 AS BIGINT) + CAST(r3 AS BIGINT) * CAST(32 AS BIGINT) AS bits_1
   FROM sqlanon_search_dictionary_1
@@ -583,6 +589,7 @@ JOIN (
 JOIN (
   SELECT
     original,
+    n0,
     CASE WHEN original IS NULL THEN CAST(NULL AS TEXT) ELSE n1 END AS label_1,
     CAST(r4 AS BIGINT) * CAST(1024 AS BIGINT) AS bits_1
   FROM sqlanon_search_dictionary_2
@@ -591,6 +598,7 @@ JOIN (
 JOIN (
   SELECT
     original,
+    n0,
     CAST(r0 AS BIGINT) * CAST(4096 AS BIGINT) AS bits_1
   FROM sqlanon_search_dictionary_3
 ) AS d3
@@ -598,6 +606,7 @@ JOIN (
 JOIN (
   SELECT
     original,
+    n0,
     CASE WHEN original IS NULL THEN CAST(NULL AS TEXT) ELSE n2 END AS label_1,
     CAST(r2 AS BIGINT) * CAST(1048576 AS BIGINT) AS bits_1
   FROM sqlanon_search_dictionary_4
@@ -608,4 +617,6 @@ LEFT JOIN sqlanon_search_broken_1 AS b1
     d1.bits_1 + d2.bits_1 + d3.bits_1 + d4.bits_1
   )
 WHERE
-  b1.class_id IS NULL;
+  b1.class_id IS NULL
+ORDER BY
+  RANDOM();

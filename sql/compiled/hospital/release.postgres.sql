@@ -355,12 +355,16 @@ SELECT
 FROM sqlanon_search_cells_1 AS c
 JOIN sqlanon_search_dictionary_1 AS d1
   ON COALESCE(CAST(c.c1 AS TEXT), '∅ NULL') = d1.n0
+  AND CASE WHEN c.c1 IS NULL THEN 1 ELSE 0 END = CASE WHEN d1.original IS NULL THEN 1 ELSE 0 END
 JOIN sqlanon_search_dictionary_2 AS d2
   ON COALESCE(CAST(c.c2 AS TEXT), '∅ NULL') = d2.n0
+  AND CASE WHEN c.c2 IS NULL THEN 1 ELSE 0 END = CASE WHEN d2.original IS NULL THEN 1 ELSE 0 END
 JOIN sqlanon_search_dictionary_3 AS d3
   ON COALESCE(CAST(c.c3 AS TEXT), '∅ NULL') = d3.n0
+  AND CASE WHEN c.c3 IS NULL THEN 1 ELSE 0 END = CASE WHEN d3.original IS NULL THEN 1 ELSE 0 END
 JOIN sqlanon_search_dictionary_4 AS d4
-  ON COALESCE(CAST(c.c4 AS TEXT), '∅ NULL') = d4.n0;
+  ON COALESCE(CAST(c.c4 AS TEXT), '∅ NULL') = d4.n0
+  AND CASE WHEN c.c4 IS NULL THEN 1 ELSE 0 END = CASE WHEN d4.original IS NULL THEN 1 ELSE 0 END;
 
 CREATE TEMPORARY TABLE sqlanon_search_lookup_2 AS
 SELECT
@@ -541,7 +545,12 @@ WITH class_sizes AS (
       COALESCE(result_3.broken, 1),
       COALESCE(result_4.broken, 1)
     ) AS broken,
-    GREATEST(COALESCE(result_1.broken, 1), COALESCE(result_2.broken, 1)) AS nested
+    GREATEST(
+      COALESCE(result_1.broken, 1),
+      COALESCE(result_2.broken, 1),
+      COALESCE(result_3.broken, 1),
+      COALESCE(result_4.broken, 1)
+    ) AS nested
   FROM class_sizes
   LEFT JOIN result_1
     ON result_1.class_id = class_sizes.class_id
@@ -572,38 +581,48 @@ FROM (
 ) AS original
 JOIN (
   SELECT
+    original,
     n0,
     CASE WHEN original IS NULL THEN CAST(NULL AS TEXT) ELSE n2 END AS label_1,
     CAST(r2 AS BIGINT) * CAST(16 AS BIGINT) + CAST(r3 AS BIGINT) * CAST(32 AS BIGINT) AS bits_1
   FROM sqlanon_search_dictionary_1
 ) AS d1
   ON COALESCE(CAST(original."age" AS TEXT), '∅ NULL') = d1.n0
+  AND CASE WHEN original."age" IS NULL THEN 1 ELSE 0 END = CASE WHEN d1.original IS NULL THEN 1 ELSE 0 END
 JOIN (
   SELECT
+    original,
     n0,
     CASE WHEN original IS NULL THEN CAST(NULL AS TEXT) ELSE n1 END AS label_1,
     CAST(r4 AS BIGINT) * CAST(1024 AS BIGINT) AS bits_1
   FROM sqlanon_search_dictionary_2
 ) AS d2
   ON COALESCE(CAST(original."zip" AS TEXT), '∅ NULL') = d2.n0
+  AND CASE WHEN original."zip" IS NULL THEN 1 ELSE 0 END = CASE WHEN d2.original IS NULL THEN 1 ELSE 0 END
 JOIN (
   SELECT
+    original,
     n0,
     CAST(r0 AS BIGINT) * CAST(4096 AS BIGINT) AS bits_1
   FROM sqlanon_search_dictionary_3
 ) AS d3
   ON COALESCE(CAST(original."sex" AS TEXT), '∅ NULL') = d3.n0
+  AND CASE WHEN original."sex" IS NULL THEN 1 ELSE 0 END = CASE WHEN d3.original IS NULL THEN 1 ELSE 0 END
 JOIN (
   SELECT
+    original,
     n0,
     CASE WHEN original IS NULL THEN CAST(NULL AS TEXT) ELSE n2 END AS label_1,
     CAST(r2 AS BIGINT) * CAST(1048576 AS BIGINT) AS bits_1
   FROM sqlanon_search_dictionary_4
 ) AS d4
   ON COALESCE(CAST(original."admitted" AS TEXT), '∅ NULL') = d4.n0
+  AND CASE WHEN original."admitted" IS NULL THEN 1 ELSE 0 END = CASE WHEN d4.original IS NULL THEN 1 ELSE 0 END
 LEFT JOIN sqlanon_search_broken_1 AS b1
   ON b1.class_id = (
     d1.bits_1 + d2.bits_1 + d3.bits_1 + d4.bits_1
   )
 WHERE
-  b1.class_id IS NULL;
+  b1.class_id IS NULL
+ORDER BY
+  RANDOM();
