@@ -161,11 +161,11 @@ def memory(rows: int) -> bool:
         engine.close()
         code = (
             f"import sys; sys.path[:0] = [{str(Path(__file__).parent)!r}]\n"
-            "import resource, search, sqlanon\n"
+            "import checks, search, sqlanon\n"
             "from sqlanon.release import publish\n"
             f"engine = sqlanon.connect({str(database)!r}, read_only=False, memory_limit='2GB')\n"
             "publish(search.policy('raw'), engine)\n"
-            "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)\n"
+            "print(checks.peak_memory())\n"
         )
         start = time.perf_counter()
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
