@@ -98,7 +98,7 @@ def cpu_of_nine(engine: Engine, table: str) -> float:
 
 
 def peak_memory() -> int:
-    """The most memory that this process had, in MB. What getrusage tells is inherited from the process that began it."""
+    """The most memory that this process had, in MB; getrusage would tell that of the process that began it, too."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) // 1024
