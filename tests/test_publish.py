@@ -21,6 +21,7 @@ import sqlanon
 from sqlanon.compiler.source import relation
 from sqlanon.errors import PolicyError, SqlanonError
 from sqlanon.evidence.checks import check
+from sqlanon.evidence.loss import loss
 from sqlanon.plan import Plan
 from sqlanon.policy import Policy, Source, parse
 from sqlanon.release import publish
@@ -164,6 +165,18 @@ def test_the_same_input_gives_the_same_plan(database: Database) -> None:
     assert len({plan.hash for plan in plans}) == 1
     assert Plan.from_json(plans[0].to_json()).hash == plans[0].hash
     assert not [name for name in database.engine.tables() if name == "r"]
+
+
+def test_the_losses_can_be_recomputed_from_the_tables(database: Database) -> None:
+    """What the plan says of its loss is what the released table shows, read by other statements."""
+    database.table("t", TYPES, [item | {"age": i * i % 61} for i, item in enumerate(example_rows(300))])
+    asked = policy([{"k_anonymity": {"k": 12}}], suppression_limit=0.4)
+    done = publish(asked, database.engine)
+    assert done.plan.suppressed > 0 and any(done.plan.passes[0].values())
+    found = loss(asked, database.engine, Source(table="r"))
+    assert found.levels == dict(done.plan.passes[0])
+    assert set(found.metrics) == set(done.document["loss"])
+    assert found.metrics == pytest.approx(done.document["loss"], rel=1e-9)
 
 
 def test_types_and_columns_are_kept(database: Database) -> None:

@@ -266,18 +266,22 @@ class Problem(Classes):
 
     def loss_by_sql(self, node: Node, sql: str, params: Mapping[str, object] | None = None) -> float:
         """The loss by the metric's own `.sql` file, over the relations that it reads."""
+        return self.losses_by_sql(node, {"loss": (sql, params or {})})["loss"]
+
+    def losses_by_sql(self, node: Node, metrics: Mapping[str, tuple[str, Mapping[str, object]]]) -> dict[str, float]:
+        """Several metrics in one statement: each is a file with its parameters, and all read the same relations."""
         masks = [literal(mask) for mask in self.compressed.masks(node)]
         classes, parts = self.classes(masks)
         same = self.class_id(masks).eq(exp.column("class_id", table="k"))
         kept = exp.Sub(this=literal(1), expression=exp.column("broken", table="k"))
         cells = exp.select("c.*", alias(kept, "kept"), "k.class_id").from_(table(self.compressed.table, alias="c"))
         parts.append(("node_cells", cells.join(f"{classes} AS k", on=same)))
-        made = {name: f"node_{name}" for name in referenced(sql)}
-        for name in made:
-            parts.append((made[name], RECODED[name](self, node)))
-        whole = exp.select("loss").from_(bind(sql, params or {}, made).subquery(alias="metric"))
-        found = self.engine.query(with_parts(whole, parts))[0][0]
-        return math.inf if found is None else float(found)
+        needed = sorted({name for sql, _ in metrics.values() for name in referenced(sql)})
+        made = {name: f"node_{name}" for name in needed}
+        parts += [(made[name], RECODED[name](self, node)) for name in needed]
+        values = [bind(sql, params, made).subquery(copy=False) for sql, params in metrics.values()]
+        found = self.engine.query(with_parts(exp.select(*values), parts))[0]
+        return {name: math.inf if value is None else float(value) for name, value in zip(metrics, found, strict=True)}
 
     def holds(self, measured: Measured) -> bool:
         return measured.suppressed <= self.limit and measured.suppressed < self.records

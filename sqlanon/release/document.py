@@ -125,12 +125,12 @@ def losses(task: Problem, solution: Solution) -> dict[str, float]:
     if len(solution.passes) != 1:
         return {"ncp" if solution.regions else task.policy.minimize: solution.loss}
     asked = max((use.params["k"] for use in task.policy.models if "k" in use.params), default=1)
-    found = {}
-    for name, metric in family("loss").items():
-        if "class_attribute" not in metric.needs:
-            params = metric.filled({"k": asked} if metric.param("k") else {})
-            found[name] = task.loss_by_sql(solution.passes[0], metric.sql, params)
-    return found
+    metrics = {
+        name: (metric.sql, metric.filled({"k": asked} if metric.param("k") else {}))
+        for name, metric in family("loss").items()
+        if "class_attribute" not in metric.needs
+    }
+    return task.losses_by_sql(solution.passes[0], metrics)
 
 
 def attributes(task: Problem, solution: Solution) -> list[dict[str, Any]]:
