@@ -103,12 +103,16 @@ def check(
     """Tell whether a table meets its privacy requirements, which classes break them, and how badly.
 
     TARGET is a policy file, a Parquet or CSV file or folder, a DuckDB file, or a postgresql:// URL; with a database,
-    TABLE names the table in it. Only classes are shown, never the rows of persons.
+    TABLE names the table in it. A table that was published is checked under the policy of its release, if no option
+    asks for something else. Only classes are shown, never the rows of persons.
     """
     from sqlanon.engines import connect
     from sqlanon.evidence.checks import check as measure
 
-    policy, url = _policy(target, table, options)
+    policy, url, release = _policy_of_release(target, table, release, options) or (
+        *_policy(target, table, options),
+        release,
+    )
     engine = connect(url, memory_limit=memory_limit)
     try:
         source = _release_source(policy, release) if release else None
@@ -342,6 +346,26 @@ def _policy(target: str, table: str | None, options: dict[str, Any]) -> tuple[An
         database = policy.source.database
         return policy.located(), policy.locate(database) if database else None
     return _from_options(target, table, options)
+
+
+def _policy_of_release(
+    target: str, table: str | None, release: str | None, options: dict[str, Any]
+) -> tuple[Any, str, str] | None:
+    """The policy that a release was published under, for a table of a database that is named without further words."""
+    if table is None or release is not None or any(options.values()) or target.lower().endswith((".yml", ".yaml")):
+        return None
+    from sqlanon.engines import connect
+    from sqlanon.policy import parse
+    from sqlanon.release.stored import of_release
+
+    engine = connect(target)
+    try:
+        document = of_release(engine, table)
+    except PolicyError:
+        return None
+    finally:
+        engine.close()
+    return parse(document["policy"]["text"], document["policy"]["name"]), target, table
 
 
 def _from_options(target: str, table: str | None, options: dict[str, Any]) -> tuple[Any, str | None]:

@@ -120,6 +120,10 @@ def test_demo(tmp_path: Path) -> None:
     assert "<svg" in (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
     again = CliRunner().invoke(main, ["check", str(tmp_path / "demo" / "policy.yml"), "--release", "patients_released"])
     assert again.exit_code == 0, again.output
+    alone = CliRunner().invoke(main, ["check", str(tmp_path / "demo" / "hospital.duckdb"), "patients_released"])
+    assert alone.exit_code == 0 and "all 4 requirements hold" in alone.output, alone.output
+    source = CliRunner().invoke(main, ["check", str(tmp_path / "demo" / "hospital.duckdb"), "patients"])
+    assert source.exit_code == 2 and "nothing to check" in source.output + source.stderr
 
 
 def test_clinic_visits_counts_patients() -> None:
