@@ -487,6 +487,27 @@ def test_killed_at_many_points(tmp_path: Path) -> None:
     assert survived > 0  # some were killed before the swap
 
 
+def test_ctrl_c_is_clean(tmp_path: Path) -> None:
+    write_database(tmp_path, 400_000)
+    asked = POLICY.replace("K", "3").replace("l: 2}}", "l: 2}}\n  - t_closeness: {t: 0.01}")
+    (tmp_path / "policy.yml").write_text(asked)
+    code = "import sys; from sqlanon.cli import main; sys.argv[0] = 'sqlanon'; main()"
+    start = time.monotonic()
+    subprocess.run([sys.executable, "-c", "import sqlanon.cli, sqlanon.release"], check=True)
+    begins = time.monotonic() - start  # an interrupt before the command runs is none of its business
+    for seconds in (1.5 * begins, 2 * begins, 3 * begins):
+        command = [sys.executable, "-c", code, "publish", str(tmp_path / "policy.yml")]
+        running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(seconds)
+        running.send_signal(signal.SIGINT)
+        _, said = running.communicate(timeout=60)
+        if running.returncode == 0:
+            break  # it was done before
+        assert running.returncode == 130 and said == "sqlanon: interrupted\n", said
+        with duckdb.connect(str(tmp_path / "data.duckdb")) as connection:
+            assert connection.execute("SHOW TABLES").fetchall() == [("t",)]
+
+
 def test_a_full_disk(tmp_path: Path) -> None:
     """Writing a file fails: the old file is still there, and nothing else."""
     if not os.path.exists("/dev/full"):

@@ -181,6 +181,9 @@ class _clear_errors:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        interrupted = isinstance(error, RuntimeError) and "interrupted" in str(error).lower()
+        if interrupted or isinstance(error, duckdb.InterruptException):
+            raise KeyboardInterrupt from None  # Ctrl-C while a statement runs
         if not isinstance(error, duckdb.Error):
             return
         raise translate(error, self.engine) from None
@@ -206,8 +209,6 @@ def translate(error: duckdb.Error, engine: DuckDB) -> SourceError | EngineError:
         return EngineError(
             "the database could not read or write a file", hint="is the disk full, or was a file removed?"
         )
-    if isinstance(error, duckdb.InterruptException):
-        return EngineError("the statement was interrupted")
     return EngineError(
         f"the database refused a statement ({type(error).__name__})",
         hint="'sqlanon compile' shows the statements, to try them one by one",

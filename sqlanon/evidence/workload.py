@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -21,6 +22,7 @@ from sqlglot import exp
 from sqlanon.compiler.compressed import Domain
 from sqlanon.compiler.tree import alias, bigint, case, double, literal, summed, table, union_all
 from sqlanon.engines import Engine
+from sqlanon.errors import SqlanonError
 from sqlanon.evidence.ranges import ranks
 
 SMALL, LARGE = 0.01, 0.1
@@ -83,7 +85,8 @@ def workload(
                 break
         return _summary(answers[:queries], records)
     finally:
-        engine.drop_temporary(made)
+        with suppress(SqlanonError):  # of a transaction that is lost already; what broke it is the error to show
+            engine.drop_temporary(made)
 
 
 def draw(sizes: Sequence[int], count: int, generator: random.Random) -> list[Query]:
