@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -35,6 +37,13 @@ _BOUNDS = {"greater_than": ">", "greater_than_equal": ">=", "less_than": "<", "l
 _BOUND_KEYS = ("gt", "ge", "lt", "le")
 
 
+@dataclass(frozen=True)
+class Expected:
+    """What a field takes, in words: stands in its `Annotated`, where "a number" would be too little."""
+
+    words: str
+
+
 def describe(value: Any) -> str:
     """A value in plain words.
 
@@ -49,6 +58,8 @@ def describe(value: Any) -> str:
         return "a mapping"
     if isinstance(value, list | tuple):
         return "a list"
+    if isinstance(value, date):
+        return "a date and time" if isinstance(value, datetime) else "a date"
     return "nothing" if value is None else "text"
 
 
@@ -80,12 +91,19 @@ def problems(
             continue  # the arms of a union complain one by one about the same value
         seen.add(path)
         # Only for a field: a column or qid may be called 'weight' or 'models' too.
-        phrase = (expected or {}).get(str(loc[-1])) if _field_at(model, loc) else None
+        phrase = _phrase(_field_at(model, loc), str(loc[-1]), expected or {}) if loc else None
         message, hint = _sentence(item, prefix + path, phrase)
         yield Problem(message, hint or _meaning(model, loc), _at(prefix + path, item))
 
 
+def _phrase(field: FieldInfo | None, name: str, expected: Mapping[str, str]) -> str | None:
+    own = [item.words for item in field.metadata if isinstance(item, Expected)] if field else []
+    return own[-1] if own else expected.get(name) if field else None
+
+
 def _only_fallout(item: Any) -> bool:
+    if item["type"] == "default_factory_not_called":
+        return True  # the default would be that of another field, which is wrong itself
     # A list whose items are wrong is also said to be too short, since pydantic counts the right ones.
     return item["type"] == "too_short" and bool(len(item["input"]) >= item["ctx"]["min_length"])
 
@@ -130,7 +148,7 @@ def _unknown_word(label: str, value: Any, expected: str) -> tuple[str, str | Non
 
 def _at(path: KeyPath, item: Any) -> KeyPath:
     at = item.get("ctx", {}).get("at")
-    return (*path, at) if at else path
+    return path if at in (None, "") else (*path, at)
 
 
 def label_of(path: KeyPath) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from sqlanon.errors import PolicyError, did_you_mean
+from sqlanon.policy.dates import DATE, date_of
 
 KeyPath = tuple[str | int, ...]
 
@@ -178,10 +179,21 @@ _SCALARS: tuple[tuple[str, str, list[str]], ...] = (
 )
 for _name, _pattern, _first in _SCALARS:
     _Loader.add_implicit_resolver(_TAG + _name, re.compile(_pattern), _first)
+# Not YAML's own tag, for a date is a date only where the caller says so, and between quotes it is text.
+_DATE_TAG = "sqlanon:date"
+_Loader.add_implicit_resolver(_DATE_TAG, re.compile(f"^(?:{DATE.pattern})$"), list("0123456789"))
 
 
-def read(text: str, verbatim: Callable[[KeyPath], bool] = lambda path: False) -> Document:
+def _never(path: KeyPath) -> bool:
+    return False
+
+
+def read(
+    text: str, verbatim: Callable[[KeyPath], bool] = _never, dated: Callable[[KeyPath], bool] = _never
+) -> Document:
     """Read one document; `verbatim` says at which paths a scalar stays the text that was written.
+
+    `dated` says at which paths a plain 2024-01-31 is a date; elsewhere it is text.
 
     >>> read("on: yes\\n2024: 1e3").data
     {'on': 'yes', '2024': 1000.0}
@@ -201,7 +213,7 @@ def read(text: str, verbatim: Callable[[KeyPath], bool] = lambda path: False) ->
                 column=len(before) - before.rfind("\n"),
             )
         )
-    reader = _Reader(verbatim)
+    reader = _Reader(verbatim, dated)
     try:
         loader = _Loader(text)
         try:
@@ -222,8 +234,9 @@ def _failed(problem: Problem) -> Document:
 class _Reader:
     """Turns nodes into plain data, and remembers the line of each path."""
 
-    def __init__(self, verbatim: Callable[[KeyPath], bool]) -> None:
+    def __init__(self, verbatim: Callable[[KeyPath], bool], dated: Callable[[KeyPath], bool]) -> None:
         self.verbatim = verbatim
+        self.dated = dated
         self.lines: dict[KeyPath, int] = {}
         self.problems: list[Problem] = []
         self.values = 0
@@ -283,6 +296,8 @@ class _Reader:
             return None
         if kind == "str" or (kind in ("bool", "int", "float") and self.verbatim(path)):
             return text
+        if kind == _DATE_TAG:
+            return self._date(node) if self.dated(path) else text
         try:
             if kind == "bool":
                 return {"true": True, "false": False}[text.lower()]
@@ -292,6 +307,12 @@ class _Reader:
             pass
         self._refuse_tag(node)
         return text
+
+    def _date(self, node: yaml.ScalarNode) -> Any:
+        found = date_of(node.value)
+        if found is None:
+            self._add(f"there is no date {node.value}", "check the day and the month; quotes make it text", node)
+        return found or node.value
 
     def _check_tag(self, node: yaml.Node, kind: str) -> None:
         if node.tag != _TAG + kind:
