@@ -292,7 +292,7 @@ def test_the_json_schema_describes_what_is_written_in_the_file() -> None:
     written = yaml.safe_load(GOOD)
     assert schema["$schema"].startswith("https://json-schema.org/")
     assert set(written) <= set(schema["properties"])
-    assert schema["required"] == ["source", "columns", "models"]
+    assert schema["else"]["required"] == ["source", "columns", "models"]
     assert schema["additionalProperties"] is False
     assert all(part.get("description") for part in schema["properties"].values())
     assert set(written["source"]) <= set(keys_of(schema, "Source"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -22,8 +22,10 @@ from pydantic_core import CoreSchema, PydanticCustomError
 from sqlanon import hierarchies
 from sqlanon.errors import did_you_mean
 from sqlanon.families import family
-from sqlanon.policy import checks, options, schema, shape, yaml_lines
+from sqlanon.policy import checks, gateway_checks, options, schema, shape, yaml_lines
+from sqlanon.policy import gateway as section
 from sqlanon.policy.checks import Draft, Role
+from sqlanon.policy.gateway import Gateway, GatewayFile
 from sqlanon.policy.yaml_lines import KeyPath, Origin, Problem
 
 Text = Annotated[str, Field(min_length=1)]
@@ -250,6 +252,10 @@ class Policy(BaseModel):
         None, description="How the anonymization is found; chosen by the size of the task if left out."
     )
     release: Release | None = Field(None, description="Where the release is written.")
+    # Left out of dumps: a release does not depend on it, and its database may hold a password.
+    gateway: Gateway | None = Field(
+        None, exclude=True, description="What the query gateway protects, how far, and who may ask."
+    )
     _origin: Origin = PrivateAttr(default_factory=Origin)
 
     @property
@@ -318,8 +324,28 @@ def load(path: str | Path) -> Policy:
 
 def parse(text: str, name: str = "policy.yml", base: Path = Path(".")) -> Policy:
     """Check the text of a policy file; all that is wrong with it is told at once."""
-    document = yaml_lines.read(text, _is_text)
-    return _build(document.data, Origin(name, base, document.lines), document.problems)
+    document = yaml_lines.read(text, _is_text, section.is_date)
+    return _build(document.data, Origin(name, base, document.lines), document.problems, Policy)
+
+
+def load_gateway(path: str | Path) -> Gateway:
+    """Read and check the gateway of a policy file, and all else that the file holds."""
+    file = Path(path)
+    return parse_gateway(yaml_lines.text_of(file), file.name, file.parent)
+
+
+def parse_gateway(text: str, name: str = "policy.yml", base: Path = Path(".")) -> Gateway:
+    """Check the text of a file that holds a gateway, alone or with a policy to publish."""
+    document = yaml_lines.read(text, _is_text, section.is_date)
+    origin = Origin(name, base, document.lines)
+    if not isinstance(document.data, Mapping) or "gateway" not in document.data:
+        raise yaml_lines.report(document.problems or [section.missing(document.data)], origin)
+    publishes = any(key != "gateway" and key in Policy.model_fields for key in document.data)
+    if not publishes:
+        return _build(document.data, origin, document.problems, GatewayFile).gateway
+    found = _build(document.data, origin, document.problems, Policy).gateway
+    assert found is not None  # an empty value has been refused
+    return found
 
 
 def from_options(
@@ -346,33 +372,38 @@ def from_options(
         "insensitive": insensitive,
     }
     data, places, problems = options.as_written(source, roles, models, {"person": person, **settings})
-    return _build(data, Origin("the options", base, places), problems)
+    return _build(data, Origin("the options", base, places), problems, Policy)
 
 
-def _build(data: Any, origin: Origin, found: Iterable[Problem]) -> Policy:
+_File = TypeVar("_File", Policy, GatewayFile)
+
+
+def _build(data: Any, origin: Origin, found: Iterable[Problem], model: type[_File]) -> _File:
     problems = list(found)
     if not isinstance(data, Mapping):
         if not problems:
             said = "the policy is empty" if data is None else f"a policy is a mapping, not {_kind(data)}"
             problems = [Problem(said, "it needs the keys source, columns and models")]
         raise yaml_lines.report(problems, origin)
-    draft = Draft(data, origin)
-    policy: Policy | None = None
+    draft: Draft = Draft(data, origin)
+    policy: _File | None = None
     misshapen: list[Problem] = []
     try:
-        policy = Policy.model_validate(data)
+        policy = model.model_validate(data)
     except ValidationError as error:
-        misshapen = list(shape.problems(error, Policy, data, expected=EXPECTED))
+        misshapen = list(shape.problems(error, model, data, expected=EXPECTED))
     empty = {problem.path: problem for problem in checks.empty_values(draft)}
     for problem in misshapen:
         if problem.message.startswith("unknown key"):
             empty.pop(problem.path, None)
     problems += empty.values()
     problems += [problem for problem in misshapen if not _told_elsewhere(problem, empty)]
-    problems += checks.problems(draft)
+    problems += [*checks.problems(draft), *gateway_checks.problems(draft)]
     if policy is None or problems:
         raise yaml_lines.report(problems or misshapen, origin)
     policy._origin = origin
+    if policy.gateway is not None:
+        policy.gateway._origin = origin
     return policy
 
 
@@ -385,6 +416,8 @@ def _told_elsewhere(problem: Problem, told: Container[KeyPath]) -> bool:
 def _is_text(path: KeyPath) -> bool:
     """Where a number or boolean is meant as text: names of columns and tables, and text parameters."""
     match path:
+        case ("gateway", *inner):
+            return section.is_text(tuple(inner))
         case ("person" | "minimize" | "nulls" | "suppressed_rows" | "algorithm",):
             return True
         case ("source" | "population" | "release" | "qids", *_):

@@ -71,6 +71,8 @@ def empty_values(draft: Draft) -> Iterator[Problem]:
 def _empty_below(value: Any, path: KeyPath) -> Iterator[Problem]:
     if value is None:
         hint = f"give it a role: {', '.join(ROLES)}" if path[0] == "columns" else "give it a value, or remove it"
+        if len(path) == 3 and path[:2] in (("gateway", "tables"), ("gateway", "principals")):
+            hint = "write '{}' if there is nothing to say about it"
         yield Problem(f"{shape.label_of(path)} has no value", hint, path)
     elif path[0] in ("models", "hierarchies"):
         return  # below these, nothing stands for "no parameters"
@@ -192,12 +194,12 @@ def check_release(draft: Draft) -> Iterator[Problem]:
     joins = draft.mapping("source").get("joins")
     read = [draft.mapping("source"), draft.mapping("population")]
     read += [join for join in joins if isinstance(join, Mapping)] if isinstance(joins, list) else []
-    tables = {_table(part[key]) for part in read for key in ("table", "view") if isinstance(part.get(key), str)}
+    tables = {table_key(part[key]) for part in read for key in ("table", "view") if isinstance(part.get(key), str)}
     paths = [part["path"] for part in read if isinstance(part.get("path"), str)]
     for key, target in draft.mapping("release").items():
         if not isinstance(target, str):
             continue
-        if key in ("table", "view") and _table(target) in tables:
+        if key in ("table", "view") and table_key(target) in tables:
             hint = "give the release a name of its own"
             yield Problem(f"the release '{target}' would replace a table that is read", hint, ("release", key))
         elif key == "path" and any(_covers(path, target) for path in paths):
@@ -205,7 +207,8 @@ def check_release(draft: Draft) -> Iterator[Problem]:
             yield Problem(f"the release '{target}' would replace a file that is read", hint, ("release", key))
 
 
-def _table(name: str) -> str:
+def table_key(name: str) -> str:
+    """What two names of one table have in common."""
     # Unquoted names are folded, and the default schema may be left out: take two names for one when in doubt.
     folded = name.replace('"', "").casefold()
     return folded.removeprefix("main.").removeprefix("public.")

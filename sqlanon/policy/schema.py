@@ -28,7 +28,9 @@ TEXT_OR_TEXTS = {
 
 def of_policy(policy: type[BaseModel]) -> dict[str, Any]:
     schema: dict[str, Any] = _without_null(policy.model_json_schema())
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+    # A file may hold the gateway alone, without anything to publish.
+    alone = {"if": {"required": ["gateway"], "maxProperties": 1}, "else": {"required": schema.pop("required")}}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, **alone}
 
 
 def of_model(shared: Mapping[str, Any]) -> JsonSchemaValue:
