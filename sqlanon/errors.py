@@ -50,6 +50,12 @@ class HierarchyError(SqlanonError):
     sqlstate = "22023"
 
 
+class MechanismError(SqlanonError):
+    """Noise cannot be made with these parameters."""
+
+    sqlstate = "22023"
+
+
 class EngineError(SqlanonError):
     """The database refused or broke off a statement."""
 

@@ -28,7 +28,7 @@ LAYERS = [
     {"compiler"},
     {"plan"},
     {"policy", "report"},
-    {"hierarchies", "families"},
+    {"hierarchies", "families", "mechanisms"},
     {"errors"},
     {"__init__"},
 ]
@@ -68,7 +68,7 @@ def test_layers(path: Path) -> None:
 
 
 def test_importing_sqlanon_is_light() -> None:
-    heavy = "duckdb, psycopg, rich, sqlglot, pandas, pyspark"
+    heavy = "duckdb, psycopg, rich, sqlglot, pandas, pyspark, opendp"
     code = f"import sys, sqlanon; print([name for name in '{heavy}'.split(', ') if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 
