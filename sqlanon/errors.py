@@ -62,6 +62,18 @@ class EngineError(SqlanonError):
     sqlstate = "58000"
 
 
+class BudgetExhausted(SqlanonError):
+    """The statement costs more privacy than is left."""
+
+    sqlstate = "53400"
+
+
+class LedgerError(SqlanonError):
+    """The ledger cannot be read or written, or is not whole: nothing is answered."""
+
+    sqlstate = "58030"
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """A hint with the nearest right spelling, or None.
 

@@ -24,7 +24,7 @@ LAYERS = [
     {"console", "console_publish"},
     {"release"},
     {"algorithms", "evidence"},
-    {"engines"},
+    {"engines", "ledger"},
     {"compiler"},
     {"plan"},
     {"policy", "report"},
@@ -157,7 +157,7 @@ def test_every_sql_file_runs_as_it_stands(database: Database) -> None:
 
 def test_every_sql_file_belongs_to_a_family() -> None:
     folders = {path.parent.name for path in sql_root().rglob("*.sql") if "compiled" not in path.parts}
-    assert folders == {"models", "loss", "hierarchies", "recoding"}
+    assert folders == {"models", "loss", "hierarchies", "recoding", "state"}
 
 
 def test_every_kind_of_hierarchy_has_a_manual_page() -> None:
