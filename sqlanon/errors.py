@@ -74,6 +74,26 @@ class LedgerError(SqlanonError):
     sqlstate = "58030"
 
 
+class Refused(SqlanonError):
+    """The gateway does not answer a statement; told from its text and the policy alone, before any data is read."""
+
+    sqlstate = "0A000"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        detail: str | None = None,
+        hint: str | None = None,
+        sqlstate: str | None = None,
+        position: int | None = None,
+    ) -> None:
+        super().__init__(message, detail=detail, hint=hint)
+        self.position = position  # of the construct in the text, counted from 1, as PostgreSQL tells it
+        if sqlstate is not None:
+            self.sqlstate = sqlstate
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """A hint with the nearest right spelling, or None.
 

@@ -22,7 +22,7 @@ LAYERS = [
     {"cli", "__main__"},
     {"demo"},
     {"console", "console_publish"},
-    {"release"},
+    {"gateway", "release"},
     {"algorithms", "evidence"},
     {"engines", "ledger"},
     {"compiler"},

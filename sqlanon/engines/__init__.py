@@ -64,6 +64,9 @@ class Engine(Protocol):
     def tables(self) -> list[str]:
         """The tables and views of the database, with their schema where it is not the current one."""
 
+    def interrupt(self) -> None:
+        """Break off the statement that runs now; called from another thread."""
+
     def close(self) -> None: ...
 
 

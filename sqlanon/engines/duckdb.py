@@ -127,6 +127,9 @@ class DuckDB:
         with _clear_errors(self):
             self._connection.execute(f"COPY ({query.sql(self.dialect)}) TO $1 (FORMAT {kind})", [path])
 
+    def interrupt(self) -> None:
+        self._connection.interrupt()
+
     def close(self) -> None:
         self._connection.close()
 

@@ -1,0 +1,429 @@
+"""The gateway: aggregate SQL answered with differential privacy.
+
+`open_gateway(policy)` gives a Gate; `gate.answer(sql, principal)` binds the statement, charges its cost, reads exact
+aggregates of bounded relations, adds noise once, and computes the rest from the noisy tables alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from sqlglot import exp
+
+from sqlanon.engines import Engine, connect
+from sqlanon.errors import EngineError, Refused, SqlanonError
+from sqlanon.gateway.bounding import main_statement, value_statement
+from sqlanon.gateway.catalog import Catalog, Schema
+from sqlanon.gateway.core import Core, cross
+from sqlanon.gateway.noise import Key, Limit, Mechanisms, Noise, noise_for, noisy_table
+from sqlanon.gateway.post import PostDatabase
+from sqlanon.gateway.reading import DIALECTS, Statement, read
+from sqlanon.gateway.schema import schema_of
+from sqlanon.gateway.selects import MAX_KEYS, Binder
+from sqlanon.gateway.values import Relation
+from sqlanon.ledger import Ledger
+from sqlanon.ledger.limits import Left, Limits
+from sqlanon.mechanisms import Cost
+from sqlanon.policy.gateway import Gateway
+
+__all__ = ["Answer", "Gate", "Part", "Prepared", "open_gateway"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Columns and rows, what they cost, and what is left."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    cost: Cost
+    left: Left | None = None
+    cached: bool = False
+    plain: bool = False  # of public and released tables: no noise
+
+
+@dataclass(frozen=True)
+class Part:
+    """A core with the statements that read it and the noise that covers it."""
+
+    core: Core
+    noise: Noise
+    statements: tuple[exp.Select, ...]
+    cache_key: str
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A statement that was bound and priced: a function of its text, the policy and the schema alone."""
+
+    statement: Statement
+    relation: Relation
+    tree: exp.Query
+    columns: tuple[str, ...]
+    parts: tuple[Part, ...]
+    cost: Cost
+    limit: Limit
+    epsilon: float
+    delta: float
+
+
+@dataclass
+class Gate:
+    """The one door to the data. Safe to use from several threads; statements that read data run one at a time."""
+
+    policy: Gateway
+    engine: Engine
+    ledger: Ledger
+    catalog: Catalog
+    mechanisms: Mechanisms = field(default_factory=Mechanisms)
+    post: PostDatabase = field(default_factory=PostDatabase)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def answer(
+        self,
+        sql: str,
+        principal: str = "analyst",
+        parameters: Sequence[Any] | Mapping[str, Any] = (),
+        *,
+        dialect: str = "duckdb",
+        epsilon: float | None = None,
+        intervals: bool = False,
+    ) -> Answer:
+        """Answer a statement, or refuse it. The charge is on the disk before data is read, and is never given back."""
+        started = time.monotonic()
+        prepared = self.prepare(sql, principal, parameters, dialect=dialect, epsilon=epsilon, intervals=intervals)
+        if prepared.statement.explain:
+            from sqlanon.gateway.explain import explained
+
+            return explained(self, prepared, principal)
+        try:
+            return self._answered(prepared, principal)
+        finally:
+            self._wait(started)
+
+    def prepare(
+        self,
+        sql: str,
+        principal: str,
+        parameters: Sequence[Any] | Mapping[str, Any] = (),
+        *,
+        dialect: str = "duckdb",
+        epsilon: float | None = None,
+        intervals: bool = False,
+    ) -> Prepared:
+        """Bind and price a statement without touching data or budget."""
+        if principal not in self.policy.principals:
+            raise Refused(f"role '{principal[:80]}' does not exist", sqlstate="28000", hint="the policy names who may ask")
+        if dialect not in DIALECTS:
+            raise Refused(f"the dialect '{dialect[:40]}' is not read", hint=f"these are: {', '.join(DIALECTS)}")
+        statement = read(sql, dialect, parameters)
+        binder = Binder(self.catalog, principal, dialect)
+        relation = binder.query(statement.tree, {})
+        if relation.nature == "private":
+            raise Refused(
+                "rows of persons are not shown",
+                hint="ask for aggregates: COUNT, SUM, AVG, …, with a GROUP BY that does not hold the privacy unit",
+                sqlstate="42501",
+            )
+        asked, delta, limit = self._options(statement, epsilon)
+        tree, columns = _shown(relation, binder, intervals)
+        parts = self._parts(binder.cores, principal, asked, delta, limit)
+        cost = sum((part.noise.cost for part in parts), Cost())
+        return Prepared(statement, relation, tree, columns, parts, cost, limit, asked, delta)
+
+    def left(self, principal: str) -> Left:
+        return self.ledger.left(principal, self.limits(principal))
+
+    def limits(self, principal: str) -> Limits:
+        own, budget = self.policy.principals[principal], self.policy.budget
+        return Limits(
+            epsilon=own.epsilon if own.epsilon is not None else budget.principal.epsilon,
+            delta=own.delta if own.delta is not None else budget.principal.delta,
+            period=budget.principal.period,
+            total_epsilon=budget.total.epsilon if budget.total else None,
+            total_delta=budget.total.delta if budget.total else None,
+            accounting=self.policy.accounting,
+        )
+
+    def close(self) -> None:
+        self.post.close()
+        self.ledger.close()
+        self.engine.close()
+
+    # ---- before data is read
+
+    def _options(self, statement: Statement, epsilon: float | None) -> tuple[float, float, Limit]:
+        """What a statement asks for, within what the policy allows: a query can only lower it."""
+        most, given = self.policy.budget.statement, statement.options
+        asked = given.get("epsilon", epsilon if epsilon is not None else most.default)
+        _within("epsilon", asked, most.epsilon)
+        delta = given.get("delta", most.delta)
+        if delta != most.delta:
+            _within("delta", delta, most.delta)
+        rows, groups = self.policy.rows, self.policy.groups
+        named = given.get("privacy_unit_column")
+        if named is not None and named.casefold() != self.policy.unit.key.casefold():
+            raise Refused("the privacy unit is the policy's to choose", hint=f"it is {self.policy.unit.key}")
+        rows = _whole("max_rows_contributed", given.get("max_rows_contributed", rows), rows)
+        groups = _whole("max_groups_contributed", given.get("max_groups_contributed", groups), groups)
+        return float(asked), float(delta), Limit(rows, groups, self.policy.minimum_group)
+
+    def _parts(
+        self, cores: Sequence[Core], principal: str, epsilon: float, delta: float, limit: Limit
+    ) -> tuple[Part, ...]:
+        parts = []
+        version = self._data_version()
+        for core in cores:
+            noise = noise_for(
+                core, limit, epsilon / len(cores), delta / len(cores),
+                mechanism=self.policy.mechanism, source=self.mechanisms,
+            )  # fmt: skip
+            statements = statements_of(core, limit)
+            identity = {
+                "principal": principal, "policy": self.policy.fingerprint, "data": version,
+                "epsilon": epsilon / len(cores), "delta": delta / len(cores), "limit": [limit.rows, limit.groups],
+                "sql": [statement.sql("duckdb") for statement in statements],
+                "atoms": [str(atom.identity) + str(atom.weight) for atom in core.atoms],
+                "keys": [core.mode, str(core.declared), core.public_keys.sql("duckdb") if core.public_keys else ""],
+            }  # fmt: skip
+            text = json.dumps(identity, sort_keys=True)
+            parts.append(Part(core, noise, statements, hashlib.sha256(text.encode()).hexdigest()))
+        return tuple(parts)
+
+    def _data_version(self) -> str:
+        """Of a file, when it was last written; of a server, the day: an older answer is as private as a new one."""
+        path = Path(self.policy.located_database)
+        if "://" not in self.policy.database and path.exists():
+            state = path.stat()
+            return f"{state.st_mtime_ns}-{state.st_size}"
+        return date.today().isoformat()
+
+    # ---- data
+
+    def _answered(self, prepared: Prepared, principal: str) -> Answer:
+        if prepared.relation.nature == "public":
+            with self._lock:
+                rows = self._guarded(lambda: self.engine.query(prepared.tree))
+            return Answer(prepared.columns, tuple(map(tuple, rows)), Cost(), plain=True)
+        tables: dict[str, tuple[Core, Sequence[tuple[Any, ...]]]] = {}
+        fresh: list[Part] = []
+        for part in prepared.parts:
+            kept = self.ledger.cached(part.cache_key)
+            if kept is None:
+                fresh.append(part)
+            else:
+                tables[part.core.table] = (part.core, _restored(part.core, kept))
+        left = None
+        if fresh:
+            with self._lock:
+                keys = {part.core.number: self._all_keys(part.core) for part in fresh}
+                left = self._charged(prepared, fresh, principal)
+                try:
+                    for part in fresh:
+                        rows = self._noisy(part, keys[part.core.number])
+                        self.ledger.remember(part.cache_key, principal, _kept(rows))
+                        tables[part.core.table] = (part.core, rows)
+                except BaseException:
+                    with suppress(SqlanonError):
+                        self.ledger.settle(left, "failed")
+                    raise
+                self.ledger.settle(left, "answered")
+        rows = self.post.run(tables, prepared.tree)
+        cost = sum((part.noise.cost for part in fresh), Cost())
+        return Answer(prepared.columns, tuple(rows), cost, left or self.left(principal), cached=not fresh)
+
+    def _charged(self, prepared: Prepared, fresh: Sequence[Part], principal: str) -> Left:
+        # Spend first: a crash may waste budget, it must never give an answer for free.
+        return self.ledger.reserve(
+            principal,
+            sum((part.noise.cost for part in fresh), Cost()),
+            self.limits(principal),
+            shape=", ".join(sorted({atom.label for part in fresh for atom in part.core.atoms})) or "keys",
+            fingerprint=hashlib.sha256(" ".join(part.cache_key for part in fresh).encode()).hexdigest(),
+            policy=self.policy.fingerprint,
+        )
+
+    def _all_keys(self, core: Core) -> list[Key] | None:
+        """The keys that appear whatever the private data say; None if they are private."""
+        if core.mode == "none":
+            return [()]
+        if core.mode == "private":
+            return None
+        if core.mode == "declared":
+            return [tuple(_typed(value, key.kind) for value, key in zip(row, core.keys, strict=True)) for row in core.declared]
+        public_keys = core.public_keys
+        assert public_keys is not None
+        found = self._guarded(lambda: self.engine.query(public_keys))
+        domains = [key.keys for key in core.keys if key.keys is not None]
+        others = cross([domain for domain in domains if domain is not None])
+        if len(found) * len(others) > MAX_KEYS:
+            raise Refused(f"more than {MAX_KEYS} public keys in one answer are not answered", hint="filter the public table")
+        made = []
+        for public in found:
+            for other in others:
+                left, right = iter(public), iter(other)
+                made.append(
+                    tuple(next(left) if key.keys is None else _typed(next(right), key.kind) for key in core.keys)
+                )
+        return sorted(made, key=lambda key: tuple((value is None, str(value)) for value in key))
+
+    def _noisy(self, part: Part, all_keys: list[Key] | None) -> list[tuple[Any, ...]]:
+        core = part.core
+        width = len(core.keys)
+        found: dict[Key, dict[str, int]] = {}
+        histograms: dict[int, dict[Key, Any]] = {}
+        values = [place for place, atom in enumerate(core.atoms) if atom.kind in ("distinct", "quantile")]
+        statements = list(part.statements)
+        if len(statements) > len(values):
+            names = _main_columns(core)
+            for row in self._read(statements.pop(0)):
+                found[tuple(row[:width])] = dict(zip(names, row[width:], strict=True))
+        for place, statement in zip(values, statements, strict=True):
+            held: dict[Key, Any] = histograms.setdefault(place, {})
+            for row in self._read(statement):
+                if core.atoms[place].kind == "distinct":
+                    held[tuple(row[:width])] = row[width]
+                else:
+                    held.setdefault(tuple(row[:width]), {})[row[width]] = row[width + 1]
+        if all_keys is None and len(part.statements) == len(values):
+            raise EngineError("the statement could not be answered")
+        return noisy_table(core, part.noise, found, histograms, all_keys)
+
+    def _read(self, statement: exp.Select) -> list[tuple[Any, ...]]:
+        if statement.find(exp.Parameter) is None:
+            return self._guarded(lambda: self.engine.query(statement))
+        return self._guarded(lambda: self.engine.prepared(statement)([self.ledger.secret]))
+
+    def _guarded(self, run: Any) -> list[tuple[Any, ...]]:
+        """Run a statement; whatever goes wrong has one message, for a special one would tell about data."""
+        late = threading.Event()
+
+        def stop() -> None:
+            late.set()
+            self.engine.interrupt()
+
+        timer = threading.Timer(self.policy.timeout, stop)
+        timer.daemon = True
+        timer.start()
+        try:
+            return list(run())
+        except KeyboardInterrupt:
+            if not late.is_set():
+                raise
+            raise _failed() from None
+        except Exception:
+            raise _failed() from None
+        finally:
+            timer.cancel()
+
+    def _wait(self, started: float) -> None:
+        """Answers leave on a grid of time: how long the data took is not told."""
+        grid = self.policy.time_grid
+        if grid:
+            spent = time.monotonic() - started
+            time.sleep(max(0.0, math.ceil(spent / grid) * grid - spent))
+
+
+def open_gateway(policy: Gateway) -> Gate:
+    """Open the database (read-only), the ledger and the schema of a policy."""
+    ledger = Ledger.open(policy.located_ledger)
+    engine = connect(policy.located_database, read_only=True)
+    schema: Schema = schema_of(engine, policy)
+    return Gate(policy, engine, ledger, Catalog(policy, schema))
+
+
+def statements_of(core: Core, limit: Limit) -> tuple[exp.Select, ...]:
+    """All statements that read data for a core."""
+    first = main_statement(core, limit.rows, limit.groups, limit.minimum)
+    rest = [
+        value_statement(core, place, limit.rows)
+        for place, atom in enumerate(core.atoms)
+        if atom.kind in ("distinct", "quantile")
+    ]
+    return (*([first] if first is not None else []), *rest)
+
+
+def _main_columns(core: Core) -> list[str]:
+    sums = [f"a{place}" for place, atom in enumerate(core.atoms) if atom.kind == "sum"]
+    persons = [f"a{place}" for place, atom in enumerate(core.atoms) if atom.kind == "persons"]
+    return [*(["persons"] if persons or core.mode == "private" else []), *sums, *persons]
+
+
+def _failed() -> EngineError:
+    return EngineError(
+        "the statement could not be answered",
+        hint="its cost stays charged; ask for less at a time, or tell the owner of the data",
+    )
+
+
+def _within(name: str, value: Any, most: float) -> None:
+    if not isinstance(value, int | float) or not math.isfinite(value) or not 1e-6 * most <= value <= most:
+        raise Refused(
+            f"{name} is outside of what the policy allows a statement",
+            hint=f"give a number above 0 and at most {most:g}",
+            sqlstate="22023",
+        )
+
+
+def _whole(name: str, value: Any, most: int) -> int:
+    if value != int(value) or not 1 <= value <= most:
+        raise Refused(f"{name} is outside of what the policy allows", hint=f"give 1 to {most}", sqlstate="22023")
+    return int(value)
+
+
+def _shown(relation: Relation, binder: Binder, intervals: bool) -> tuple[exp.Query, tuple[str, ...]]:
+    """The outermost query: with error bars if asked for, and in a fixed order if the analyst gave none."""
+    tree = relation.tree
+    assert isinstance(tree, exp.Query)
+    tree = tree.copy()
+    names = list(relation.columns)
+    if intervals and isinstance(tree, exp.Select) and not tree.args.get("distinct"):
+        for name, bar in binder.bars.items():
+            if bar.low is not None and bar.high is not None:
+                for ending, side in (("low", bar.low), ("high", bar.high)):
+                    tree = tree.select(exp.alias_(side.copy(), f"{name}_{ending}", quoted=True), copy=False)
+                    names.append(f"{name}_{ending}")
+    if isinstance(tree, exp.Select) and tree.args.get("order") is None:
+        places = [exp.Ordered(this=exp.Literal.number(place), nulls_first=False) for place in range(1, len(names) + 1)]
+        tree = tree.order_by(*places, copy=False)
+    return tree, tuple(names)
+
+
+def _typed(value: Any, kind: str) -> Any:
+    if kind == "timestamp" and isinstance(value, date) and not isinstance(value, datetime):
+        return datetime.combine(value, datetime.min.time())
+    return value
+
+
+def _kept(rows: Sequence[tuple[Any, ...]]) -> str:
+    """Noisy rows as text, for the cache."""
+
+    def tagged(value: Any) -> Any:
+        if isinstance(value, datetime):
+            return {"t": value.isoformat()}
+        if isinstance(value, date):
+            return {"d": value.isoformat()}
+        if isinstance(value, Decimal):
+            return {"n": str(value)}
+        raise EngineError("the statement could not be answered")
+
+    return json.dumps([list(row) for row in rows], default=tagged)
+
+
+def _restored(core: Core, text: str) -> list[tuple[Any, ...]]:
+    def plain(value: dict[str, str]) -> Any:
+        if "t" in value:
+            return datetime.fromisoformat(value["t"])
+        return date.fromisoformat(value["d"]) if "d" in value else Decimal(value["n"])
+
+    return [tuple(row) for row in json.loads(text, object_hook=plain)]

@@ -1,0 +1,146 @@
+"""The tables that an analyst may name, each as a relation whose rows belong to one person, or to nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from sqlanon.policy.gateway import Gateway, GatewayColumn, GatewayTable
+from sqlglot import exp
+
+from sqlanon.engines import ColumnInfo
+from sqlanon.errors import Refused, did_you_mean
+from sqlanon.gateway.values import NUMBERS, UNDECLARED, UNIT, Interval, Kind, Relation, Value
+
+WHOLE = {
+    "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "HUGEINT", "UHUGEINT",
+}  # fmt: skip
+KINDS: dict[str, Kind] = {
+    **dict.fromkeys(WHOLE, "int"),
+    **dict.fromkeys(("FLOAT", "DOUBLE", "DECIMAL", "REAL", "NUMERIC", "DOUBLE PRECISION"), "float"),
+    **dict.fromkeys(("VARCHAR", "TEXT", "CHARACTER VARYING", "CHARACTER", "BPCHAR", "UUID", "ENUM"), "text"),
+    **dict.fromkeys(("BOOLEAN", "BOOL"), "bool"),
+    "DATE": "date",
+    **dict.fromkeys(("TIMESTAMP", "TIMESTAMP WITHOUT TIME ZONE", "TIMESTAMP_S", "TIMESTAMP_MS"), "timestamp"),
+}
+
+
+def kind_of(type_name: str) -> Kind | None:
+    """What a column is to the gateway; None if it is of a type that is not answered.
+
+    >>> kind_of("DECIMAL(10,2)"), kind_of("integer"), kind_of("STRUCT(a INTEGER)"), kind_of("INTEGER[]")
+    ('float', 'int', None, None)
+    """
+    name = type_name.upper().strip()
+    return None if name.endswith("]") else KINDS.get(name.split("(")[0].strip())
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What the database says of itself, read once: columns by table, and columns that are unique by constraint."""
+
+    columns: Mapping[str, Sequence[ColumnInfo]]
+    unique: frozenset[tuple[str, str]] = frozenset()
+
+
+@dataclass(frozen=True)
+class Catalog:
+    policy: Gateway
+    schema: Schema
+
+    def names(self, principal: str) -> list[str]:
+        allowed = self.policy.principals[principal].tables
+        return [name for name in self.policy.tables if allowed is None or name in allowed]
+
+    def relation(self, node: exp.Table, principal: str) -> Relation:
+        """The table that a FROM names, if this principal may use it; others do not exist for him."""
+        written = ".".join(part.name for part in node.parts)
+        known = self.names(principal)
+        # Clients put the default schema before names that the policy writes without it.
+        short = node.name if len(node.parts) == 2 and node.db.casefold() in ("main", "public") else written
+        found = [name for name in known if name.casefold() in (written.casefold(), short.casefold())]
+        if len(found) != 1:
+            hint = did_you_mean(written, known) or f"you may ask {', '.join(known[:8])}"
+            place = next((part.meta["start"] + 1 for part in node.walk() if "start" in part.meta), None)
+            raise Refused(f'relation "{written[:80]}" does not exist', hint=hint, sqlstate="42P01", position=place)
+        return self.base(found[0])
+
+    def base(self, name: str) -> Relation:
+        table = self.policy.tables[name]
+        if table.public or table.released:
+            return self._columns_of(name, table, None)
+        chain = self.path(name)
+        return self._columns_of(name, table, chain)
+
+    def path(self, name: str) -> list[str]:
+        """The tables from this one to the one that holds the unit, along the declared links."""
+        chain = [name]
+        while (link := self.policy.tables[chain[-1]].link) is not None:
+            chain.append(link.table)
+        return chain
+
+    def unit_column(self, name: str) -> str:
+        table = self.policy.tables[name]
+        return table.unit or self.policy.unit.key
+
+    def _columns_of(self, name: str, table: GatewayTable, chain: list[str] | None) -> Relation:
+        infos = {info.name: info for info in self.schema.columns[name]}
+        declared = table.columns
+        hidden = frozenset(known for known, column in declared.items() if column.hidden)
+        unit = self.unit_column(name) if chain is not None and len(chain) == 1 else None
+        columns: dict[str, Value] = {}
+        select = exp.Select()
+        for column, info in infos.items():
+            kind = kind_of(info.type)
+            if column in hidden or kind is None:
+                continue
+            read: exp.Expr = _column("t0", column)
+            if info.type.upper().split("(")[0] in ("UUID", "ENUM"):
+                read = exp.cast(read, exp.DataType.Type.TEXT)
+            select = select.select(exp.alias_(read, column, quoted=True), copy=False)
+            columns[column] = _value(name, column, kind, declared.get(column), unit == column, chain is None)
+        select = select.from_(aliased_table(name, "t0"), copy=False)
+        if chain is None:
+            return Relation(select, columns, "public", hidden=hidden, table=name)
+        for depth, (child, parent) in enumerate(pairwise(chain)):
+            link = self.policy.tables[child].link
+            assert link is not None
+            on = exp.and_(
+                *(
+                    exp.EQ(this=_column(f"t{depth}", own), expression=_column(f"t{depth + 1}", other))
+                    for own, other in link.on.items()
+                )
+            )
+            select = select.join(aliased_table(parent, f"t{depth + 1}"), on=on, copy=False)
+        last, holder = f"t{len(chain) - 1}", chain[-1]
+        key = self.unit_column(holder)
+        select = select.select(exp.alias_(_column(last, key), UNIT, quoted=True), copy=False)
+        # A row that belongs to nobody is protected by nobody's budget: it is not read at all.
+        present = exp.Not(this=exp.Is(this=_column(last, key), expression=exp.Null()))
+        select = select.where(present, copy=False)
+        unique = len(chain) == 1 and (name, key) in self.schema.unique
+        return Relation(select, columns, "private", unique=unique, hidden=hidden, table=name)
+
+
+def _column(table: str, name: str) -> exp.Column:
+    return exp.column(exp.to_identifier(name, quoted=True), table=table)
+
+
+def aliased_table(name: str, alias: str) -> exp.Expr:
+    """A table of the policy, 'schema.table' allowed, always quoted."""
+    parsed = exp.to_table(name, dialect="duckdb")
+    for part in parsed.parts:
+        part.set("quoted", True)
+    return exp.alias_(parsed, alias, table=True, copy=False)
+
+
+def _value(table: str, name: str, kind: Kind, declared: GatewayColumn | None, unit: bool, public: bool) -> Value:
+    tree = exp.column(exp.to_identifier(name, quoted=True))
+    bounds: Interval | None = None
+    if kind in NUMBERS:
+        bounds = UNDECLARED
+        if declared is not None and isinstance(declared.low, int | float) and isinstance(declared.high, int | float):
+            bounds = Interval(declared.low, declared.high)
+    keys = declared.keys if declared is not None else None
+    return Value(tree, kind, bounds, keys=keys, unit=unit, source=(table, name), clamped=False, public=public)

@@ -1,0 +1,133 @@
+"""The core of a statement: the exact integers that are read from the data, each of which one person moves so far."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from sqlglot import exp
+
+from sqlanon.gateway.values import NUMBERS, UNDECLARED, Interval, Kind, Value, clamp, double, number, operand
+
+# Integers a row: small enough that two thousand million rows cannot overflow 64 bits.
+LARGEST_STEP = 2**31
+# Bounds wider than this are none: the column has not been bounded by the policy.
+WIDEST_BOUNDS = 1e12
+CANDIDATES = 1000  # of a quantile
+
+AtomKind = Literal["sum", "persons", "distinct", "quantile"]
+KeyMode = Literal["none", "declared", "public", "private"]
+
+
+@dataclass(frozen=True)
+class Atom:
+    """One exact integer a group (or, for a quantile, a histogram), to which noise is added once.
+
+    sum: SUM of `tree`, an integer of at most `step` in every row. persons: persons with a row where `tree` holds.
+    distinct: COUNT(DISTINCT `tree`). quantile: rows by bin of `tree`.
+    """
+
+    kind: AtomKind
+    tree: exp.Expr
+    step: int = 1
+    weight: float = 1.0
+    quantum: float = 1.0  # what one unit of the integer stands for
+    label: str = ""  # what EXPLAIN calls it
+    alpha: float = 0.5
+    low: float = 0.0
+    high: float = 0.0
+    bins: int = 0
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        return (self.kind, self.tree.sql("duckdb"), self.step, self.quantum, self.alpha, self.low, self.high)
+
+
+@dataclass
+class Core:
+    """What is asked of one private relation: keys, atoms, and the rows that they are computed from."""
+
+    number: int
+    rows: exp.Select  # FROM and WHERE of the bound relation, without a projection
+    unit: exp.Expr
+    unique: bool
+    keys: list[Value]
+    mode: KeyMode
+    declared: tuple[tuple[Any, ...], ...] = ()  # keys of the mode declared
+    public_keys: exp.Select | None = None  # query for the keys of the mode public
+    atoms: list[Atom] = field(default_factory=list)
+
+    @property
+    def table(self) -> str:
+        return f"core_{self.number}"
+
+    def atom(self, wanted: Atom) -> int:
+        """The number of an atom; an equal one is shared, at the larger weight."""
+        for place, known in enumerate(self.atoms):
+            if known.identity == wanted.identity:
+                if wanted.weight > known.weight:
+                    self.atoms[place] = wanted
+                return place
+        self.atoms.append(wanted)
+        return len(self.atoms) - 1
+
+
+def quantum_for(size: float, whole: bool) -> float:
+    """The step of the fixed-point grid: 1 for whole numbers that fit, else a power of two that makes them fit.
+
+    >>> quantum_for(200000, whole=True), quantum_for(200000, whole=False)
+    (1.0, 0.0001220703125)
+    """
+    if whole and size <= LARGEST_STEP:
+        return 1.0
+    return float(2.0 ** math.ceil(math.log2(max(size, 2.0**-60) / LARGEST_STEP)))
+
+
+def steps(size: float, quantum: float) -> int:
+    """The largest integer that a number of this size becomes; one more covers the rounding of doubles."""
+    exact = size / quantum
+    return max(1, int(exact) if quantum == 1.0 and exact == int(exact) else math.ceil(exact) + 1)
+
+
+def fixed_point(value: Value, bounds: Interval, quantum: float, centre: float) -> exp.Expr:
+    """The integer that stands for a number: clamped, centred, counted in quanta. NULL stays NULL."""
+    if value.kind == "int" and quantum == 1.0 and centre == int(centre) and not value.computed:
+        held = clamp(value.tree, bounds.low, bounds.high) if not value.clamped else value.tree.copy()
+        whole: exp.Expr = exp.cast(held, exp.DataType.Type.BIGINT, copy=False)
+        return whole if centre == 0 else exp.Paren(this=exp.Sub(this=whole, expression=number(centre)))
+    tree = clamp(operand(value), bounds.low, bounds.high)
+    if centre:
+        tree = exp.Paren(this=exp.Sub(this=tree, expression=number(centre)))
+    if quantum != 1.0:
+        tree = exp.Div(this=tree, expression=double(number(quantum)))
+    return exp.cast(exp.Anonymous(this="ROUND", expressions=[tree]), exp.DataType.Type.BIGINT, copy=False)
+
+
+def key_tree(value: Value) -> exp.Expr:
+    """A key as it is grouped by: whole numbers as such, also where they were computed in doubles."""
+    if value.kind == "int" and value.computed and value.bounds is not None and value.bounds.size < 2**62:
+        return exp.cast(value.tree.copy(), exp.DataType.Type.BIGINT, copy=False)
+    return value.tree.copy()
+
+
+def reference(core: Core, name: str) -> exp.Expr:
+    return exp.column(name, table=core.table)
+
+
+def key_reference(core: Core, place: int) -> Value:
+    value = core.keys[place]
+    return Value(reference(core, f"k{place}"), value.kind, bounds_of(value.kind), clamped=False, public=True)
+
+
+def bounds_of(kind: Kind) -> Interval | None:
+    return UNDECLARED if kind in NUMBERS else None
+
+
+def cross(domains: Sequence[Sequence[Any]]) -> tuple[tuple[Any, ...], ...]:
+    """All combinations of declared keys, in order."""
+    combined: list[tuple[Any, ...]] = [()]
+    for domain in domains:
+        combined = [(*left, right) for left in combined for right in domain]
+    return tuple(combined)

@@ -1,0 +1,75 @@
+"""EXPLAIN: what a statement would run, how noisy its answer would be, and what it would cost. Free, and without data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlanon.errors import number
+from sqlanon.mechanisms import Choice, Cost, Mechanism
+
+if TYPE_CHECKING:
+    from sqlanon.gateway import Answer, Gate, Part, Prepared
+
+KEYS = {
+    "none": "no keys: one row, always",
+    "declared": "the declared keys, all of them, also empty ones",
+    "public": "the keys of a public table, all of them, also empty ones",
+}
+
+
+def explained(gate: Gate, prepared: Prepared, principal: str) -> Answer:
+    from sqlanon.gateway import Answer
+
+    lines: list[str] = []
+    if prepared.relation.nature == "public":
+        lines += ["Public or released tables only: answered as they are, at no cost.", ""]
+        lines += _indented(prepared.tree.sql(gate.engine.dialect, pretty=True))
+    else:
+        lines.append(_cost("Cost", prepared.cost))
+        for part in prepared.parts:
+            lines += ["", *_part(gate, prepared, part)]
+        lines += ["", "From the noisy tables:", *_indented(prepared.tree.sql("duckdb", pretty=True))]
+    left = gate.left(principal)
+    lines += ["", _cost(f"Left to {principal}", left.left)]
+    return Answer(("QUERY PLAN",), tuple((line,) for line in lines), Cost(), left, plain=True)
+
+
+def _cost(label: str, cost: Cost) -> str:
+    said = f"{label}: epsilon {number(cost.epsilon)}"
+    return said + (f", delta {cost.delta:.3g}" if cost.delta else "")
+
+
+def _part(gate: Gate, prepared: Prepared, part: Part) -> list[str]:
+    core, noise = part.core, part.noise
+    cached = gate.ledger.cached(part.cache_key) is not None
+    lines = [f"{core.table}: " + ("answered before, free" if cached else _cost("cost", noise.cost))]
+    if noise.keys is not None:
+        keys = noise.keys
+        lines.append(
+            f"  keys: private; a key needs {keys.minimum} persons, and at least {keys.threshold} after noise "
+            f"of scale {number(keys.scale)}"
+        )
+    else:
+        lines.append(f"  keys: {KEYS[core.mode]}")
+    bound = "one row a person, by a constraint of the database"
+    if not core.unique:
+        bound = f"at most {prepared.limit.rows} rows and {prepared.limit.groups} groups a person"
+    lines.append(f"  a person: {bound}")
+    for atom, mechanism, reach in zip(core.atoms, noise.atoms, noise.sensitivities, strict=True):
+        lines.append(f"  {atom.label}: {_described(mechanism, reach, atom.quantum)}")
+    for statement in part.statements:
+        lines += ["  reads:", *_indented(statement.sql(gate.engine.dialect, pretty=True))]
+    return lines
+
+
+def _described(mechanism: Mechanism | Choice | None, reach: int, quantum: float) -> str:
+    if mechanism is None:
+        return "the noisy number of persons that the keys are chosen by, at no further cost"
+    shown = f"one person moves it by {number(reach * quantum)}, noise of scale {number(mechanism.scale * quantum)}"
+    if isinstance(mechanism, Choice):
+        return f"chosen among public candidates, epsilon {number(mechanism.cost.epsilon)}"
+    return f"{shown}, 95 % within ±{number(mechanism.half_width() * quantum)}, epsilon {number(mechanism.cost.epsilon)}"
+
+
+def _indented(text: str) -> list[str]:
+    return [f"    {line}" for line in text.splitlines()]

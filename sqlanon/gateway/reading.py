@@ -1,0 +1,182 @@
+"""From text to a tree: one statement, of bounded size, with its options read and its parameters bound."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+from sqlglot.tokens import Token, TokenType
+
+from sqlanon.errors import Refused, did_you_mean
+from sqlanon.gateway.scalars import date_literal, number_literal, text_literal
+from sqlanon.gateway.values import Value
+
+MAX_TEXT = 20_000
+MAX_NODES = 3_000
+DIALECTS = ("duckdb", "postgres")
+# BigQuery's names for what a statement may set.
+OPTIONS = ("epsilon", "delta", "max_rows_contributed", "max_groups_contributed", "privacy_unit_column")
+
+
+@dataclass(frozen=True)
+class Statement:
+    tree: exp.Expr
+    explain: bool
+    options: Mapping[str, Any]
+
+
+def read(text: str, dialect: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Statement:
+    """Parse a statement. Whatever cannot be read is refused with a message that depends on the text alone."""
+    if len(text) > MAX_TEXT:
+        raise Refused(f"a statement of more than {MAX_TEXT} characters is not answered", sqlstate="54001")
+    if "\x00" in text:
+        raise Refused("a statement holds a zero byte", sqlstate="22021")
+    try:
+        tokens = sqlglot.tokenize(text, read=dialect)
+    except SqlglotError:
+        raise Refused("the statement cannot be read: a quote or comment is not closed", sqlstate="42601") from None
+    explain, start = _explain(tokens)
+    options, text = _options(tokens, text)
+    try:
+        # A dialect that is asked for something unknown makes a raw command of it, and warns: both are refused here.
+        logging.getLogger("sqlglot").setLevel(logging.ERROR)
+        trees = sqlglot.parse(" " * start + text[start:], read=dialect)
+    except (SqlglotError, RecursionError) as error:
+        place = _place(error)
+        raise Refused("syntax error", sqlstate="42601", position=place, hint="only SELECT is read") from None
+    found = [tree for tree in trees if tree is not None and not isinstance(tree, exp.Semicolon)]
+    if len(found) != 1:
+        raise Refused("exactly one statement is answered at a time", sqlstate="42601")
+    tree = found[0]
+    if not isinstance(tree, exp.Query):
+        raise Refused(f"{_first_word(tokens)} is not answered", hint="only SELECT is", sqlstate="0A000")
+    try:
+        if sum(1 for _ in tree.walk()) > MAX_NODES:
+            raise Refused("the statement is too long to be answered", sqlstate="54001")
+        return Statement(_with_parameters(tree, parameters), explain, options)
+    except RecursionError:
+        raise Refused("the statement is nested too deeply", sqlstate="54001") from None
+
+
+def _first_word(tokens: Sequence[Token]) -> str:
+    return tokens[0].text.upper()[:40] if tokens else "an empty statement"
+
+
+def _place(error: Exception) -> int | None:
+    return None
+
+
+def _explain(tokens: Sequence[Token]) -> tuple[bool, int]:
+    if not tokens or tokens[0].text.upper() != "EXPLAIN":
+        return False, 0
+    if len(tokens) > 1 and tokens[1].token_type not in (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN):
+        raise Refused(f"EXPLAIN {tokens[1].text.upper()[:40]} is not answered", hint="EXPLAIN SELECT … is, and is free")
+    return True, tokens[1].start if len(tokens) > 1 else tokens[0].end + 1
+
+
+def _options(tokens: Sequence[Token], text: str) -> tuple[dict[str, Any], str]:
+    """Read and blank out BigQuery's WITH DIFFERENTIAL_PRIVACY OPTIONS(…), which may stand after the first SELECT."""
+    for place, token in enumerate(tokens[:-1]):
+        words = [each.text.upper() for each in tokens[place : place + 3]]
+        if token.token_type != TokenType.SELECT or words[1:] != ["WITH", "DIFFERENTIAL_PRIVACY"]:
+            continue
+        start, place = tokens[place + 1].start, place + 3
+        options: dict[str, Any] = {}
+        end = tokens[place - 1].end
+        if place < len(tokens) and tokens[place].text.upper() == "OPTIONS":
+            options, last = _option_list(tokens, place + 1)
+            end = tokens[last].end
+        blanked = text[:start] + " " * (end + 1 - start) + text[end + 1 :]
+        return options, blanked
+    return {}, text
+
+
+def _option_list(tokens: Sequence[Token], place: int) -> tuple[dict[str, Any], int]:
+    wrong = Refused("OPTIONS takes a list such as (epsilon = 0.5, delta = 1e-7)", sqlstate="42601")
+    if place >= len(tokens) or tokens[place].token_type != TokenType.L_PAREN:
+        raise wrong
+    options: dict[str, Any] = {}
+    place += 1
+    while place < len(tokens) and tokens[place].token_type != TokenType.R_PAREN:
+        if place + 2 >= len(tokens) or tokens[place + 1].token_type != TokenType.EQ:
+            raise wrong
+        name, value = tokens[place].text.lower(), tokens[place + 2]
+        if name not in OPTIONS:
+            known = did_you_mean(name, OPTIONS) or f"these are: {', '.join(OPTIONS)}"
+            raise Refused(f"the option '{name[:40]}' is not answered", hint=known, position=tokens[place].start + 1)
+        if name in options:
+            raise Refused(f"the option '{name}' is given twice", sqlstate="42601")
+        if name == "privacy_unit_column":
+            options[name] = value.text
+        elif value.token_type == TokenType.NUMBER:
+            options[name] = float(value.text)
+        else:
+            raise Refused(f"the option '{name}' takes a number", sqlstate="22023", position=value.start + 1)
+        place += 3
+        if place < len(tokens) and tokens[place].token_type == TokenType.COMMA:
+            place += 1
+    if place >= len(tokens):
+        raise wrong
+    return options, place
+
+
+def literal_of(value: Any) -> Value:
+    """A Python value as a typed literal."""
+    if value is None:
+        return Value(exp.Null(), "null", public=True)
+    if isinstance(value, bool):
+        return Value(exp.Boolean(this=value), "bool", literal=value, public=True)
+    if isinstance(value, int | float | Decimal):
+        negative = value < 0
+        literal = number_literal(exp.Null(), _digits(abs(value)))
+        if not negative:
+            return literal
+        return Value(exp.Neg(this=literal.tree), literal.kind, literal.bounds, literal=-literal.literal, public=True)
+    if isinstance(value, str):
+        return text_literal(value)
+    if isinstance(value, date | datetime):
+        return date_literal(value)
+    raise Refused(f"a parameter of type {type(value).__name__} is not answered", sqlstate="42804")
+
+
+def _digits(value: int | float | Decimal) -> str:
+    return (
+        str(value)
+        if isinstance(value, int)
+        else format(Decimal(repr(value) if isinstance(value, float) else value), "f")
+    )
+
+
+def _with_parameters(tree: exp.Expr, given: Sequence[Any] | Mapping[str, Any]) -> exp.Expr:
+    """The tree with its parameters as literals, so that they pass the same rules as written ones."""
+    by_name = {str(name): value for name, value in given.items()} if isinstance(given, Mapping) else {}
+    in_order = list(given) if not isinstance(given, Mapping) else []
+    by_name |= {str(number): value for number, value in enumerate(in_order, start=1)}
+    used: set[str] = set()
+    count = 0
+
+    def bound(node: exp.Expr) -> exp.Expr:
+        nonlocal count
+        if type(node) not in (exp.Placeholder, exp.Parameter):
+            return node
+        name = node.name if node.this is not None else ""
+        if not name:
+            count += 1
+            name = str(count)
+        if name not in by_name:
+            raise Refused(f"there is no value for parameter ${name[:40]}", sqlstate="08P01")
+        used.add(name)
+        value = literal_of(by_name[name])
+        return exp.Paren(this=value.tree.copy()) if value.kind != "null" else exp.Null()
+
+    done = tree.transform(bound, copy=False)
+    if len(used) < len(by_name):
+        raise Refused("more parameters are given than the statement has", sqlstate="08P01")
+    return done

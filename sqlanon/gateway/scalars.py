@@ -1,0 +1,400 @@
+"""Expressions: each admitted node is read by exact type and argument, and written anew.
+
+Nothing of the analyst's tree is kept. A node without a rule, or an argument that its rule does not read, is refused.
+What is built cannot fail on any row: arithmetic runs in bounded doubles, divisors near zero give NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
+from typing import Any, Protocol
+
+from sqlglot import exp
+
+from sqlanon.errors import Refused
+from sqlanon.gateway.values import NUMBERS, TIMES, UNDECLARED, Interval, Kind, Value, double, hull, number, operand
+
+# Divisors nearer to zero than this give NULL, so that no quotient overflows.
+TINY = 1e-9
+Rule = Callable[[Any, "Scope"], Value]
+RULES: dict[type, Rule] = {}
+
+
+class Scope(Protocol):
+    """Where names are looked up, and what else is allowed at a place: aggregates, windows, keys of a group."""
+
+    dialect: str
+
+    def column(self, node: exp.Column) -> Value: ...
+
+    def special(self, node: exp.Expr) -> Value | None: ...
+
+
+def bind(node: exp.Expr | None, scope: Scope) -> Value:
+    """The value of an analyst's expression, or a refusal that names what is not understood."""
+    if node is None:
+        raise Refused("an expression is missing", sqlstate="42601")
+    found = scope.special(node)
+    if found is not None:
+        return found
+    rule = RULES.get(type(node))
+    if rule is None:
+        raise refused(node, f"{spelling(node)} is not answered", hint="see the README for what the gateway reads")
+    return rule(node, scope)
+
+
+def rule(*types: type[exp.Expr]) -> Callable[[Rule], Rule]:
+    def register(function: Rule) -> Rule:
+        for each in types:
+            RULES[each] = function
+        return function
+
+    return register
+
+
+def only(node: exp.Expr, *read: str) -> None:
+    """Refuse an argument that no rule reads: DISTINCT, FILTER or ORDER BY must never be dropped silently."""
+    for name, value in node.args.items():
+        if name not in read and value not in (None, False, []):
+            raise refused(node, f"{name.upper().replace('_', ' ').strip()} in {spelling(node)} is not answered")
+
+
+def position(node: exp.Expr) -> int | None:
+    """Where a construct stands in the text, counted from 1: its own place, or that of its first part."""
+    places = [part.meta["start"] for part in node.walk() if "start" in part.meta]
+    return min(places) + 1 if places else None
+
+
+def refused(
+    node: exp.Expr, message: str, *, hint: str | None = None, sqlstate: str = "0A000", detail: str | None = None
+) -> Refused:
+    return Refused(message, hint=hint, sqlstate=sqlstate, detail=detail, position=position(node))
+
+
+def spelling(node: exp.Expr) -> str:
+    """How a person would call a node."""
+    if isinstance(node, exp.Anonymous):
+        return f"the function {str(node.this)[:60]}()"
+    if isinstance(node, exp.Func) and not isinstance(node, exp.Connector | exp.Case | exp.Cast | exp.Exists):
+        return f"the function {node.sql_name()}()"
+    return {exp.Subquery: "a subquery in an expression", exp.Exists: "EXISTS"}.get(type(node), node.key.upper())
+
+
+def made(tree: exp.Expr, kind: Kind, parts: Sequence[Value], bounds: Interval | None = None, keys: Any = None) -> Value:
+    """A value that was computed from others."""
+    public = all(part.public for part in parts)
+    if kind in NUMBERS and bounds is None:
+        bounds = UNDECLARED
+    return Value(tree, kind, bounds, keys=keys, public=public, computed=kind in NUMBERS)
+
+
+def numbers(node: exp.Expr, *values: Value) -> list[Interval]:
+    for value in values:
+        if value.kind not in NUMBERS or value.bounds is None:
+            raise refused(node, f"{spelling(node)} needs numbers, not {value.kind}", sqlstate="42883")
+    return [value.bounds for value in values if value.bounds is not None]
+
+
+def common(node: exp.Expr, values: Sequence[Value]) -> Kind:
+    """The kind that several values share, as CASE and COALESCE need it."""
+    kinds = {value.kind for value in values} - {"null"}
+    if not kinds:
+        return "null"
+    if len(kinds) == 1:
+        return kinds.pop()
+    if kinds <= set(NUMBERS):
+        return "float"
+    raise refused(
+        node, f"{spelling(node)} mixes {' and '.join(sorted(kinds))}", sqlstate="42804", hint="cast them to one type"
+    )
+
+
+def branch(value: Value, kind: Kind) -> exp.Expr:
+    return operand(value) if kind in NUMBERS and value.kind != "null" else value.tree.copy()
+
+
+# ---- literals and names
+
+
+@rule(exp.Column)
+def _column(node: exp.Column, scope: Scope) -> Value:
+    return scope.column(node)
+
+
+@rule(exp.Paren)
+def _paren(node: exp.Paren, scope: Scope) -> Value:
+    only(node, "this")
+    return bind(node.this, scope)
+
+
+@rule(exp.Literal)
+def _literal(node: exp.Literal, scope: Scope) -> Value:
+    text = str(node.this)
+    if node.is_string:
+        return text_literal(text)
+    return number_literal(node, text)
+
+
+def text_literal(text: str) -> Value:
+    if "\x00" in text or len(text) > 10_000:
+        raise Refused("a text is too long, or holds a zero byte", sqlstate="22021")
+    return Value(exp.Literal.string(text), "text", literal=text, public=True, keys=(text,))
+
+
+def number_literal(node: exp.Expr, text: str) -> Value:
+    try:
+        whole = text.isdigit()
+        value: float = int(text) if whole else float(text)
+    except ValueError:
+        raise refused(node, f"'{text[:40]}' is not a number", sqlstate="22P02") from None
+    if not abs(value) <= 1e18 or (value != 0 and abs(value) < 1e-30):
+        raise refused(node, "a number is too large or too small", sqlstate="22003", hint="up to 18 digits are read")
+    kind: Kind = "int" if whole else "float"
+    return Value(number(value), kind, Interval(value, value), literal=value, public=True, keys=(value,))
+
+
+@rule(exp.Boolean)
+def _boolean(node: exp.Boolean, scope: Scope) -> Value:
+    return Value(exp.Boolean(this=bool(node.this)), "bool", literal=bool(node.this), public=True)
+
+
+@rule(exp.Null)
+def _null(node: exp.Null, scope: Scope) -> Value:
+    return Value(exp.Null(), "null", public=True)
+
+
+# ---- arithmetic
+
+
+@rule(exp.Neg)
+def _neg(node: exp.Neg, scope: Scope) -> Value:
+    only(node, "this")
+    value = bind(node.this, scope)
+    (bounds,) = numbers(node, value)
+    low, high = -bounds.high, -bounds.low
+    if value.literal is not None:
+        minus = -value.literal
+        return Value(number(minus), value.kind, Interval(low, high), literal=minus, public=True, keys=(minus,))
+    return made(exp.Neg(this=exp.Paren(this=operand(value))), value.kind, [value], Interval(low, high))
+
+
+@rule(exp.Add, exp.Sub, exp.Mul)
+def _arithmetic(node: exp.Binary, scope: Scope) -> Value:
+    only(node, "this", "expression", "operator")
+    left, right = bind(node.this, scope), bind(node.expression, scope)
+    if type(node) is exp.Sub and left.kind == right.kind == "date":
+        days = _days(right, scope)
+        return made(exp.Sub(this=_days(left, scope), expression=days), "int", [left, right], UNDECLARED)
+    a, b = numbers(node, left, right)
+    if type(node) is exp.Add:
+        low, high = a.low + b.low, a.high + b.high
+    elif type(node) is exp.Sub:
+        low, high = a.low - b.high, a.high - b.low
+    else:
+        ends = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
+        low, high = min(ends), max(ends)
+    tree = exp.Paren(this=type(node)(this=operand(left), expression=operand(right)))
+    whole = left.kind == right.kind == "int"
+    return made(tree, "int" if whole else "float", [left, right], Interval(low, high))
+
+
+def _days(value: Value, scope: Scope) -> exp.Expr:
+    """Days since 1970 as a double; the ends of time are held to a range that every engine can subtract."""
+    held = clamp_date(value.tree, scope.dialect)
+    start = exp.cast(exp.Literal.string("1970-01-01"), exp.DataType.Type.DATE)
+    return double(exp.Paren(this=exp.Sub(this=held, expression=start)))
+
+
+def clamp_date(tree: exp.Expr, dialect: str) -> exp.Expr:
+    """Between the years 1 and 9999: infinity, and years of six digits, would fail in one engine or the other."""
+    low, high = (exp.cast(exp.Literal.string(text), exp.DataType.Type.DATE) for text in ("0001-01-01", "9999-12-31"))
+    return (
+        exp.Case()
+        .when(exp.GT(this=tree.copy(), expression=high.copy()), high.copy(), copy=False)
+        .when(exp.LT(this=tree.copy(), expression=low.copy()), low.copy(), copy=False)
+        .else_(tree.copy(), copy=False)
+    )
+
+
+def divided(left: Value, right: Value, a: Interval, b: Interval) -> tuple[exp.Expr, Interval]:
+    quotient = exp.Div(this=operand(left), expression=operand(right))
+    nearest = min(abs(b.low), abs(b.high)) if b.low > 0 or b.high < 0 else 0.0
+    smallest = max(nearest, TINY)
+    if nearest >= TINY:
+        ends = [x / y for x in (a.low, a.high) for y in (b.low, b.high)]
+        return exp.Paren(this=quotient), Interval(min(ends), max(ends))
+    near_zero = exp.LT(this=exp.Abs(this=operand(right)), expression=number(TINY))
+    tree = exp.Case().when(near_zero, exp.Null(), copy=False).else_(quotient, copy=False)
+    reach = a.size / (1.0 if right.kind == "int" else smallest)
+    return tree, Interval(-reach, reach)
+
+
+def truncated(tree: exp.Expr) -> exp.Expr:
+    return exp.Anonymous(this="TRUNC", expressions=[tree])
+
+
+@rule(exp.Div, exp.IntDiv)
+def _div(node: exp.Binary, scope: Scope) -> Value:
+    only(node, "this", "expression", "typed", "safe", "operator")
+    left, right = bind(node.this, scope), bind(node.expression, scope)
+    a, b = numbers(node, left, right)
+    tree, bounds = divided(left, right, a, b)
+    # PostgreSQL's / of two integers cuts off the fraction, as DuckDB's // does.
+    whole = left.kind == right.kind == "int" and (type(node) is exp.IntDiv or bool(node.args.get("typed")))
+    if type(node) is exp.IntDiv and not whole:
+        raise refused(node, "// needs whole numbers", hint="use / and FLOOR()", sqlstate="42883")
+    if whole:
+        return made(truncated(tree), "int", [left, right], bounds)
+    return made(tree, "float", [left, right], bounds)
+
+
+@rule(exp.Mod)
+def _mod(node: exp.Mod, scope: Scope) -> Value:
+    only(node, "this", "expression")
+    left, right = bind(node.this, scope), bind(node.expression, scope)
+    a, b = numbers(node, left, right)
+    if not left.kind == right.kind == "int":
+        raise refused(node, "% needs whole numbers", sqlstate="42883")
+    quotient, _ = divided(left, right, a, b)
+    rest = exp.Mul(this=operand(right), expression=truncated(quotient))
+    tree = exp.Paren(this=exp.Sub(this=operand(left), expression=rest))
+    return made(tree, "int", [left, right], Interval(-b.size if a.low < 0 else 0.0, b.size if a.high > 0 else 0.0))
+
+
+# ---- conditions
+
+
+def comparable(node: exp.Expr, left: Value, right: Value) -> tuple[exp.Expr, exp.Expr]:
+    """Both sides of a comparison; a text beside a date is read as a date here, not by the engine."""
+    if left.kind in TIMES and isinstance(right.literal, str):
+        right = temporal(node, right.literal, left.kind)
+    elif right.kind in TIMES and isinstance(left.literal, str):
+        left = temporal(node, left.literal, right.kind)
+    kinds = {left.kind, right.kind} - {"null"}
+    if len(kinds) > 1 and not kinds <= set(NUMBERS) and not kinds <= set(TIMES):
+        raise refused(
+            node, f"a {left.kind} is compared with a {right.kind}", sqlstate="42883", hint="compare like with like"
+        )
+    return left.tree.copy(), right.tree.copy()
+
+
+def temporal(node: exp.Expr, text: str, kind: Kind) -> Value:
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise refused(node, f"'{text[:40]}' is not a date", sqlstate="22007", hint="write it as 2026-01-31") from None
+    if moment.tzinfo is not None:
+        raise refused(node, "a time zone in a literal is not answered", hint="write the time without its zone")
+    if kind == "date" and moment == datetime.combine(moment.date(), datetime.min.time()):
+        return date_literal(moment.date())
+    return date_literal(moment)
+
+
+def date_literal(moment: date) -> Value:
+    kind: Kind = "timestamp" if isinstance(moment, datetime) else "date"
+    to = exp.DataType.Type.TIMESTAMP if kind == "timestamp" else exp.DataType.Type.DATE
+    text = moment.isoformat(sep=" ") if isinstance(moment, datetime) else moment.isoformat()
+    return Value(exp.cast(exp.Literal.string(text), to), kind, literal=moment, public=True, keys=(moment,))
+
+
+def condition(node: exp.Expr | None, scope: Scope) -> Value:
+    value = bind(node, scope)
+    if value.kind not in ("bool", "null"):
+        raise refused(node or exp.Null(), f"a condition is needed here, not a {value.kind}", sqlstate="42804")
+    return value
+
+
+@rule(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+def _comparison(node: exp.Binary, scope: Scope) -> Value:
+    only(node, "this", "expression", "operator")
+    left, right = bind(node.this, scope), bind(node.expression, scope)
+    a, b = comparable(node, left, right)
+    return made(exp.Paren(this=type(node)(this=a, expression=b)), "bool", [left, right])
+
+
+@rule(exp.And, exp.Or)
+def _connector(node: exp.Binary, scope: Scope) -> Value:
+    only(node, "this", "expression", "operator")
+    left, right = condition(node.this, scope), condition(node.expression, scope)
+    return made(exp.Paren(this=type(node)(this=left.tree, expression=right.tree)), "bool", [left, right])
+
+
+@rule(exp.Not)
+def _not(node: exp.Not, scope: Scope) -> Value:
+    only(node, "this")
+    value = condition(node.this, scope)
+    return made(exp.Not(this=exp.Paren(this=value.tree)), "bool", [value])
+
+
+@rule(exp.Is)
+def _is(node: exp.Is, scope: Scope) -> Value:
+    only(node, "this", "expression", "operator")
+    value = bind(node.this, scope)
+    if type(node.expression) not in (exp.Null, exp.Boolean):
+        raise refused(node, "IS takes NULL, TRUE or FALSE", sqlstate="42601")
+    if type(node.expression) is exp.Boolean and value.kind not in ("bool", "null"):
+        raise refused(node, f"IS TRUE needs a condition, not a {value.kind}", sqlstate="42804")
+    return made(exp.Paren(this=exp.Is(this=value.tree, expression=node.expression.copy())), "bool", [value])
+
+
+@rule(exp.Between)
+def _between(node: exp.Between, scope: Scope) -> Value:
+    only(node, "this", "low", "high")
+    value, low, high = (bind(node.args[name], scope) for name in ("this", "low", "high"))
+    a, b = comparable(node, value, low)
+    c, d = comparable(node, value, high)
+    both = exp.And(this=exp.GTE(this=a, expression=b), expression=exp.LTE(this=c, expression=d))
+    return made(exp.Paren(this=both), "bool", [value, low, high])
+
+
+@rule(exp.In)
+def _in(node: exp.In, scope: Scope) -> Value:
+    if node.args.get("query") is not None:
+        raise refused(node, "IN with a subquery is not answered", hint="list the values, or join a public table")
+    only(node, "this", "expressions")
+    value = bind(node.this, scope)
+    items = [bind(item, scope) for item in node.expressions]
+    if not items or any(item.literal is None and item.kind != "null" for item in items):
+        raise refused(node, "IN takes a list of literals", hint="join a public table for longer lists")
+    sides = [comparable(node, value, item) for item in items]
+    return made(exp.Paren(this=exp.In(this=sides[0][0], expressions=[right for _, right in sides])), "bool", [value])
+
+
+@rule(exp.Case)
+def _case(node: exp.Case, scope: Scope) -> Value:
+    only(node, "this", "ifs", "default")
+    subject = bind(node.this, scope) if node.args.get("this") is not None else None
+    tests: list[Value] = []
+    results: list[Value] = []
+    for each in node.args["ifs"]:
+        only(each, "this", "true")
+        if subject is None:
+            tests.append(condition(each.this, scope))
+        else:
+            a, b = comparable(each, subject, other := bind(each.this, scope))
+            tests.append(made(exp.Paren(this=exp.EQ(this=a, expression=b)), "bool", [subject, other]))
+        results.append(bind(each.args["true"], scope))
+    default = node.args.get("default")
+    results.append(bind(default, scope) if default is not None else Value(exp.Null(), "null", public=True))
+    return chosen(node, tests, results)
+
+
+def chosen(node: exp.Expr, tests: Sequence[Value], results: Sequence[Value]) -> Value:
+    kind = common(node, results)
+    tree = exp.Case()
+    for test, result in zip(tests, results, strict=False):
+        tree = tree.when(test.tree, branch(result, kind), copy=False)
+    tree = tree.else_(branch(results[-1], kind), copy=False)
+    finite = all(result.literal is not None or result.kind == "null" for result in results)
+    keys = tuple(dict.fromkeys(result.literal for result in results)) if finite else None
+    bounds = hull(part.bounds for part in results if part.bounds is not None) if kind in NUMBERS else None
+    return made(tree, kind, [*tests, *results], bounds, keys)
+
+
+@rule(exp.If)
+def _if(node: exp.If, scope: Scope) -> Value:
+    only(node, "this", "true", "false")
+    other = node.args.get("false")
+    results = [bind(node.args["true"], scope), bind(other, scope) if other is not None else Value(exp.Null(), "null")]
+    return chosen(node, [condition(node.this, scope)], results)

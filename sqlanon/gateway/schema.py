@@ -1,0 +1,59 @@
+"""The schema of a database as far as the gateway needs it: types, and which columns a constraint makes unique."""
+
+from __future__ import annotations
+
+import sqlglot
+
+from sqlanon.engines import Engine
+from sqlanon.errors import PolicyError, did_you_mean
+from sqlanon.gateway.catalog import Schema, aliased_table, kind_of
+from sqlanon.policy.gateway import Gateway
+from sqlglot import exp
+
+# Columns with a PRIMARY KEY or UNIQUE constraint of their own: schema, table, column.
+UNIQUE_COLUMNS = {
+    "duckdb": "SELECT schema_name, table_name, constraint_column_names[1] FROM duckdb_constraints() "
+    "WHERE constraint_type IN ('PRIMARY KEY', 'UNIQUE') AND len(constraint_column_names) = 1 "
+    "AND database_name = current_database()",
+    "postgres": "SELECT n.nspname, c.relname, a.attname FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid "
+    "JOIN pg_namespace n ON n.oid = c.relnamespace "
+    "JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = i.indkey[0] "
+    "WHERE i.indisunique AND i.indisvalid AND i.indimmediate AND i.indnkeyatts = 1 AND i.indpred IS NULL "
+    "AND i.indexprs IS NULL AND c.relkind = 'r'",
+}
+
+
+def schema_of(engine: Engine, policy: Gateway) -> Schema:
+    """Read the columns of every table of the policy; a column that the policy names must be there."""
+    unique = _unique(engine)
+    columns = {}
+    kept: set[tuple[str, str]] = set()
+    for name, table in policy.tables.items():
+        select = exp.Select().select(exp.Star()).from_(aliased_table(name, "t0"))
+        infos = engine.columns(select)
+        columns[name] = infos
+        known = {info.name for info in infos}
+        named = [*table.columns, *([table.unit] if table.unit else []), *(table.link.on if table.link else [])]
+        for column in named:
+            if column not in known:
+                line = policy.line_of("tables", name, "columns", column)
+                raise PolicyError(
+                    f"{policy.name}:{line}: table '{name}' has no column '{column}'",
+                    hint=did_you_mean(column, known) or f"it has {', '.join(sorted(known)[:12])}",
+                )
+        for column, declared in table.columns.items():
+            kind = kind_of(next(info.type for info in infos if info.name == column))
+            if kind is None and not declared.hidden:
+                line = policy.line_of("tables", name, "columns", column)
+                raise PolicyError(f"{policy.name}:{line}: the type of column '{column}' is not answered", hint="hide it")
+        short = name.rsplit(".", 1)
+        schema = short[0] if len(short) == 2 else ("main" if engine.dialect == "duckdb" else "public")
+        kept |= {(name, column) for owner, own, column in unique if (owner, own) == (schema, short[-1])}
+    return Schema(columns, frozenset(kept))
+
+
+def _unique(engine: Engine) -> list[tuple[str, str, str]]:
+    text = UNIQUE_COLUMNS.get(engine.dialect)
+    if text is None:
+        return []
+    return [(str(a), str(b), str(c)) for a, b, c in engine.query(sqlglot.parse_one(text, read=engine.dialect))]

@@ -1,0 +1,488 @@
+"""SELECT: which of four things it is, and the relation that comes of it.
+
+Over private rows: a projection that keeps the unit, an aggregate for each person, or the core of a private answer.
+Over public and noisy rows: SQL as it is, written anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from sqlanon.gateway.aggregates import Answered, answered
+from sqlanon.gateway.calls import call_of, holds_aggregate, is_aggregate
+from sqlanon.gateway.catalog import Catalog
+from sqlanon.gateway.core import Core, cross, key_reference, key_tree
+from sqlanon.gateway.plain import person_aggregate, plain_aggregate
+from sqlanon.gateway.reading import literal_of
+from sqlanon.gateway.scalars import bind, condition, only, refused
+from sqlanon.gateway.sources import Named, Rows, aliased, rows_of
+from sqlanon.gateway.values import NUMBERS, UNIT, Interval, Relation, Value, hull
+from sqlanon.gateway.windows import window
+
+MAX_KEYS = 10_000
+MAX_DEPTH = 20
+MAX_ITEMS = 100
+SELECT_ARGS = (
+    "with_",
+    "expressions",
+    "from_",
+    "joins",
+    "where",
+    "group",
+    "having",
+    "order",
+    "limit",
+    "offset",
+    "distinct",
+)
+
+Columns = list[tuple[str, Value]]
+
+
+@dataclass
+class Item:
+    """A column of a SELECT: its name, and what the analyst wrote; bound already where * stood for it."""
+
+    name: str
+    node: exp.Expr
+    value: Value | None = None
+
+
+@dataclass
+class Place:
+    """Where an expression stands: what aggregates and windows mean there."""
+
+    rows: Rows
+    kind: str  # rows, plain, person or group
+    binder: Binder
+    core: Core | None = None
+    bars: dict[int, Answered] = field(default_factory=dict)  # error bars, by the identity of the node
+
+    @property
+    def dialect(self) -> str:
+        return self.rows.dialect
+
+    def column(self, node: exp.Column) -> Value:
+        if self.kind in ("group", "person"):
+            raise refused(
+                node,
+                f'column "{node.sql(self.dialect)}" must appear in the GROUP BY clause or be used in an aggregate',
+                sqlstate="42803",
+            )
+        return self.rows.column(node)
+
+    def special(self, node: exp.Expr) -> Value | None:
+        if self.core is not None or self.kind == "person":
+            key = self._key(node)
+            if key is not None:
+                return key
+        if type(node) is exp.Window:
+            return window(node, self, self.rows if self.rows.nature == "private" and self.kind == "rows" else None)
+        if not is_aggregate(node):
+            return None
+        call = call_of(node, self.rows)
+        assert call is not None
+        if self.kind == "plain":
+            return plain_aggregate(call, self.rows)
+        if self.kind == "person":
+            return person_aggregate(call, self.rows, self.binder.catalog.policy.rows)
+        if self.core is not None:
+            found = answered(call, self.core, self.rows, self.binder.catalog.policy)
+            self.bars[id(node)] = found
+            return found.value
+        raise refused(node, "an aggregate is not allowed here", sqlstate="42803")
+
+    keys: Sequence[Value] = ()
+
+    def _key(self, node: exp.Expr) -> Value | None:
+        """The key of the group that an expression is, or None."""
+        if (
+            type(node) in (exp.Literal, exp.Null, exp.Boolean)
+            or holds_aggregate(node)
+            or node.find(exp.Window, exp.Query)
+        ):
+            return None
+        if node.find(exp.Column) is None:
+            return None
+        written = bind(node, self.rows).tree.sql("duckdb")
+        for place, key in enumerate(self.keys):
+            if key.tree.sql("duckdb") == written:
+                return key if self.core is None else key_reference(self.core, place)
+        return None
+
+
+class Binder:
+    """Binds one statement for one principal; collects the cores that it must ask."""
+
+    def __init__(self, catalog: Catalog, principal: str, dialect: str) -> None:
+        self.catalog = catalog
+        self.principal = principal
+        self.dialect = dialect
+        self.cores: list[Core] = []
+        self.bars: dict[str, Answered] = {}  # error bars of the columns of the outermost SELECT
+
+    def query(self, node: exp.Expr, ctes: dict[str, Relation], depth: int = 0) -> Relation:
+        if depth > MAX_DEPTH:
+            raise refused(node, "subqueries are nested too deeply")
+        if type(node) is exp.Subquery:
+            only(node, "this", "alias")
+            return self.query(node.this, ctes, depth + 1)
+        if type(node) in (exp.Union, exp.Except, exp.Intersect):
+            return self._set_operation(node, self._with(node, ctes, depth), depth)
+        if type(node) is not exp.Select:
+            raise refused(node, f"{node.key.upper()} is not answered", hint="only SELECT is")
+        return self._select(node, self._with(node, ctes, depth), depth)
+
+    def _with(self, node: exp.Expr, ctes: dict[str, Relation], depth: int) -> dict[str, Relation]:
+        clause = node.args.get("with_")
+        if clause is None:
+            return ctes
+        only(clause, "expressions")
+        known = dict(ctes)
+        for cte in clause.expressions:
+            only(cte, "this", "alias", "materialized")
+            only(cte.args["alias"], "this")
+            # Bound once: a noisy CTE that is read twice is the same noise twice.
+            known[cte.alias.casefold()] = self.query(cte.this, known, depth + 1)
+        return known
+
+    def _find(self, node: exp.Expr, ctes: dict[str, Relation], depth: int) -> Relation:
+        if type(node) is exp.Subquery:
+            only(node, "this", "alias")
+            return self.query(node.this, ctes, depth + 1)
+        if type(node) is not exp.Table or type(node.this) is not exp.Identifier:
+            raise refused(node, f"{node.key.upper()} in FROM is not answered", hint="name a table, or write a subquery")
+        only(node, "this", "db", "catalog", "alias")
+        if len(node.parts) == 1 and node.name.casefold() in ctes:
+            return ctes[node.name.casefold()]
+        return self.catalog.relation(node, self.principal)
+
+    # ---- SELECT
+
+    def _select(self, node: exp.Select, ctes: dict[str, Relation], depth: int) -> Relation:
+        only(node, *SELECT_ARGS)
+        rows = rows_of(node, self.catalog, self.dialect, lambda part: self._find(part, ctes, depth))
+        distinct = node.args.get("distinct")
+        if distinct is not None:
+            only(distinct)
+        items = self._items(node, rows)
+        where = node.args.get("where")
+        if where is not None:
+            only(where, "this")
+            rows.tree = rows.tree.where(condition(where.this, rows).tree, copy=False)
+        groups = self._groups(node, items)
+        if rows.nature != "private":
+            return self._plain(node, rows, items, groups)
+        aggregated = [*(item.node for item in items), node.args.get("having"), node.args.get("order")]
+        has_aggregate = any(part is not None and holds_aggregate(part) for part in aggregated)
+        if distinct is not None:
+            if groups or has_aggregate:
+                pass  # DISTINCT of noisy rows
+            else:
+                groups = [item.node for item in items]
+        keys = [bind(group, rows) for group in groups]
+        if any(key.unit for key in keys):
+            return self._person(node, rows, items, keys)
+        if keys or has_aggregate:
+            return self._core(node, rows, items, keys, depth, where)
+        return self._projection(node, rows, items)
+
+    def _items(self, node: exp.Select, rows: Rows) -> list[Item]:
+        items: list[Item] = []
+        for each in node.expressions:
+            stars = rows.star(each)
+            if stars is not None:
+                items += [Item(name, exp.column(name), value) for name, value in stars]
+                continue
+            inner = each
+            if type(each) is exp.Alias:
+                only(each, "this", "alias")
+                inner = each.this
+            items.append(Item(each.alias_or_name or _default_name(inner), inner))
+        if not items or len(items) > MAX_ITEMS:
+            raise refused(node, f"a SELECT has 1 to {MAX_ITEMS} columns", sqlstate="54011")
+        taken: set[str] = set()
+        for item in items:
+            plain, number = item.name, 1
+            while item.name.casefold() in taken:
+                item.name, number = f"{plain}_{number}", number + 1
+            taken.add(item.name.casefold())
+        if any(item.name.casefold() == UNIT for item in items):
+            raise refused(node, f"'{UNIT}' is a reserved name")
+        return items
+
+    def _groups(self, node: exp.Select, items: list[Item]) -> list[exp.Expr]:
+        """What is grouped by, with positions and names of the SELECT list replaced by what they stand for."""
+        group = node.args.get("group")
+        if group is None:
+            return []
+        only(group, "expressions")
+        return [self._meant(each, items, "GROUP BY") for each in group.expressions]
+
+    def _meant(self, node: exp.Expr, items: list[Item], clause: str) -> exp.Expr:
+        if type(node) is exp.Literal and not node.is_string:
+            if not node.this.isdigit() or not 1 <= int(node.this) <= len(items):
+                raise refused(node, f"{clause} position {node.this[:20]} is not in the select list", sqlstate="42P10")
+            return items[int(node.this) - 1].node
+        if type(node) is exp.Column and not node.table:
+            for item in items:
+                own = type(item.node) is exp.Column and item.node.name.casefold() == node.name.casefold()
+                if item.name.casefold() == node.name.casefold() and not own:
+                    return item.node
+        return node
+
+    def _bound(self, items: list[Item], place: Place) -> Columns:
+        return [(item.name, item.value if item.value is not None else bind(item.node, place)) for item in items]
+
+    # ---- the four
+
+    def _projection(self, node: exp.Select, rows: Rows, items: list[Item]) -> Relation:
+        self._nothing_more(node)
+        place = Place(rows, "rows", self)
+        return self._private(rows, self._bound(items, place), [], None, rows.unique)
+
+    def _person(self, node: exp.Select, rows: Rows, items: list[Item], keys: list[Value]) -> Relation:
+        """GROUP BY with the unit: one row a person (and key), exact, still private."""
+        for name in ("order", "limit", "offset"):
+            if node.args.get(name) is not None:
+                raise refused(node.args[name], f"{name.upper()} below the aggregate is not answered")
+        place = Place(rows, "person", self, keys=keys)
+        columns = self._bound(items, place)
+        having = node.args.get("having")
+        held = None
+        if having is not None:
+            only(having, "this")
+            held = condition(having.this, place).tree
+        alone = all(key.unit for key in keys)
+        return self._private(rows, columns, [key.tree for key in keys], held, alone)
+
+    def _private(
+        self,
+        rows: Rows,
+        columns: Columns,
+        groups: list[exp.Expr],
+        having: exp.Expr | None,
+        unique: bool,
+    ) -> Relation:
+        assert rows.unit is not None
+        select = rows.tree.copy()
+        for name, value in columns:
+            select = select.select(exp.alias_(value.tree, name, quoted=True), copy=False)
+        select = select.select(exp.alias_(rows.unit.copy(), UNIT, quoted=True), copy=False)
+        if groups:
+            select = select.group_by(rows.unit.copy(), *(group.copy() for group in groups), copy=False)
+        if having is not None:
+            select = select.having(having, copy=False)
+        outside = {name: value.renamed(exp.column(exp.to_identifier(name, quoted=True))) for name, value in columns}
+        return Relation(select, outside, "private", unique=unique)
+
+    def _nothing_more(self, node: exp.Select) -> None:
+        for name in ("having", "order", "limit", "offset"):
+            if node.args.get(name) is not None:
+                raise refused(
+                    node.args[name],
+                    f"{name.upper()} below the aggregate is not answered",
+                    hint="order and limit the answer itself",
+                )
+
+    def _core(
+        self, node: exp.Select, rows: Rows, items: list[Item], keys: list[Value], depth: int, where: exp.Expr | None
+    ) -> Relation:
+        """One private aggregate: its exact integers become a noisy table, and the rest is SQL over that table."""
+        assert rows.unit is not None
+        core = Core(len(self.cores), rows.tree, rows.unit, rows.unique, keys, "none")
+        self.cores.append(core)
+        for key in keys:
+            if key.kind == "null":
+                raise refused(node, "GROUP BY takes an expression of columns")
+        self._key_mode(core, rows, where)
+        place = Place(rows, "group", self, core, keys=keys)
+        columns = self._bound(items, place)
+        select = exp.Select().from_(exp.to_table(core.table), copy=False)
+        having = node.args.get("having")
+        if having is not None:
+            only(having, "this")
+            select = select.where(condition(self._unnamed(having.this, items), place).tree, copy=False)
+        select = self._finished(node, select, columns, items, place)
+        if depth == 0:
+            self.bars = {item.name: place.bars[id(item.node)] for item in items if id(item.node) in place.bars}
+        return Relation(select, _outside(columns), "noisy")
+
+    def _unnamed(self, node: exp.Expr, items: list[Item]) -> exp.Expr:
+        """HAVING may use names of the SELECT list, as DuckDB allows."""
+        named = {item.name.casefold(): item.node for item in items if type(item.node) is not exp.Column}
+
+        def swap(part: exp.Expr) -> exp.Expr:
+            if type(part) is exp.Column and not part.table and part.name.casefold() in named:
+                return exp.Paren(this=named[part.name.casefold()].copy())
+            return part
+
+        return node.copy().transform(swap, copy=False)
+
+    def _key_mode(self, core: Core, rows: Rows, where: exp.Expr | None) -> None:
+        keys = core.keys
+        if not keys:
+            return
+        public = [place for place, key in enumerate(keys) if key.keys is None]
+        if not public:
+            core.mode = "declared"
+            core.declared = cross([key.keys or () for key in keys])
+            if len(core.declared) > MAX_KEYS:
+                raise refused(keys[0].tree, f"more than {MAX_KEYS} declared keys in one answer are not answered")
+        else:
+            owner = {each.table for place in public for each in keys[place].tree.find_all(exp.Column)}
+            source = [each for each in rows.sources if {each.alias} == owner and each.relation.nature == "public"]
+            if source and all(keys[place].public for place in public):
+                core.mode, core.public_keys = (
+                    "public",
+                    self._public_keys(source[0], [keys[p] for p in public], rows, where),
+                )
+            else:
+                core.mode = "private"
+        for key in keys:
+            # Rows with other keys are left out before bounding, so that they cost their person nothing.
+            if core.mode != "private" and key.keys is not None and key.source is not None:
+                core.rows = core.rows.where(_among(key), copy=True)
+
+    def _public_keys(self, source: Named, keys: list[Value], rows: Rows, where: exp.Expr | None) -> exp.Select:
+        relation = aliased(source)
+        select = exp.Select(distinct=exp.Distinct()).from_(relation, copy=False)
+        for place, key in enumerate(keys):
+            select = select.select(exp.alias_(key_tree(key), f"k{place}"), copy=False)
+        for part in _conjuncts(where.this) if where is not None else []:
+            value = condition(part, rows)
+            if value.public and {each.table for each in value.tree.find_all(exp.Column)} == {source.alias}:
+                select = select.where(value.tree, copy=False)
+        return select.limit(MAX_KEYS + 1, copy=False)
+
+    def _plain(self, node: exp.Select, rows: Rows, items: list[Item], groups: list[exp.Expr]) -> Relation:
+        place = Place(rows, "plain", self)
+        columns = self._bound(items, place)
+        select = rows.tree.copy()
+        if groups:
+            select = select.group_by(*(bind(group, rows).tree for group in groups), copy=False)
+        having = node.args.get("having")
+        if having is not None:
+            only(having, "this")
+            select = select.having(condition(self._unnamed(having.this, items), place).tree, copy=False)
+        select = self._finished(node, select, columns, items, place)
+        return Relation(select, _outside(columns), rows.nature)
+
+    def _finished(
+        self, node: exp.Select, select: exp.Select, columns: Columns, items: list[Item], place: Place
+    ) -> exp.Select:
+        """Projection, DISTINCT, ORDER BY, LIMIT and OFFSET of rows that may be seen."""
+        for name, value in columns:
+            tree = key_tree(value) if value.kind in NUMBERS else value.tree
+            select = select.select(exp.alias_(tree, name, quoted=True), copy=False)
+        if node.args.get("distinct") is not None:
+            select.set("distinct", exp.Distinct())
+        select = self._ordered(node, select, columns, items, place)
+        for name in ("limit", "offset"):
+            clause = node.args.get(name)
+            if clause is None:
+                continue
+            only(clause, "expression")
+            literal = bind(clause.expression, place).literal
+            if type(literal) is not int or not 0 <= literal <= 10**9:
+                raise refused(clause, f"{name.upper()} takes a whole number")
+            select = getattr(select, name)(literal, copy=False)
+        return select
+
+    def _ordered(
+        self, node: exp.Select, select: exp.Select, columns: Columns, items: list[Item], place: Place
+    ) -> exp.Select:
+        clause = node.args.get("order")
+        if clause is None:
+            return select
+        only(clause, "expressions")
+        for each in clause.expressions:
+            only(each, "this", "desc", "nulls_first")
+            meant = self._meant(each.this, items, "ORDER BY")
+            same = [value for item, (_, value) in zip(items, columns, strict=True) if item.node is meant]
+            value = same[0] if same else bind(meant, place)
+            select = select.order_by(
+                exp.Ordered(
+                    this=value.tree.copy(),
+                    desc=bool(each.args.get("desc")),
+                    nulls_first=bool(each.args.get("nulls_first")),
+                ),
+                copy=False,
+            )
+        return select
+
+    # ---- UNION, EXCEPT, INTERSECT
+
+    def _set_operation(self, node: exp.Expr, ctes: dict[str, Relation], depth: int) -> Relation:
+        only(node, "with_", "this", "expression", "distinct", "order", "limit", "offset")
+        left = self.query(node.this, ctes, depth + 1)
+        right = self.query(node.expression, ctes, depth + 1)
+        name = node.key.upper()
+        if left.nature != right.nature:
+            raise refused(node, f"{name} of private, public and noisy rows is not answered", hint="aggregate first")
+        if len(left.columns) != len(right.columns):
+            raise refused(node, f"each {name} query must have the same number of columns", sqlstate="42601")
+        columns: dict[str, Value] = {}
+        for (label, a), b in zip(left.columns.items(), right.columns.values(), strict=True):
+            if a.kind != b.kind:
+                raise refused(node, f"{name} types {a.kind} and {b.kind} cannot be matched", sqlstate="42804")
+            columns[label] = replace(a, bounds=_wider(a, b), keys=None, unit=a.unit and b.unit, source=None)
+        if left.nature == "private":
+            if type(node) is not exp.Union or node.args.get("distinct"):
+                raise refused(node, f"{name} of private rows is not answered", hint="UNION ALL is")
+            if any(node.args.get(part) is not None for part in ("order", "limit", "offset")):
+                raise refused(node, "ORDER BY and LIMIT below the aggregate are not answered")
+        made = type(node)(this=left.tree.copy(), expression=right.tree.copy(), distinct=bool(node.args.get("distinct")))
+        if left.nature != "private":
+            return self._around(node, Relation(made, columns, left.nature))
+        return Relation(made, columns, "private")
+
+    def _around(self, node: exp.Expr, relation: Relation) -> Relation:
+        """A set operation as a subquery, so that ORDER BY and LIMIT are bound by the same rules as elsewhere."""
+        named = Named("sides", "r0", relation)
+        rows = Rows(self.dialect, [named], nature=relation.nature)
+        rows.tree = rows.tree.from_(
+            exp.Subquery(this=relation.tree, alias=exp.TableAlias(this=exp.to_identifier("r0"))), copy=False
+        )
+        items = [Item(name, exp.column(name), named.value(name)) for name in relation.columns]
+        outer = exp.Select(**{key: node.args.get(key) for key in ("order", "limit", "offset")})
+        place = Place(rows, "plain", self)
+        columns = self._bound(items, place)
+        select = self._finished(outer, rows.tree, columns, items, place)
+        return Relation(select, _outside(columns), relation.nature)
+
+
+def _outside(columns: Columns) -> dict[str, Value]:
+    return {
+        name: replace(value.renamed(exp.column(exp.to_identifier(name, quoted=True))), clamped=False, computed=False)
+        for name, value in columns
+    }
+
+
+def _wider(a: Value, b: Value) -> Interval | None:
+    return hull([a.bounds, b.bounds]) if a.bounds is not None and b.bounds is not None else None
+
+
+def _default_name(node: exp.Expr) -> str:
+    """As PostgreSQL names a column without an alias."""
+    while isinstance(node, exp.Paren | exp.Filter | exp.Window | exp.WithinGroup):
+        node = node.this
+    if isinstance(node, exp.Case):
+        return "case"
+    if isinstance(node, exp.Func) and not isinstance(node, exp.Connector | exp.Cast):
+        return node.sql_name().lower()
+    return "?column?"
+
+
+def _among(key: Value) -> exp.Expr:
+    values = [literal_of(each) for each in key.keys or ()]
+    return exp.In(this=key_tree(key), expressions=[value.tree for value in values])
+
+
+def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
+    if type(node) is exp.Paren:
+        return _conjuncts(node.this)
+    return _conjuncts(node.this) + _conjuncts(node.expression) if type(node) is exp.And else [node]

@@ -1,0 +1,229 @@
+"""FROM: tables, subqueries and joins. A joined row belongs to one person, because every private join is on the unit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from sqlanon.errors import did_you_mean
+from sqlanon.gateway.catalog import Catalog
+from sqlanon.gateway.scalars import bind, condition, only, refused
+from sqlanon.gateway.values import UNIT, Nature, Relation, Value
+
+MAX_SOURCES = 12
+FindRelation = Callable[[exp.Expr], Relation]
+
+
+@dataclass(frozen=True)
+class Named:
+    """A relation in FROM: the name that the analyst gave it, and the name that it has in the SQL written for it."""
+
+    name: str
+    alias: str
+    relation: Relation
+
+    def value(self, column: str) -> Value:
+        found = self.relation.columns[column]
+        return found.renamed(self.tree(column))
+
+    def tree(self, column: str) -> exp.Expr:
+        return exp.column(exp.to_identifier(column, quoted=True), table=exp.to_identifier(self.alias))
+
+
+@dataclass
+class Rows:
+    """The rows of a FROM clause, as a place where names are looked up."""
+
+    dialect: str
+    sources: list[Named] = field(default_factory=list)
+    using: set[str] = field(default_factory=set)  # columns that a USING has merged, in lower case
+    tree: exp.Select = field(default_factory=exp.Select)
+    nature: Nature = "public"
+    unit: exp.Expr | None = None
+    unique: bool = False
+
+    def column(self, node: exp.Column) -> Value:
+        only(node, "this", "table")
+        name, table = node.name, node.table
+        if isinstance(node.this, exp.Star):
+            raise refused(node, "* is not answered here", hint="name the columns", sqlstate="42601")
+        found: list[tuple[Named, str]] = []
+        for source in self.sources:
+            if table and source.name.casefold() != table.casefold():
+                continue
+            if any(name.casefold() == hidden.casefold() for hidden in source.relation.hidden):
+                raise refused(node, f'permission denied for column "{name}"', sqlstate="42501")
+            found += [(source, each) for each in source.relation.columns if each.casefold() == name.casefold()]
+        exact = [pair for pair in found if pair[1] == name]
+        found = exact if len(found) > 1 and exact else found
+        if len(found) > 1 and not (name.casefold() in self.using and not table):
+            hint = "put the name of its table before it"
+            raise refused(node, f'column reference "{name}" is ambiguous', sqlstate="42702", hint=hint)
+        if not found:
+            known = [each for source in self.sources for each in source.relation.columns]
+            hint = did_you_mean(name, known) or _list(known)
+            raise refused(node, f'column "{name}" does not exist', sqlstate="42703", hint=hint)
+        source, column = found[0]
+        return source.value(column)
+
+    def special(self, node: exp.Expr) -> Value | None:
+        return None
+
+    def star(self, node: exp.Expr) -> list[tuple[str, Value]] | None:
+        """The columns that * or t.* stands for; None if the node is neither."""
+        if type(node) is exp.Star:
+            only(node)
+            sources = self.sources
+        elif type(node) is exp.Column and type(node.this) is exp.Star:
+            only(node, "this", "table")
+            only(node.this)
+            sources = [each for each in self.sources if each.name.casefold() == node.table.casefold()]
+        else:
+            return None
+        return [(name, each.value(name)) for each in sources for name in each.relation.columns]
+
+
+def _list(names: list[str]) -> str | None:
+    return f"there are {', '.join(dict.fromkeys(names[:12]))}" if names else None
+
+
+def rows_of(select: exp.Select, catalog: Catalog, dialect: str, find: FindRelation) -> Rows:
+    """Bind FROM and its joins. `find` gives the relation of a table, a CTE or a subquery."""
+    start = select.args.get("from_")
+    rows = Rows(dialect)
+    if start is None:
+        return rows
+    only(start, "this")
+    joins = select.args.get("joins") or []
+    if len(joins) >= MAX_SOURCES:
+        raise refused(select, f"more than {MAX_SOURCES} tables in a FROM are not answered")
+    first = _named(start.this, 0, rows, find)
+    rows.sources.append(first)
+    rows.tree = rows.tree.from_(aliased(first), copy=False)
+    rows.nature = first.relation.nature
+    rows.unique = first.relation.unique
+    if rows.nature == "private":
+        rows.unit = first.tree(UNIT)
+    for nested in start.this.args.get("joins") or []:
+        raise refused(nested, "a join inside parentheses is not answered")
+    for number, join in enumerate(joins, start=1):
+        _join(rows, join, _named(join.this, number, rows, find), catalog)
+    return rows
+
+
+def _named(node: exp.Expr, number: int, rows: Rows, find: FindRelation) -> Named:
+    relation = find(node)
+    alias = node.args.get("alias")
+    if alias is not None:
+        only(alias, "this", "columns")
+        relation = _relabelled(alias, relation)
+    name = node.alias_or_name or f"unnamed {number}"
+    if any(each.name.casefold() == name.casefold() for each in rows.sources):
+        raise refused(node, f'table name "{name}" specified more than once', sqlstate="42712", hint="use AS")
+    return Named(name, f"r{number}", relation)
+
+
+def _relabelled(alias: exp.Expr, relation: Relation) -> Relation:
+    if alias.args.get("columns"):
+        raise refused(alias, "column names after an alias are not answered", hint="name the columns in the subquery")
+    return relation
+
+
+def aliased(named: Named) -> exp.Expr:
+    tree = named.relation.tree
+    return exp.Subquery(this=tree.copy(), alias=exp.TableAlias(this=exp.to_identifier(named.alias)))
+
+
+def _join(rows: Rows, join: exp.Join, right: Named, catalog: Catalog) -> None:
+    only(join, "this", "side", "kind", "on", "using")
+    side, kind = (join.args.get("side") or "").upper(), (join.args.get("kind") or "").upper()
+    if side not in ("", "LEFT", "RIGHT") or kind not in ("", "INNER", "CROSS", "OUTER"):
+        raise refused(join, f"{side or kind} JOIN is not answered", hint="INNER, LEFT, RIGHT and CROSS JOIN are")
+    natures = {rows.nature, right.relation.nature}
+    if "noisy" in natures and natures != {"noisy"}:
+        raise refused(join, "a noisy result does not join other tables", hint="join first, then aggregate")
+    left_private, right_private = rows.nature == "private", right.relation.nature == "private"
+    before = list(rows.sources)
+    left_unit = rows.unit
+    rows.sources.append(right)
+    on, linked = _on(rows, join, before, right, catalog)
+    if left_private and right_private:
+        if not linked:
+            raise refused(
+                join,
+                "two private tables join only on the privacy unit",
+                hint=f"add ON a.{catalog.policy.unit.key} = b.{catalog.policy.unit.key}, or join along a declared link",
+            )
+        if side == "RIGHT":
+            raise refused(join, "RIGHT JOIN of private tables is not answered", hint="write it as a LEFT JOIN")
+        assert left_unit is not None
+        on.append(exp.EQ(this=left_unit.copy(), expression=right.tree(UNIT)))
+    elif side and (left_private if side == "RIGHT" else right_private):
+        side = ""  # rows without a person would be added, and those are never read
+    if not on and (side or (join.args.get("using") is None and join.args.get("on") is not None)):
+        on.append(exp.Boolean(this=True))
+    both = exp.and_(*on, copy=False) if on else None
+    kind = side or ("INNER" if on else "CROSS")
+    rows.tree = rows.tree.join(aliased(right), on=both, join_type=kind, copy=False)
+    if right_private and not left_private:
+        rows.unit, rows.nature = right.tree(UNIT), "private"
+    rows.nature = "noisy" if "noisy" in natures else rows.nature
+    rows.unique = rows.unique and right.relation.unique and left_private and right_private
+    if side == "LEFT" and right_private:
+        # Without a match the unit of the right side is NULL: it no longer names the person of the row.
+        rows.sources[-1] = replace(right, relation=_without_unit(right.relation))
+
+
+def _without_unit(relation: Relation) -> Relation:
+    return replace(relation, columns={name: replace(value, unit=False) for name, value in relation.columns.items()})
+
+
+def _on(rows: Rows, join: exp.Join, before: list[Named], right: Named, catalog: Catalog) -> tuple[list[exp.Expr], bool]:
+    """The conditions of a join, and whether one of them makes both sides the same person's rows."""
+    conditions: list[exp.Expr] = []
+    linked = False
+    on, using = join.args.get("on"), join.args.get("using")
+    if using:
+        left_rows = Rows(rows.dialect, before, rows.using)
+        for identifier in using:
+            column = exp.Column(this=identifier)
+            if type(identifier) is exp.Column:
+                column = identifier
+            a = left_rows.column(column.copy())
+            b = Rows(rows.dialect, [right]).column(column.copy())
+            conditions.append(exp.EQ(this=a.tree, expression=b.tree))
+            linked = linked or _same_person(a, b, catalog)
+            rows.using.add(column.name.casefold())
+    if on is not None:
+        whole = condition(on, rows)
+        conditions.append(whole.tree)
+        for part in _conjuncts(on):
+            if type(part) is exp.EQ and type(part.this) is exp.Column and type(part.expression) is exp.Column:
+                a, b = bind(part.this, rows), bind(part.expression, rows)
+                across = (a.tree.table == right.alias) != (b.tree.table == right.alias)
+                linked = linked or (across and _same_person(a, b, catalog))
+    return conditions, linked
+
+
+def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
+    if type(node) is exp.Paren:
+        return _conjuncts(node.this)
+    if type(node) is exp.And:
+        return _conjuncts(node.this) + _conjuncts(node.expression)
+    return [node]
+
+
+def _same_person(a: Value, b: Value, catalog: Catalog) -> bool:
+    """Both are the unit, or they are the two ends of a declared link."""
+    if a.unit and b.unit:
+        return True
+    if a.source is None or b.source is None:
+        return False
+    for (child, own), (parent, other) in ((a.source, b.source), (b.source, a.source)):
+        table = catalog.policy.tables.get(child)
+        link = table.link if table is not None else None
+        if link is not None and link.table == parent and link.on == {own: other}:
+            return True
+    return False

@@ -1,0 +1,131 @@
+"""What the gateway knows of an expression or a relation: enough to prove how far one person can move an answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from sqlglot import exp
+
+from sqlanon.errors import Refused
+
+Kind = Literal["int", "float", "text", "bool", "date", "timestamp", "null"]
+Nature = Literal["private", "public", "noisy"]
+NUMBERS = ("int", "float")
+TIMES = ("date", "timestamp")
+UNIT = "sqlanon_unit"
+
+# Numbers without declared bounds are held to this range inside arithmetic, so that no statement can overflow.
+WIDEST = float(2**53)
+# Far below the largest double: products of what passes here cannot reach infinity unnoticed.
+LARGEST = 1e120
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Where a number lies, for every input."""
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not (self.low <= self.high and max(abs(self.low), abs(self.high)) <= LARGEST):
+            raise Refused(
+                "an expression can become too large to be answered", hint="use smaller factors and fewer products"
+            )
+
+    @property
+    def size(self) -> float:
+        return max(abs(self.low), abs(self.high))
+
+
+UNDECLARED = Interval(-WIDEST, WIDEST)
+
+
+def hull(intervals: Iterable[Interval]) -> Interval:
+    """The smallest interval around several.
+
+    >>> hull([Interval(0, 5), Interval(-1, 2)])
+    Interval(low=-1, high=5)
+    """
+    parts = list(intervals)
+    return Interval(min(part.low for part in parts), max(part.high for part in parts))
+
+
+@dataclass(frozen=True)
+class Value:
+    """A bound expression: a tree that the gateway itself has built, and what is known of its values."""
+
+    tree: exp.Expr
+    kind: Kind
+    bounds: Interval | None = None  # of numbers; None for all others
+    keys: tuple[Any, ...] | None = None  # all values that it can take, where the policy declares them
+    unit: bool = False  # it is the privacy unit, by lineage
+    source: tuple[str, str] | None = None  # table and column that it is, unchanged
+    clamped: bool = True  # its values lie within its bounds as they stand
+    literal: Any = None  # of a literal, the Python value
+    public: bool = False  # it depends on public tables and literals alone
+    computed: bool = False  # the tree is a double, also where the numbers are whole
+
+    def renamed(self, tree: exp.Expr) -> Value:
+        """The same values under another name, as an outer query sees them."""
+        return replace(self, tree=tree, literal=None)
+
+
+@dataclass(frozen=True)
+class Relation:
+    """What can stand in FROM. A private one has a column UNIT, which names a person in every row."""
+
+    tree: exp.Expr  # a query, or a table that is read by name
+    columns: dict[str, Value]  # the trees are plain columns, to be qualified by the alias
+    nature: Nature
+    unique: bool = False  # at most one row a person, by a constraint of the database or by GROUP BY
+    hidden: frozenset[str] = frozenset()
+    table: str | None = None  # the table of the policy that it is, unchanged
+
+
+def number(value: float) -> exp.Expr:
+    """A literal as the engines read it exactly.
+
+    >>> number(-2.0).sql(), number(0.5).sql(), number(10**6).sql()
+    ('-2', '0.5', '1000000')
+    """
+    if not math.isfinite(value):
+        raise Refused("a number is too large", hint="numbers of up to 18 digits are read")
+    whole = value == int(value) and abs(value) < 1e18
+    text = str(abs(int(value))) if whole else repr(abs(float(value)))
+    literal = exp.Literal.number(text)
+    return exp.Neg(this=literal) if value < 0 else literal
+
+
+def clamp(tree: exp.Expr, low: float, high: float) -> exp.Expr:
+    """Within bounds, for every input: NaN, which both engines sort above all numbers, becomes the upper bound.
+
+    LEAST and GREATEST would turn NULL into a bound.
+
+    >>> clamp(exp.column("x"), 0, 5).sql()
+    'CASE WHEN x > 5 THEN 5 WHEN x < 0 THEN 0 ELSE x END'
+    """
+    return (
+        exp.Case()
+        .when(exp.GT(this=tree.copy(), expression=number(high)), number(high), copy=False)
+        .when(exp.LT(this=tree.copy(), expression=number(low)), number(low), copy=False)
+        .else_(tree.copy(), copy=False)
+    )
+
+
+def double(tree: exp.Expr) -> exp.Expr:
+    return exp.cast(tree.copy(), exp.DataType.Type.DOUBLE, copy=False)
+
+
+def operand(value: Value) -> exp.Expr:
+    """A number for arithmetic: a double inside its bounds, so that nothing computed from it can fail."""
+    if value.kind not in NUMBERS or value.bounds is None:
+        raise Refused(f"arithmetic needs numbers, and a {value.kind} is none")
+    if value.literal is not None:
+        # A bare literal may be a DECIMAL to an engine, whose products overflow.
+        return double(value.tree)
+    tree = value.tree.copy() if value.computed else double(value.tree)
+    return tree if value.clamped else clamp(tree, value.bounds.low, value.bounds.high)
