@@ -225,7 +225,7 @@ class Ledger:
                 raise LedgerError(f"the ledger {self.path} was removed or replaced", hint=NEVER_FROM_ZERO)
             try:
                 yield self._connection
-            except UnicodeError as error:
+            except UnicodeEncodeError as error:
                 raise PolicyError(f"text that is not Unicode cannot be kept: {error}") from error
 
     def _read(self, ask: Callable[[sqlite3.Connection, Book], T]) -> T:

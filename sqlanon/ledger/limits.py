@@ -73,7 +73,9 @@ class Budget:
     d: float | None
 
     def spent(self, sums: Sums) -> Decimal:
-        """The epsilon that charges amount to."""
+        """The epsilon that charges amount to; of no matter where it is not bounded."""
+        if self.epsilon is None:
+            return ZERO
         if self.d is None:
             if sums.in_rho:
                 raise LedgerError(

@@ -47,6 +47,8 @@ def reported(path: Path, wait: float) -> Iterator[None]:
     """An error of SQLite as what it means here."""
     try:
         yield
+    except UnicodeDecodeError as error:  # SQLite quotes what is broken in its message
+        raise LedgerError(f"the ledger {path} is not whole: it has text that is none", hint=NEVER_FROM_ZERO) from error
     except sqlite3.Error as error:
         name = getattr(error, "sqlite_errorname", "") or ""
         if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
