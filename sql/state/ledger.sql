@@ -25,7 +25,8 @@ CREATE TABLE head (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     ledger TEXT NOT NULL,
     events INTEGER NOT NULL,
-    hash TEXT NOT NULL
+    hash TEXT NOT NULL,
+    secret TEXT NOT NULL -- which rows of a person are read when there are too many hangs on it; it is never exported
 );
 
 CREATE TRIGGER events_follow BEFORE INSERT ON events
@@ -42,7 +43,7 @@ CREATE TRIGGER events_kept BEFORE DELETE ON events
 BEGIN SELECT RAISE(ABORT, 'events are never removed'); END;
 
 CREATE TRIGGER head_advances BEFORE UPDATE ON head
-WHEN NEW.events IS NOT OLD.events + 1 OR NEW.ledger IS NOT OLD.ledger
+WHEN NEW.events IS NOT OLD.events + 1 OR NEW.ledger IS NOT OLD.ledger OR NEW.secret IS NOT OLD.secret
 BEGIN SELECT RAISE(ABORT, 'the head only advances'); END;
 
 CREATE TRIGGER head_kept BEFORE DELETE ON head

@@ -109,6 +109,9 @@ class Postgres:
     def write_file(self, query: exp.Query, path: str) -> None:
         raise PolicyError("files are written by DuckDB only", hint="release into a table, then export it")
 
+    def interrupt(self) -> None:
+        self._connection.cancel()
+
     def close(self) -> None:
         self._connection.close()
 

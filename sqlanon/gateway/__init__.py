@@ -123,7 +123,8 @@ class Gate:
     ) -> Prepared:
         """Bind and price a statement without touching data or budget."""
         if principal not in self.policy.principals:
-            raise Refused(f"role '{principal[:80]}' does not exist", sqlstate="28000", hint="the policy names who may ask")
+            hint = "the policy names who may ask"
+            raise Refused(f"role '{principal[:80]}' does not exist", sqlstate="28000", hint=hint)
         if dialect not in DIALECTS:
             raise Refused(f"the dialect '{dialect[:40]}' is not read", hint=f"these are: {', '.join(DIALECTS)}")
         statement = read(sql, dialect, parameters)
@@ -260,14 +261,18 @@ class Gate:
         if core.mode == "private":
             return None
         if core.mode == "declared":
-            return [tuple(_typed(value, key.kind) for value, key in zip(row, core.keys, strict=True)) for row in core.declared]
+            return [
+                tuple(_typed(value, key.kind) for value, key in zip(row, core.keys, strict=True))
+                for row in core.declared
+            ]
         public_keys = core.public_keys
         assert public_keys is not None
         found = self._guarded(lambda: self.engine.query(public_keys))
         domains = [key.keys for key in core.keys if key.keys is not None]
         others = cross([domain for domain in domains if domain is not None])
         if len(found) * len(others) > MAX_KEYS:
-            raise Refused(f"more than {MAX_KEYS} public keys in one answer are not answered", hint="filter the public table")
+            hint = "filter the public table"
+            raise Refused(f"more than {MAX_KEYS} public keys in one answer are not answered", hint=hint)
         made = []
         for public in found:
             for other in others:

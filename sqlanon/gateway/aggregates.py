@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sqlanon.policy.gateway import Gateway
 from sqlglot import exp
 
 from sqlanon.gateway.calls import Call
 from sqlanon.gateway.core import CANDIDATES, WIDEST_BOUNDS, Atom, Core, fixed_point, quantum_for, reference, steps
 from sqlanon.gateway.scalars import Scope, bind, condition, refused
 from sqlanon.gateway.values import NUMBERS, UNDECLARED, Interval, Kind, Value, clamp, double, number, operand
+from sqlanon.policy.gateway import Gateway
 
 # Share of an aggregate's epsilon for each integer that it is made from: the one that its error hangs on gets most.
 AVG_WEIGHTS = (2 / 3, 1 / 3)

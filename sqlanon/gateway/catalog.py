@@ -6,20 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from sqlanon.policy.gateway import Gateway, GatewayColumn, GatewayTable
 from sqlglot import exp
 
 from sqlanon.engines import ColumnInfo
 from sqlanon.errors import Refused, did_you_mean
 from sqlanon.gateway.values import NUMBERS, UNDECLARED, UNIT, Interval, Kind, Relation, Value
+from sqlanon.policy.gateway import Gateway, GatewayTable
+from sqlanon.policy.gateway_column import GatewayColumn
 
 WHOLE = {
-    "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "HUGEINT", "UHUGEINT",
+    "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "HUGEINT",
+    "INT2", "INT4", "INT8",
 }  # fmt: skip
 KINDS: dict[str, Kind] = {
     **dict.fromkeys(WHOLE, "int"),
-    **dict.fromkeys(("FLOAT", "DOUBLE", "DECIMAL", "REAL", "NUMERIC", "DOUBLE PRECISION"), "float"),
-    **dict.fromkeys(("VARCHAR", "TEXT", "CHARACTER VARYING", "CHARACTER", "BPCHAR", "UUID", "ENUM"), "text"),
+    **dict.fromkeys(("FLOAT", "DOUBLE", "DECIMAL", "REAL", "NUMERIC", "FLOAT4", "FLOAT8"), "float"),
+    **dict.fromkeys(("VARCHAR", "TEXT", "BPCHAR", "UUID", "ENUM"), "text"),
     **dict.fromkeys(("BOOLEAN", "BOOL"), "bool"),
     "DATE": "date",
     **dict.fromkeys(("TIMESTAMP", "TIMESTAMP WITHOUT TIME ZONE", "TIMESTAMP_S", "TIMESTAMP_MS"), "timestamp"),

@@ -1,4 +1,4 @@
-"""EXPLAIN: what a statement would run, how noisy its answer would be, and what it would cost. Free, and without data."""
+"""EXPLAIN: what a statement would run, how noisy its answer would be, and what it would cost. Free, without data."""
 
 from __future__ import annotations
 

@@ -57,9 +57,7 @@ class Noise:
     cost: Cost
 
 
-def noise_for(
-    core: Core, limit: Limit, epsilon: float, delta: float, *, mechanism: str, source: Mechanisms
-) -> Noise:
+def noise_for(core: Core, limit: Limit, epsilon: float, delta: float, *, mechanism: str, source: Mechanisms) -> Noise:
     """Split epsilon (and delta) over the atoms of a core and its keys, by weight."""
     private = core.mode == "private"
     if private and delta <= 0:
@@ -134,7 +132,10 @@ Key = tuple[Any, ...]
 
 
 def noisy_table(
-    core: Core, noise: Noise, found: Mapping[Key, Mapping[str, int]], histograms: Mapping[int, Mapping[Key, Any]],
+    core: Core,
+    noise: Noise,
+    found: Mapping[Key, Mapping[str, int]],
+    histograms: Mapping[int, Mapping[Key, Any]],
     all_keys: Sequence[Key] | None,
 ) -> list[tuple[Any, ...]]:
     """The noisy table of a core: keys, then a value and the half of its 95 % interval for each atom.
@@ -160,11 +161,12 @@ def noisy_table(
             width = _laplace_width(noise.keys)
             columns += [list(persons), [width] * len(keys)]
         elif isinstance(mechanism, Choice):
-            exact = histograms.get(place, {})
-            columns += [[_quantile(atom, mechanism, exact.get(key, {})) for key in keys], [0.0] * len(keys)]
+            bins = histograms.get(place, {})
+            columns += [[_quantile(atom, mechanism, bins.get(key, {})) for key in keys], [0.0] * len(keys)]
         else:
-            held = histograms[place] if atom.kind == "distinct" else None
-            values = [int(held.get(key, 0)) if held is not None else int(found.get(key, {}).get(f"a{place}", 0)) for key in keys]
+            held = histograms.get(place, {}) if atom.kind == "distinct" else None
+            exact = [found.get(key, {}).get(f"a{place}", 0) if held is None else held.get(key, 0) for key in keys]
+            values = [int(value) for value in exact]
             columns += [mechanism.add_noise(values) if values else [], [mechanism.half_width()] * len(keys)]
     return [(*key, *cells) for key, *cells in zip(keys, *columns, strict=True)] if columns else [tuple(k) for k in keys]
 

@@ -16,6 +16,8 @@ TYPES = {
     "int": "HUGEINT", "float": "DOUBLE", "text": "VARCHAR", "bool": "BOOLEAN", "date": "DATE", "timestamp": "TIMESTAMP",
 }  # fmt: skip
 
+Rows = Sequence[tuple[Any, ...]]
+
 
 class PostDatabase:
     """One for a gateway; each statement has a connection with temporary tables that nobody else sees."""
@@ -42,7 +44,7 @@ class PostDatabase:
                 )
             return self._database.cursor()
 
-    def run(self, tables: Mapping[str, tuple[Core, Sequence[tuple[Any, ...]]]], tree: exp.Query) -> list[tuple[Any, ...]]:
+    def run(self, tables: Mapping[str, tuple[Core, Rows]], tree: exp.Query) -> list[tuple[Any, ...]]:
         connection = self._connection()
         try:
             for name, (core, rows) in tables.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -12,7 +13,7 @@ from typing import Any
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from sqlanon.errors import Refused, did_you_mean
 from sqlanon.gateway.scalars import date_literal, number_literal, text_literal
@@ -38,19 +39,18 @@ def read(text: str, dialect: str, parameters: Sequence[Any] | Mapping[str, Any] 
         raise Refused(f"a statement of more than {MAX_TEXT} characters is not answered", sqlstate="54001")
     if "\x00" in text:
         raise Refused("a statement holds a zero byte", sqlstate="22021")
+    explain, text = _explain(text)
     try:
         tokens = sqlglot.tokenize(text, read=dialect)
     except SqlglotError:
         raise Refused("the statement cannot be read: a quote or comment is not closed", sqlstate="42601") from None
-    explain, start = _explain(tokens)
     options, text = _options(tokens, text)
     try:
         # A dialect that is asked for something unknown makes a raw command of it, and warns: both are refused here.
         logging.getLogger("sqlglot").setLevel(logging.ERROR)
-        trees = sqlglot.parse(" " * start + text[start:], read=dialect)
+        trees = sqlglot.parse(text, read=dialect)
     except (SqlglotError, RecursionError) as error:
-        place = _place(error)
-        raise Refused("syntax error", sqlstate="42601", position=place, hint="only SELECT is read") from None
+        raise Refused("syntax error", sqlstate="42601", position=_place(error, text)) from None
     found = [tree for tree in trees if tree is not None and not isinstance(tree, exp.Semicolon)]
     if len(found) != 1:
         raise Refused("exactly one statement is answered at a time", sqlstate="42601")
@@ -69,16 +69,24 @@ def _first_word(tokens: Sequence[Token]) -> str:
     return tokens[0].text.upper()[:40] if tokens else "an empty statement"
 
 
-def _place(error: Exception) -> int | None:
-    return None
+def _place(error: Exception, text: str) -> int | None:
+    """Where the parser stopped, counted in characters from 1."""
+    details = getattr(error, "errors", None)
+    if not details or not details[0].get("line"):
+        return None
+    lines = text.splitlines(keepends=True)
+    return sum(len(line) for line in lines[: details[0]["line"] - 1]) + max(1, details[0].get("col") or 1)
 
 
-def _explain(tokens: Sequence[Token]) -> tuple[bool, int]:
-    if not tokens or tokens[0].text.upper() != "EXPLAIN":
-        return False, 0
-    if len(tokens) > 1 and tokens[1].token_type not in (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN):
-        raise Refused(f"EXPLAIN {tokens[1].text.upper()[:40]} is not answered", hint="EXPLAIN SELECT … is, and is free")
-    return True, tokens[1].start if len(tokens) > 1 else tokens[0].end + 1
+def _explain(text: str) -> tuple[bool, str]:
+    """Whether EXPLAIN stands before the statement, and the text with that word blanked out."""
+    word = re.match(r"\s*EXPLAIN\b", text, flags=re.IGNORECASE)
+    if word is None:
+        return False, text
+    rest = text[word.end() :]
+    if re.match(r"\s*(SELECT|WITH|\()", rest, flags=re.IGNORECASE) is None:
+        raise Refused("EXPLAIN takes no options and a SELECT", hint="EXPLAIN SELECT … is free", sqlstate="0A000")
+    return True, " " * word.end() + rest
 
 
 def _options(tokens: Sequence[Token], text: str) -> tuple[dict[str, Any], str]:
@@ -146,7 +154,7 @@ def literal_of(value: Any) -> Value:
     raise Refused(f"a parameter of type {type(value).__name__} is not answered", sqlstate="42804")
 
 
-def _digits(value: int | float | Decimal) -> str:
+def _digits(value: Any) -> str:
     return (
         str(value)
         if isinstance(value, int)

@@ -24,7 +24,8 @@ RULES: dict[type, Rule] = {}
 class Scope(Protocol):
     """Where names are looked up, and what else is allowed at a place: aggregates, windows, keys of a group."""
 
-    dialect: str
+    @property
+    def dialect(self) -> str: ...
 
     def column(self, node: exp.Column) -> Value: ...
 
@@ -38,10 +39,13 @@ def bind(node: exp.Expr | None, scope: Scope) -> Value:
     found = scope.special(node)
     if found is not None:
         return found
-    rule = RULES.get(type(node))
-    if rule is None:
-        raise refused(node, f"{spelling(node)} is not answered", hint="see the README for what the gateway reads")
-    return rule(node, scope)
+    found_rule: Rule | None = RULES.get(type(node))
+    if found_rule is None:
+        hint = "see the README for what the gateway reads"
+        if isinstance(node, exp.Subquery | exp.Exists | exp.Query):
+            hint = "join the table on the privacy unit, or put the subquery into FROM"
+        raise refused(node, f"{spelling(node)} is not answered", hint=hint)
+    return found_rule(node, scope)
 
 
 def rule(*types: type[exp.Expr]) -> Callable[[Rule], Rule]:
@@ -78,7 +82,8 @@ def spelling(node: exp.Expr) -> str:
         return f"the function {str(node.this)[:60]}()"
     if isinstance(node, exp.Func) and not isinstance(node, exp.Connector | exp.Case | exp.Cast | exp.Exists):
         return f"the function {node.sql_name()}()"
-    return {exp.Subquery: "a subquery in an expression", exp.Exists: "EXISTS"}.get(type(node), node.key.upper())
+    named: dict[type, str] = {exp.Subquery: "a subquery in an expression", exp.Exists: "EXISTS"}
+    return named.get(type(node), node.key.upper())
 
 
 def made(tree: exp.Expr, kind: Kind, parts: Sequence[Value], bounds: Interval | None = None, keys: Any = None) -> Value:

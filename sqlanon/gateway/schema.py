@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sqlglot
+from sqlglot import exp
 
 from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError, did_you_mean
 from sqlanon.gateway.catalog import Schema, aliased_table, kind_of
 from sqlanon.policy.gateway import Gateway
-from sqlglot import exp
 
 # Columns with a PRIMARY KEY or UNIQUE constraint of their own: schema, table, column.
 UNIQUE_COLUMNS = {
@@ -45,7 +45,8 @@ def schema_of(engine: Engine, policy: Gateway) -> Schema:
             kind = kind_of(next(info.type for info in infos if info.name == column))
             if kind is None and not declared.hidden:
                 line = policy.line_of("tables", name, "columns", column)
-                raise PolicyError(f"{policy.name}:{line}: the type of column '{column}' is not answered", hint="hide it")
+                said = f"{policy.name}:{line}: the type of column '{column}' is not answered"
+                raise PolicyError(said, hint="hide it")
         short = name.rsplit(".", 1)
         schema = short[0] if len(short) == 2 else ("main" if engine.dialect == "duckdb" else "public")
         kept |= {(name, column) for owner, own, column in unique if (owner, own) == (schema, short[-1])}

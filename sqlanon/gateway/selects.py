@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from sqlanon.gateway import functions  # noqa: F401  (its rules register themselves)
 from sqlanon.gateway.aggregates import Answered, answered
 from sqlanon.gateway.calls import call_of, holds_aggregate, is_aggregate
 from sqlanon.gateway.catalog import Catalog
@@ -201,7 +202,7 @@ class Binder:
             if type(each) is exp.Alias:
                 only(each, "this", "alias")
                 inner = each.this
-            items.append(Item(each.alias_or_name or _default_name(inner), inner))
+            items.append(Item(_name(each, inner), inner))
         if not items or len(items) > MAX_ITEMS:
             raise refused(node, f"a SELECT has 1 to {MAX_ITEMS} columns", sqlstate="54011")
         taken: set[str] = set()
@@ -466,8 +467,11 @@ def _wider(a: Value, b: Value) -> Interval | None:
     return hull([a.bounds, b.bounds]) if a.bounds is not None and b.bounds is not None else None
 
 
-def _default_name(node: exp.Expr) -> str:
-    """As PostgreSQL names a column without an alias."""
+def _name(node: exp.Expr, inner: exp.Expr) -> str:
+    """The alias, or what PostgreSQL would call the column."""
+    if type(node) is exp.Alias or type(inner) is exp.Column:
+        return node.alias_or_name
+    node = inner
     while isinstance(node, exp.Paren | exp.Filter | exp.Window | exp.WithinGroup):
         node = node.this
     if isinstance(node, exp.Case):

@@ -63,8 +63,8 @@ class Rows:
             raise refused(node, f'column reference "{name}" is ambiguous', sqlstate="42702", hint=hint)
         if not found:
             known = [each for source in self.sources for each in source.relation.columns]
-            hint = did_you_mean(name, known) or _list(known)
-            raise refused(node, f'column "{name}" does not exist', sqlstate="42703", hint=hint)
+            near = did_you_mean(name, known) or _list(known)
+            raise refused(node, f'column "{name}" does not exist', sqlstate="42703", hint=near)
         source, column = found[0]
         return source.value(column)
 
@@ -202,9 +202,13 @@ def _on(rows: Rows, join: exp.Join, before: list[Named], right: Named, catalog: 
         for part in _conjuncts(on):
             if type(part) is exp.EQ and type(part.this) is exp.Column and type(part.expression) is exp.Column:
                 a, b = bind(part.this, rows), bind(part.expression, rows)
-                across = (a.tree.table == right.alias) != (b.tree.table == right.alias)
+                across = (_table(a) == right.alias) != (_table(b) == right.alias)
                 linked = linked or (across and _same_person(a, b, catalog))
     return conditions, linked
+
+
+def _table(value: Value) -> str | None:
+    return value.tree.table if isinstance(value.tree, exp.Column) else None
 
 
 def _conjuncts(node: exp.Expr) -> list[exp.Expr]:

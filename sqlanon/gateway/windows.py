@@ -93,8 +93,9 @@ def _function(node: exp.Expr, scope: Scope, private: bool) -> Value:
         name = call.name.upper()
         raise refused(node, f"{name}() in a window over private rows is not answered", hint="GROUP BY the unit")
     if private:
-        value = bind(call.argument, scope) if call.argument is not None else None
-        bounds = UNDECLARED if call.name == "count" or value is None else value.bounds
+        bounds: Interval | None = UNDECLARED
+        if call.name != "count" and call.argument is not None:
+            bounds = bind(call.argument, scope).bounds
         plain = plain_aggregate(call, scope)
         return Value(plain.tree, plain.kind, bounds, clamped=False)
     return plain_aggregate(call, scope)

@@ -160,6 +160,12 @@ class Ledger:
 
         return self._read(check)
 
+    @property
+    def secret(self) -> int:
+        """A random number that belongs to this ledger, to key hashes with."""
+        with self._using() as connection:
+            return int(connection.execute("SELECT secret FROM head").fetchone()[0])
+
     def cached(self, key: str) -> str | None:
         """The answer that was given to the same question, or None."""
         query = "SELECT answer, hash FROM answers WHERE key = ?"

@@ -8,6 +8,7 @@ crash can the -wal hold the only copy of a charge that was not settled: copy and
 from __future__ import annotations
 
 import os
+import secrets
 import sqlite3
 import stat
 import uuid
@@ -91,7 +92,9 @@ def make(path: Path) -> None:
                 f"PRAGMA application_id = {APPLICATION}; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; BEGIN;"
                 + _schema()
             )
-            connection.execute("INSERT INTO head VALUES (1, ?, 0, ?)", [name, genesis(name)])
+            connection.execute(
+                "INSERT INTO head VALUES (1, ?, 0, ?, ?)", [name, genesis(name), str(secrets.randbits(62))]
+            )
             # Last: a file that has a version is a whole ledger.
             connection.execute(f"PRAGMA user_version = {SCHEMA}")
             connection.execute("COMMIT")

@@ -54,6 +54,9 @@ class Paper:
     def one_thread(self) -> AbstractContextManager[None]:
         return nullcontext()
 
+    def interrupt(self) -> None:
+        pass
+
     def tables(self) -> list[str]:
         return []
 
