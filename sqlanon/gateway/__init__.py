@@ -344,7 +344,7 @@ def open_gateway(policy: Gateway) -> Gate:
     ledger = Ledger.open(policy.located_ledger)
     engine = connect(policy.located_database, read_only=True)
     schema: Schema = schema_of(engine, policy)
-    return Gate(policy, engine, ledger, Catalog(policy, schema))
+    return Gate(policy, engine, ledger, Catalog(policy, schema), post=PostDatabase(policy.timeout))
 
 
 def statements_of(core: Core, limit: Limit) -> tuple[exp.Select, ...]:

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from sqlanon.engines import ColumnInfo
 from sqlanon.errors import Refused, did_you_mean
-from sqlanon.gateway.values import NUMBERS, UNDECLARED, UNIT, Interval, Kind, Relation, Value
+from sqlanon.gateway.values import LARGEST, NUMBERS, UNDECLARED, UNIT, Interval, Kind, Relation, Value, clamp
 from sqlanon.policy.gateway import Gateway, GatewayTable
 from sqlanon.policy.gateway_column import GatewayColumn
 
@@ -100,6 +100,9 @@ class Catalog:
             read: exp.Expr = _column("t0", column)
             if info.type.upper().split("(")[0] in ("UUID", "ENUM"):
                 read = exp.cast(read, exp.DataType.Type.TEXT)
+            if info.type.upper().startswith("NUMERIC"):
+                # PostgreSQL's numeric holds what no double does, and a cast of that would fail.
+                read = exp.cast(clamp(read, -LARGEST, LARGEST), exp.DataType.Type.DOUBLE)
             select = select.select(exp.alias_(read, column, quoted=True), copy=False)
             columns[column] = _value(name, column, kind, declared.get(column), unit == column, chain is None)
         select = select.from_(aliased_table(name, "t0"), copy=False)

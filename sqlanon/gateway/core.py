@@ -9,7 +9,19 @@ from typing import Any, Literal
 
 from sqlglot import exp
 
-from sqlanon.gateway.values import NUMBERS, UNDECLARED, Interval, Kind, Value, clamp, double, number, operand
+from sqlanon.gateway.values import (
+    NUMBERS,
+    TIMES,
+    UNDECLARED,
+    Interval,
+    Kind,
+    Value,
+    clamp,
+    clamp_time,
+    double,
+    number,
+    operand,
+)
 
 # Integers a row: small enough that two thousand million rows cannot overflow 64 bits.
 LARGEST_STEP = 2**31
@@ -106,7 +118,12 @@ def fixed_point(value: Value, bounds: Interval, quantum: float, centre: float) -
 
 
 def key_tree(value: Value) -> exp.Expr:
-    """A key as it is grouped by: whole numbers as such, also where they were computed in doubles."""
+    """A key as it is grouped by: whole numbers as such, also where they were computed in doubles.
+
+    Times are held to years that every client can read: one that cannot be read would tell that it is there.
+    """
+    if value.kind in TIMES:
+        return clamp_time(value.tree)
     if value.kind == "int" and value.computed and value.bounds is not None and value.bounds.size < 2**62:
         return exp.cast(value.tree.copy(), exp.DataType.Type.BIGINT, copy=False)
     return value.tree.copy()

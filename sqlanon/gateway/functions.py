@@ -12,7 +12,6 @@ from sqlanon.gateway.scalars import (
     Scope,
     bind,
     branch,
-    clamp_date,
     common,
     comparable,
     made,
@@ -25,7 +24,19 @@ from sqlanon.gateway.scalars import (
     temporal,
     truncated,
 )
-from sqlanon.gateway.values import NUMBERS, TIMES, Interval, Kind, Value, clamp, hull, number, operand
+from sqlanon.gateway.values import (
+    NUMBERS,
+    TIMES,
+    Interval,
+    Kind,
+    Value,
+    clamp,
+    clamp_time,
+    flushed,
+    hull,
+    number,
+    operand,
+)
 
 Type = exp.DataType.Type
 WHOLE = {Type.TINYINT, Type.SMALLINT, Type.INT, Type.BIGINT, Type.UTINYINT, Type.USMALLINT, Type.UINT}
@@ -138,7 +149,7 @@ def _pow(node: exp.Pow, scope: Scope) -> Value:
     power = _whole_literal(node, node.expression, scope, None, 1, 8)
     tree = operand(value)
     for _ in range(power - 1):
-        tree = exp.Mul(this=tree, expression=operand(value))
+        tree = exp.Mul(this=flushed(tree), expression=operand(value))
     ends = [bounds.low**power, bounds.high**power]
     low = 0.0 if power % 2 == 0 and bounds.low <= 0 <= bounds.high else min(ends)
     return made(exp.Paren(this=tree), value.kind, [value], Interval(low, max(ends)))
@@ -220,7 +231,7 @@ def _cast(node: exp.Cast, scope: Scope) -> Value:
     if target in TEXT and value.kind in ("text", "int", "bool", "date"):
         return made(exp.cast(value.tree.copy(), Type.TEXT), "text", [value], keys=None)
     if target == Type.DATE and value.kind in TIMES:
-        return made(exp.cast(clamp_date(value.tree, scope.dialect), Type.DATE), "date", [value])
+        return made(exp.cast(clamp_time(value.tree), Type.DATE), "date", [value])
     if target == Type.TIMESTAMP and value.kind in TIMES:
         return made(exp.cast(value.tree.copy(), Type.TIMESTAMP), "timestamp", [value])
     if target == Type.BOOLEAN and value.kind == "bool":
@@ -323,7 +334,7 @@ def part_of(node: exp.Expr, name: str, value: Value, scope: Scope) -> Value:
     if name not in PARTS or (value.kind == "date" and name in ("HOUR", "MINUTE")):
         raise refused(node, f"EXTRACT of {name} is not answered", hint=f"these are: {', '.join(PARTS).lower()}")
     low, high = PARTS[name]
-    held = clamp_date(value.tree, scope.dialect)
+    held = clamp_time(value.tree)
     got = exp.Extract(this=exp.Var(this=name), expression=held)
     return made(exp.cast(got, Type.DOUBLE), "int", [value], Interval(low, high))
 
@@ -351,7 +362,7 @@ def _trunc_time(node: Any, scope: Scope) -> Value:
         raise refused(
             node, f"DATE_TRUNC to {name} is not answered", hint=f"these are: {', '.join(TRUNCATIONS).lower()}"
         )
-    held = exp.cast(clamp_date(value.tree, scope.dialect), Type.TIMESTAMP)
+    held = exp.cast(clamp_time(value.tree), Type.TIMESTAMP)
     cut = exp.TimestampTrunc(this=held, unit=exp.Var(this=name))
     if value.kind == "date" or name not in ("HOUR", "MINUTE"):
         return made(exp.cast(cut, Type.DATE), "date", [value])

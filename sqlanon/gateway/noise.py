@@ -122,7 +122,7 @@ def _rho_of(epsilon: float, delta: float) -> float:
     """The zCDP whose conversion at delta is epsilon: epsilon = rho + 2 sqrt(rho log(1/delta)).
 
     >>> round(_rho_of(1.0, 1e-6), 5)
-    0.01748
+    0.01747
     """
     log = math.log(1 / delta)
     return (epsilon / (math.sqrt(log + epsilon) + math.sqrt(log))) ** 2

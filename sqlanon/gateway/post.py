@@ -22,7 +22,8 @@ Rows = Sequence[tuple[Any, ...]]
 class PostDatabase:
     """One for a gateway; each statement has a connection with temporary tables that nobody else sees."""
 
-    def __init__(self) -> None:
+    def __init__(self, timeout: float = 30.0) -> None:
+        self._timeout = timeout
         self._lock = threading.Lock()
         self._database: duckdb.DuckDBPyConnection | None = None
 
@@ -46,17 +47,21 @@ class PostDatabase:
 
     def run(self, tables: Mapping[str, tuple[Core, Rows]], tree: exp.Query) -> list[tuple[Any, ...]]:
         connection = self._connection()
+        timer = threading.Timer(self._timeout, connection.interrupt)
+        timer.daemon = True
+        timer.start()
         try:
             for name, (core, rows) in tables.items():
                 _load(connection, name, core, rows)
             return connection.execute(tree.sql("duckdb")).fetchall()
-        except duckdb.Error:
+        except (duckdb.Error, RuntimeError):  # a RuntimeError: interrupted
             # Noisy values may be in the text of an error; it is not needed to tell what to do.
             raise EngineError(
                 "the answer could not be computed from its noisy parts",
                 hint="simplify the arithmetic on the aggregates; the noisy parts are kept and cost nothing again",
             ) from None
         finally:
+            timer.cancel()
             connection.close()
 
     def close(self) -> None:

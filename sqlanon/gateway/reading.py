@@ -25,6 +25,9 @@ DIALECTS = ("duckdb", "postgres")
 # BigQuery's names for what a statement may set.
 OPTIONS = ("epsilon", "delta", "max_rows_contributed", "max_groups_contributed", "privacy_unit_column")
 
+# The parser makes a raw command of what it does not know, and warns: commands are refused here, in our own words.
+logging.getLogger("sqlglot").setLevel(logging.ERROR)
+
 
 @dataclass(frozen=True)
 class Statement:
@@ -46,8 +49,6 @@ def read(text: str, dialect: str, parameters: Sequence[Any] | Mapping[str, Any] 
         raise Refused("the statement cannot be read: a quote or comment is not closed", sqlstate="42601") from None
     options, text = _options(tokens, text)
     try:
-        # A dialect that is asked for something unknown makes a raw command of it, and warns: both are refused here.
-        logging.getLogger("sqlglot").setLevel(logging.ERROR)
         trees = sqlglot.parse(text, read=dialect)
     except (SqlglotError, RecursionError) as error:
         raise Refused("syntax error", sqlstate="42601", position=_place(error, text)) from None

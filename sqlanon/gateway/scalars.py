@@ -13,10 +13,23 @@ from typing import Any, Protocol
 from sqlglot import exp
 
 from sqlanon.errors import Refused
-from sqlanon.gateway.values import NUMBERS, TIMES, UNDECLARED, Interval, Kind, Value, double, hull, number, operand
+from sqlanon.gateway.values import (
+    NUMBERS,
+    TIMES,
+    UNDECLARED,
+    Interval,
+    Kind,
+    Value,
+    clamp_time,
+    double,
+    hull,
+    number,
+    operand,
+)
 
 # Divisors nearer to zero than this give NULL, so that no quotient overflows.
 TINY = 1e-9
+MAX_DIVISOR = 300  # nodes
 Rule = Callable[[Any, "Scope"], Value]
 RULES: dict[type, Rule] = {}
 
@@ -206,23 +219,15 @@ def _arithmetic(node: exp.Binary, scope: Scope) -> Value:
 
 def _days(value: Value, scope: Scope) -> exp.Expr:
     """Days since 1970 as a double; the ends of time are held to a range that every engine can subtract."""
-    held = clamp_date(value.tree, scope.dialect)
+    held = clamp_time(value.tree)
     start = exp.cast(exp.Literal.string("1970-01-01"), exp.DataType.Type.DATE)
     return double(exp.Paren(this=exp.Sub(this=held, expression=start)))
 
 
-def clamp_date(tree: exp.Expr, dialect: str) -> exp.Expr:
-    """Between the years 1 and 9999: infinity, and years of six digits, would fail in one engine or the other."""
-    low, high = (exp.cast(exp.Literal.string(text), exp.DataType.Type.DATE) for text in ("0001-01-01", "9999-12-31"))
-    return (
-        exp.Case()
-        .when(exp.GT(this=tree.copy(), expression=high.copy()), high.copy(), copy=False)
-        .when(exp.LT(this=tree.copy(), expression=low.copy()), low.copy(), copy=False)
-        .else_(tree.copy(), copy=False)
-    )
-
-
 def divided(left: Value, right: Value, a: Interval, b: Interval) -> tuple[exp.Expr, Interval]:
+    if sum(1 for _ in right.tree.walk()) > MAX_DIVISOR:
+        # It is written three times, and three times again for each division that it stands in.
+        raise Refused("a divisor is too long to be answered", sqlstate="54001")
     quotient = exp.Div(this=operand(left), expression=operand(right))
     nearest = min(abs(b.low), abs(b.high)) if b.low > 0 or b.high < 0 else 0.0
     smallest = max(nearest, TINY)

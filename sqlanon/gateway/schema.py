@@ -19,7 +19,9 @@ UNIQUE_COLUMNS = {
     "JOIN pg_namespace n ON n.oid = c.relnamespace "
     "JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = i.indkey[0] "
     "WHERE i.indisunique AND i.indisvalid AND i.indimmediate AND i.indnkeyatts = 1 AND i.indpred IS NULL "
-    "AND i.indexprs IS NULL AND c.relkind = 'r'",
+    "AND i.indexprs IS NULL AND c.relkind = 'r' "
+    # The rows of tables that inherit from this one are read with it, and no index of it covers them.
+    "AND NOT EXISTS (SELECT 1 FROM pg_inherits h WHERE h.inhparent = c.oid)",
 }
 
 

@@ -81,7 +81,7 @@ class Place:
             if key is not None:
                 return key
         if type(node) is exp.Window:
-            return window(node, self, self.rows if self.rows.nature == "private" and self.kind == "rows" else None)
+            return self._window(node)
         if not is_aggregate(node):
             return None
         call = call_of(node, self.rows)
@@ -97,6 +97,12 @@ class Place:
         raise refused(node, "an aggregate is not allowed here", sqlstate="42803")
 
     keys: Sequence[Value] = ()
+
+    def _window(self, node: exp.Window) -> Value:
+        if self.kind == "person":
+            raise refused(node, "a window over persons compares them with each other", hint="use it inside a subquery")
+        over_persons = self.kind == "rows" and self.rows.nature == "private"
+        return window(node, self, self.rows if over_persons else None)
 
     def _key(self, node: exp.Expr) -> Value | None:
         """The key of the group that an expression is, or None."""
@@ -174,7 +180,7 @@ class Binder:
         if where is not None:
             only(where, "this")
             rows.tree = rows.tree.where(condition(where.this, rows).tree, copy=False)
-        groups = self._groups(node, items)
+        groups = self._groups(node, items, rows)
         if rows.nature != "private":
             return self._plain(node, rows, items, groups)
         aggregated = [*(item.node for item in items), node.args.get("having"), node.args.get("order")]
@@ -215,28 +221,34 @@ class Binder:
             raise refused(node, f"'{UNIT}' is a reserved name")
         return items
 
-    def _groups(self, node: exp.Select, items: list[Item]) -> list[exp.Expr]:
+    def _groups(self, node: exp.Select, items: list[Item], rows: Rows) -> list[exp.Expr]:
         """What is grouped by, with positions and names of the SELECT list replaced by what they stand for."""
         group = node.args.get("group")
         if group is None:
             return []
         only(group, "expressions")
-        return [self._meant(each, items, "GROUP BY") for each in group.expressions]
+        # A name that is both is the column, as in PostgreSQL.
+        named = [item for item in items if not rows.has(item.name)]
+        return [self._meant(each, items, "GROUP BY", named) for each in group.expressions]
 
-    def _meant(self, node: exp.Expr, items: list[Item], clause: str) -> exp.Expr:
+    def _meant(self, node: exp.Expr, items: list[Item], clause: str, named: list[Item] | None = None) -> exp.Expr:
         if type(node) is exp.Literal and not node.is_string:
             if not node.this.isdigit() or not 1 <= int(node.this) <= len(items):
                 raise refused(node, f"{clause} position {node.this[:20]} is not in the select list", sqlstate="42P10")
             return items[int(node.this) - 1].node
         if type(node) is exp.Column and not node.table:
-            for item in items:
+            for item in items if named is None else named:
                 own = type(item.node) is exp.Column and item.node.name.casefold() == node.name.casefold()
                 if item.name.casefold() == node.name.casefold() and not own:
                     return item.node
         return node
 
     def _bound(self, items: list[Item], place: Place) -> Columns:
-        return [(item.name, item.value if item.value is not None else bind(item.node, place)) for item in items]
+        # What * stands for is a column of the rows; of a group it must be looked up among the keys.
+        starred = place.kind in ("rows", "plain")
+        return [
+            (item.name, item.value if starred and item.value is not None else bind(item.node, place)) for item in items
+        ]
 
     # ---- the four
 
@@ -250,6 +262,8 @@ class Binder:
         for name in ("order", "limit", "offset"):
             if node.args.get(name) is not None:
                 raise refused(node.args[name], f"{name.upper()} below the aggregate is not answered")
+        if node.args.get("distinct") is not None and node.args.get("group") is not None:
+            raise refused(node, "DISTINCT below the aggregate is not answered", hint="GROUP BY alone is distinct")
         place = Place(rows, "person", self, keys=keys)
         columns = self._bound(items, place)
         having = node.args.get("having")
@@ -306,15 +320,15 @@ class Binder:
         having = node.args.get("having")
         if having is not None:
             only(having, "this")
-            select = select.where(condition(self._unnamed(having.this, items), place).tree, copy=False)
+            select = select.where(condition(self._unnamed(having.this, items, rows), place).tree, copy=False)
         select = self._finished(node, select, columns, items, place)
         if depth == 0:
             self.bars = {item.name: place.bars[id(item.node)] for item in items if id(item.node) in place.bars}
         return Relation(select, _outside(columns), "noisy")
 
-    def _unnamed(self, node: exp.Expr, items: list[Item]) -> exp.Expr:
+    def _unnamed(self, node: exp.Expr, items: list[Item], rows: Rows) -> exp.Expr:
         """HAVING may use names of the SELECT list, as DuckDB allows."""
-        named = {item.name.casefold(): item.node for item in items if type(item.node) is not exp.Column}
+        named = {item.name.casefold(): item.node for item in items if not rows.has(item.name)}
 
         def swap(part: exp.Expr) -> exp.Expr:
             if type(part) is exp.Column and not part.table and part.name.casefold() in named:
@@ -368,7 +382,7 @@ class Binder:
         having = node.args.get("having")
         if having is not None:
             only(having, "this")
-            select = select.having(condition(self._unnamed(having.this, items), place).tree, copy=False)
+            select = select.having(condition(self._unnamed(having.this, items, rows), place).tree, copy=False)
         select = self._finished(node, select, columns, items, place)
         return Relation(select, _outside(columns), rows.nature)
 

@@ -68,6 +68,10 @@ class Rows:
         source, column = found[0]
         return source.value(column)
 
+    def has(self, name: str) -> bool:
+        folded = name.casefold()
+        return any(folded == each.casefold() for source in self.sources for each in source.relation.columns)
+
     def special(self, node: exp.Expr) -> Value | None:
         return None
 

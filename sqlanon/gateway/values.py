@@ -116,6 +116,23 @@ def clamp(tree: exp.Expr, low: float, high: float) -> exp.Expr:
     )
 
 
+def clamp_time(tree: exp.Expr) -> exp.Expr:
+    """Between the years 1 and 9999: infinity, and years of six digits, would fail in one engine or the other."""
+    low, high = (exp.cast(exp.Literal.string(text), exp.DataType.Type.DATE) for text in ("0001-01-01", "9999-12-31"))
+    return (
+        exp.Case()
+        .when(exp.GT(this=tree.copy(), expression=high.copy()), high, copy=False)
+        .when(exp.LT(this=tree.copy(), expression=low.copy()), low, copy=False)
+        .else_(tree.copy(), copy=False)
+    )
+
+
+def flushed(tree: exp.Expr) -> exp.Expr:
+    """A double without its digits below 1e-46: PostgreSQL fails on products that are too small for a double."""
+    tiny = exp.Literal.number("1e-30")
+    return exp.Paren(this=exp.Sub(this=exp.Paren(this=exp.Add(this=tree, expression=tiny)), expression=tiny.copy()))
+
+
 def double(tree: exp.Expr) -> exp.Expr:
     return exp.cast(tree.copy(), exp.DataType.Type.DOUBLE, copy=False)
 
@@ -128,4 +145,5 @@ def operand(value: Value) -> exp.Expr:
         # A bare literal may be a DECIMAL to an engine, whose products overflow.
         return double(value.tree)
     tree = value.tree.copy() if value.computed else double(value.tree)
-    return tree if value.clamped else clamp(tree, value.bounds.low, value.bounds.high)
+    held = tree if value.clamped else clamp(tree, value.bounds.low, value.bounds.high)
+    return flushed(held) if value.kind == "float" else held

@@ -31,9 +31,7 @@ def window(node: exp.Window, scope: Scope, private: Rows | None) -> Value:
             )
         if node.args.get("spec") is not None:
             raise refused(node, "a window frame over private rows is not answered")
-        if not orders and type(function) not in RANKS:
-            orders = []
-        else:
+        if type(function) in (exp.RowNumber, *NEIGHBOURS, *ENDS):
             # Ties are broken by the row itself: their order must not hang on where other persons' rows lie.
             orders = [*orders, *(exp.Ordered(this=each, nulls_first=False) for each in _row_columns(private))]
     tree = exp.Window(
