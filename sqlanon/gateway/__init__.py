@@ -234,9 +234,11 @@ class Gate:
                         rows = self._noisy(part, keys[part.core.number])
                         self.ledger.remember(part.cache_key, principal, _kept(rows))
                         tables[part.core.table] = (part.core, rows)
-                except BaseException:
+                except BaseException as error:
                     with suppress(SqlanonError):
                         self.ledger.settle(left, "failed")
+                    if isinstance(error, Exception):
+                        raise _failed() from None  # an error of another kind would tell what kind of data it met
                     raise
                 self.ledger.settle(left, "answered")
         rows = self.post.run(tables, prepared.tree)
