@@ -247,6 +247,45 @@ def test_no_feasible_solution_says_what_blocks(database: Database) -> None:
     assert "no rows" in text
 
 
+def skewed(database: Database, **more: Any) -> Policy:
+    """Four rows that two secrets share, and forty that have one: as a whole they fail, the four alone do not."""
+    rows = [{"zip": "a" if i < 4 else "b", "s": "y" if i < 2 else "x", "who": f"p{i}"} for i in range(44)]
+    database.table("t", {"zip": "TEXT", "s": "TEXT", "who": "TEXT"}, rows)
+    return simple_policy(models=[{"entropy_l_diversity": {"l": 1.9}}], **more)
+
+
+def test_a_time_limit_is_no_proof(database: Database) -> None:
+    asked = skewed(database, suppression_limit=0.95)
+    with pytest.raises(PolicyError, match="the time limit ended the search") as caught:
+        publish(asked, database.engine, dry_run=True, time_limit=1e-9)
+    assert caught.value.hint == "raise --time-limit"
+    assert publish(asked, database.engine, dry_run=True).plan.suppressed == 40
+    with pytest.raises(PolicyError, match=r"k_anonymity \(k=45\) cannot hold"):  # which no time would change
+        hopeless = simple_policy(models=[{"k_anonymity": {"k": 45}}])
+        publish(hopeless, database.engine, dry_run=True, time_limit=1e-9)
+
+
+def test_the_suppression_limit_that_would_do(database: Database) -> None:
+    with pytest.raises(PolicyError, match=r"was found .* limit of 10\.0%") as caught:
+        asked = skewed(database, suppression_limit=0.1, algorithm="exhaustive")
+        publish(asked, database.engine, dry_run=True)
+    assert "of 2 generalizations measured, the nearest would suppress 40 of 44 rows" in str(caught.value)
+    assert caught.value.hint == "a suppression_limit of 91.0% would do, or looser requirements"
+    assert publish(skewed(database, suppression_limit=0.91), database.engine, dry_run=True).plan.suppressed == 40
+    with pytest.raises(PolicyError, match=r"was found .* limit of 10\.0%") as caught:
+        publish(skewed(database, suppression_limit=0.1), database.engine, dry_run=True)
+    assert caught.value.hint == "loosen the requirements, or allow more suppression"  # how much, it did not look
+
+
+def test_no_suppression_limit_beyond_everything_is_suggested(database: Database) -> None:
+    rows = [{"zip": "a", "s": "x", "who": f"p{i}"} for i in range(9)]
+    database.table("t", {"zip": "TEXT", "s": "TEXT", "who": "TEXT"}, rows)
+    asked = simple_policy(models=[{"entropy_l_diversity": {"l": 1.9}}], suppression_limit=1.0)
+    with pytest.raises(PolicyError, match=r"limit of 100\.0%") as caught:
+        publish(asked, database.engine, dry_run=True)
+    assert caught.value.hint == "loosen the requirements"
+
+
 def test_a_value_without_a_hierarchy_entry(database: Database) -> None:
     rows = [*example_rows(10), example_rows(1)[0] | {"disease": "plague"}]
     text = refused(database, rows, policy([{"hierarchical_t_closeness": {"t": 0.3}}]))
