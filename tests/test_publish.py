@@ -304,12 +304,6 @@ def test_columns_without_a_role_do_not_leave(database: Database) -> None:
         publish(policy([{"k_anonymity": {"k": 2}}]), database.engine)
 
 
-def test_unknown_algorithms_and_parameters(database: Database) -> None:
-    rows = example_rows(10)
-    assert "unknown algorithm" in refused(database, rows, policy(MODELS[0], algorithm="magic"))
-    assert "its parameters" in refused(database, rows, policy(MODELS[0], algorithm={"full_domain": {"fast": True}}))
-
-
 def test_quotes_and_unicode_in_names(database: Database) -> None:
     names = {'a"ge': "INTEGER", "Größe ∅": "TEXT", "select": "TEXT"}
     rows = [{'a"ge': i % 5, "Größe ∅": "ab"[i % 2], "select": "xy"[i % 2]} for i in range(40)]
@@ -325,6 +319,46 @@ def test_quotes_and_unicode_in_names(database: Database) -> None:
     assert done.plan.suppressed == 0
     assert database.fetch('SELECT COUNT(*) FROM "rel""ease é"') == [(40,)]
     database.run('DROP TABLE "rel""ease é"')
+
+
+LINES = """\
+source: {table: t}
+columns: {zip: quasi_identifier, s: sensitive, who: identifier}
+models: [{k_anonymity: {k: 2}}]
+algorithm:
+  ALGORITHM
+release: {table: r}
+"""
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "said"),
+    [
+        ("mondriann", "unknown algorithm 'mondriann'\n  hint: did you mean 'mondrian'?"),
+        ("mondriann: {}", "unknown algorithm 'mondriann'"),
+        ("mondrian: {strikt: true}", "unknown key 'strikt'\n  hint: did you mean 'strict'?"),
+        ("mondrian: {strict: 7}", "'strict' must be true or false, not 7"),
+        ("infogain_mondrian: {class_attribute: ss}", "the class attribute 'ss' is no column of the policy"),
+    ],
+)
+def test_algorithms_are_checked_at_the_door(algorithm: str, said: str) -> None:
+    with pytest.raises(PolicyError) as caught:
+        parse(LINES.replace("ALGORITHM", algorithm))
+    assert str(caught.value).startswith(("policy.yml:4: ", "policy.yml:5: ")) and said in str(caught.value)
+
+
+def test_what_an_algorithm_refuses_has_a_line(database: Database) -> None:
+    simple(database, ["a"] * 4)
+    text = LINES.replace("ALGORITHM", "mondrian: {strict: false}")
+    diverse = text.replace("k_anonymity: {k: 2}", "distinct_l_diversity: {l: 2}")
+    with pytest.raises(PolicyError, match=r"policy\.yml:[45]: 'strict: false' parts rows"):
+        publish(parse(diverse), database.engine)
+    loose = text.replace("models: [", "models:\n  [")
+    with pytest.raises(PolicyError, match=r"policy\.yml:8: a search needs 'nulls: value'"):
+        publish(parse(loose + "nulls: unique\n"), database.engine)
+    other = text.replace("}]", "}, {xy_anonymity: {k: 2, x: [zip], y: [s]}}]")
+    with pytest.raises(PolicyError, match=r"policy\.yml:3: a search cannot reach xy_anonymity yet"):
+        publish(parse(other), database.engine)
 
 
 # What an attacker would try ---------------------------------------------------------------------------------------
