@@ -356,8 +356,10 @@ def _policy_of_release(
         return None
     from sqlanon.engines import connect
     from sqlanon.policy import parse
+    from sqlanon.policy.options import require_database
     from sqlanon.release.stored import of_release
 
+    require_database(target, table)
     engine = connect(target)
     try:
         document = of_release(engine, table)

@@ -25,7 +25,7 @@ from sqlanon.compiler.lookups import taxonomy
 from sqlanon.compiler.tree import alias, literal, referenced, table
 from sqlanon.engines import Engine
 from sqlanon.engines.steps import drop_steps, run_steps
-from sqlanon.errors import EngineError, PolicyError
+from sqlanon.errors import EngineError
 from sqlanon.families import Plugin, plugin
 from sqlanon.hierarchies import Hierarchy
 from sqlanon.policy import ModelUse, Policy
@@ -154,15 +154,18 @@ def _require_searchable(policy: Policy, uses: Sequence[ModelUse], brings: frozen
         counts = model.counts and (model.counts != "rows" or policy.person is not None)
         sets = [use.qid] if isinstance(use.qid, tuple) else [policy.qid_sets()[use.qid]] if use.qid else []
         if needed or model.classes or counts or any(set(columns) != every for columns in sets):
-            raise PolicyError(
+            raise policy.error(
                 f"a search cannot reach {use.name} yet",
+                *("models", policy.models.index(use)),
                 hint="publish for the other models, and check this one with 'sqlanon check'",
             )
     if policy.nulls == "unique":
-        raise PolicyError("a search needs 'nulls: value'", hint="fill NULLs, or leave such rows out with 'query:'")
+        hint = "fill NULLs, or leave such rows out with 'query:'"
+        raise policy.error("a search needs 'nulls: value'", "nulls", hint=hint)
     if any(set(columns) != every for columns in policy.qid_sets(drop_contained=True).values()):
-        raise PolicyError(
+        raise policy.error(
             "a search needs one quasi-identifier that holds all the others",
+            "qids",
             hint="leave out 'qids:', so that all quasi-identifiers count together",
         )
 

@@ -9,7 +9,7 @@ from typing import Any, LiteralString
 
 from sqlglot import exp
 
-from sqlanon.engines import ColumnInfo, table_name
+from sqlanon.engines import ColumnInfo, Relation, table_name
 from sqlanon.errors import EngineError, PolicyError, SourceError, did_you_mean
 from sqlanon.policy import Source
 
@@ -20,6 +20,7 @@ except ImportError:
 
 NUMERIC_OIDS = {20, 21, 23, 700, 701, 1700}
 TEMPORAL_OIDS = {1082, 1114, 1184}
+KINDS = {"r": "table", "p": "table", "v": "view", "m": "materialized view", "f": "foreign table", "S": "sequence"}
 
 
 class Postgres:
@@ -122,6 +123,18 @@ class Postgres:
             ") AS t WHERE schemaname NOT IN ('pg_catalog', 'information_schema') AND schemaname NOT LIKE 'pg_temp%'"
         ).fetchall()
         return sorted(table_name(name) if here else table_name(schema, name) for here, schema, name in found)
+
+    def find(self, parts: Sequence[str]) -> Relation | None:
+        name = ".".join('"' + part.replace('"', '""') + '"' for part in parts)
+        try:
+            found = self._connection.execute(
+                "SELECT relkind::text, nspname, relname FROM pg_class JOIN pg_namespace AS n ON n.oid = relnamespace "
+                "WHERE pg_class.oid = to_regclass(%s)",
+                [name],
+            ).fetchone()
+        except psycopg.Error as error:
+            raise translate(error, self) from None
+        return Relation(KINDS.get(found[0], "relation"), (found[1], found[2])) if found else None
 
     def _run(self, sql: str) -> psycopg.Cursor[tuple[Any, ...]]:
         try:

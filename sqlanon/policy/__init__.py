@@ -20,7 +20,7 @@ from pydantic.json_schema import JsonSchemaValue, WithJsonSchema
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from sqlanon import hierarchies
-from sqlanon.errors import did_you_mean
+from sqlanon.errors import PolicyError, did_you_mean
 from sqlanon.families import family
 from sqlanon.policy import checks, gateway_checks, options, schema, shape, yaml_lines
 from sqlanon.policy import gateway as section
@@ -300,6 +300,10 @@ class Policy(BaseModel):
     def line_of(self, *path: str | int) -> int | None:
         """The line of a part of the policy, or of what encloses it; None if it came from options."""
         return self._origin.line_of(*path)
+
+    def error(self, message: str, *path: str | int, hint: str | None = None) -> PolicyError:
+        """What is wrong with a part of the policy, with its line."""
+        return yaml_lines.report([Problem(message, hint, path)], self._origin)
 
     def locate(self, path: str) -> str:
         """A path of this policy seen from the working directory; URLs stay as they are."""

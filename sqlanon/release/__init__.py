@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic import ValidationError
 from sqlglot import exp
 
 from sqlanon import algorithms
@@ -19,7 +18,7 @@ from sqlanon.compiler.classes import Prelude
 from sqlanon.compiler.compressed import root_only
 from sqlanon.compiler.source import relation
 from sqlanon.engines import Engine
-from sqlanon.errors import EngineError, PolicyError, did_you_mean
+from sqlanon.errors import EngineError, PolicyError
 from sqlanon.evidence.checks import Evidence, check
 from sqlanon.evidence.hierarchies import build_hierarchies, require_valid
 from sqlanon.plan import Plan, policy_hash
@@ -151,7 +150,7 @@ def prepared(
         hierarchies,
         rows,
         carry=_carried(policy),
-        brings=getattr(_asked(policy.algorithm)[0], "BRINGS", frozenset()) if policy.algorithm else frozenset(),
+        brings=_brings(policy),
         deadline=deadline,
         progress=progress,
     )
@@ -177,40 +176,37 @@ def solved(task: Problem) -> tuple[Solution, Plan]:
         solution: Solution = algorithms.algorithm(name).run(task, params)
     except Infeasible:
         raise blocked(task) from None
+    except PolicyError as error:  # the algorithm does not do what the policy asks of it
+        raise task.policy.error(error.message, "algorithm", hint=error.hint) from None
     solution = replace(solution, why=f"{chosen}: {solution.why}" if chosen else solution.why)
     return solution, _plan(task, name, params.model_dump(mode="json"), solution)
-
-
-def _asked(use: AlgorithmUse) -> tuple[Any, Any]:
-    """The module and the parameters of the algorithm that a policy names."""
-    module = algorithms.algorithm(use.name)
-    try:
-        return module, module.Params.model_validate(use.params)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        known = ", ".join(module.Params.model_fields) or "none"
-        raise PolicyError(f"algorithm {use.name}: '{key}': {first['msg']}", hint=f"its parameters: {known}") from None
 
 
 def _carried(policy: Policy) -> tuple[str, ...]:
     """Columns that the algorithm counts beside those of the models, such as a class attribute."""
     if policy.algorithm is None:
         return ()
-    module, params = _asked(policy.algorithm)
-    names: tuple[str, ...] = module.carried(params) if hasattr(module, "carried") else ()
-    for name in names:
-        if name not in policy.columns:
-            raise PolicyError(
-                f"the class attribute '{name}' is no column of the policy", hint=did_you_mean(name, policy.columns)
-            )
+    module = algorithms.algorithm(policy.algorithm.name)
+    names: tuple[str, ...] = module.carried(_params(policy.algorithm)) if hasattr(module, "carried") else ()
     return names
+
+
+def _brings(policy: Policy) -> frozenset[str]:
+    """Relations that the algorithm makes itself, so that it reaches models that others cannot."""
+    if policy.algorithm is None:
+        return frozenset()
+    brings: frozenset[str] = getattr(algorithms.algorithm(policy.algorithm.name), "BRINGS", frozenset())
+    return brings
+
+
+def _params(use: AlgorithmUse) -> Any:
+    return algorithms.algorithm(use.name).Params.model_validate(use.params)
 
 
 def _algorithm(task: Problem) -> tuple[str, Any, str]:
     use = task.policy.algorithm
     if use is not None:
-        return use.name, _asked(use)[1], ""
+        return use.name, _params(use), ""
     nodes = 1
     for size in task.shape:
         nodes *= size

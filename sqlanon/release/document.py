@@ -63,7 +63,7 @@ def described(
         released = relation(task.engine.resolve(staged.source), task.engine.dialect)
         before, after = class_sizes(task, None), class_sizes(task, released)
         document |= {
-            "release": {"kind": target.kind, "name": target.name},
+            "release": target.described(staged),
             "holds": found.holds,
             "breaches": list(found.breaches),
             "notes": list(found.notes),

@@ -15,7 +15,7 @@ from sqlanon.algorithms._solution import Solution
 from sqlanon.compiler.compressed import root_only
 from sqlanon.compiler.script import created
 from sqlanon.compiler.source import relation, table_tree
-from sqlanon.engines import ColumnInfo
+from sqlanon.engines import ColumnInfo, Relation
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.hierarchies import build_hierarchies
 from sqlanon.plan import Plan, policy_hash
@@ -59,6 +59,9 @@ class Paper:
 
     def tables(self) -> list[str]:
         return []
+
+    def find(self, parts: Sequence[str]) -> Relation | None:
+        return None
 
 
 def release_script(policy: Policy, plan: Plan, dialect: str) -> str:
