@@ -125,6 +125,22 @@ def union_all(queries: Sequence[exp.Query]) -> exp.Query:
     return tree
 
 
+def same(dialect: str, left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    """Whether two values of one type are equal, NULL included, as GROUP BY sees it; made for joins.
+
+    PostgreSQL hashes equality only, and would run IS NOT DISTINCT FROM as a nested loop: there arrays of one element
+    are compared. Text would not do, since 1.0 and 1.00 are one number, and some value is spelt like any word for NULL.
+
+    >>> same("postgres", column("a"), column("b")).sql("postgres")
+    'ARRAY["a"] = ARRAY["b"]'
+    >>> same("duckdb", column("a"), column("b")).sql("duckdb")
+    '"a" IS NOT DISTINCT FROM "b"'
+    """
+    if dialect == "postgres":
+        return exp.EQ(this=exp.Array(expressions=[left]), expression=exp.Array(expressions=[right]))
+    return exp.NullSafeEQ(this=left, expression=right)
+
+
 def rows_relation(rows: Iterable[Sequence[Any]], columns: Sequence[str], types: Sequence[exp.DataType]) -> exp.Select:
     """A small relation written out as VALUES; NULLs and empty relations keep their column types."""
     listed = [tuple(row) for row in rows]
