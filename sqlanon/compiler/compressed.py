@@ -27,6 +27,7 @@ from sqlanon.compiler.tree import (
     joined,
     literal,
     nested,
+    same,
     select,
     summed,
     table,
@@ -233,17 +234,8 @@ def _added(parts: Sequence[exp.Expr]) -> exp.Expr:
 
 
 def same_value(dialect: str, value: exp.Expr, name: str) -> exp.Expr:
-    """Whether a value is that of a dictionary's row, NULL included. PostgreSQL hashes equality only."""
-    if dialect == "duckdb":
-        return exp.NullSafeEQ(this=value, expression=exp.column("original", table=name))
-    own = exp.Coalesce(this=text(value), expressions=[literal(NULL_NODE)])
-    unknown = [case((item.is_(exp.Null()), literal(1)), default=literal(0)) for item in _both(value, name)]
-    # A value may be spelt like the label of NULL.
-    return exp.and_(own.eq(exp.column("n0", table=name)), unknown[0].eq(unknown[1]))
-
-
-def _both(value: exp.Expr, name: str) -> tuple[exp.Expr, exp.Expr]:
-    return value.copy(), exp.column("original", table=name)
+    """Whether a value is that of a row of a dictionary or of totals, NULL included."""
+    return same(dialect, value, exp.column("original", table=name))
 
 
 def compressed(
@@ -263,8 +255,8 @@ def compressed(
         leaves: list[exp.Expr] = []
         for place, domain in enumerate(domains, start=1):
             name = f"d{place}"
-            same = same_value(prelude.dialect, exp.column(domain.short, table="c"), name)
-            tree = tree.join(table(domain.dictionary, alias=name), on=same)
+            own = exp.column(domain.short, table="c")
+            tree = tree.join(table(domain.dictionary, alias=name), on=same_value(prelude.dialect, own, name))
             parts[domain.key].append(code(domain, name))
             leaves += [
                 alias(exp.column(f"f{level}", table=name), f"f{place}_{level}") for level in range(1, domain.height)
@@ -276,10 +268,7 @@ def compressed(
             ranks = totals(prelude, grouping, attribute, numeric=False)
             name = f"t{short}"
             if prelude.dialect == "duckdb":
-                tree = tree.join(
-                    table(ranks, alias=name),
-                    on=exp.NullSafeEQ(this=own, expression=exp.column("original", table=name)),
-                )
+                tree = tree.join(table(ranks, alias=name), on=same_value(prelude.dialect, own, name))
                 tree = tree.select(alias(exp.column("value", table=name), short))
             else:
                 tree = tree.select(alias(window(exp.DenseRank(), order=[own]), short))

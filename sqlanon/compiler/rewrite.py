@@ -43,7 +43,7 @@ def by_levels(dialect: str, rows: exp.Select, packed: Compressed, passes: Sequen
     for place, domain in enumerate(packed.domains, start=1):
         chosen = _looked_up(domain, place, passes)
         if chosen:
-            part = exp.select("original", "n0", *chosen).from_(table(domain.dictionary)).subquery(alias=f"d{place}")
+            part = exp.select("original", *chosen).from_(table(domain.dictionary)).subquery(alias=f"d{place}")
             tree = tree.join(part, on=_own_value(dialect, domain.name, f"d{place}"))
     for number, item in enumerate(passes, start=1):
         if item.broken:
@@ -176,11 +176,7 @@ def by_regions(
     keys = []
     for place, domain in enumerate(packed.domains):
         name = f"d{place + 1}"
-        part = (
-            exp.select("original", "n0", alias(code(domain), "bits"))
-            .from_(table(domain.dictionary))
-            .subquery(alias=name)
-        )
+        part = exp.select("original", alias(code(domain), "bits")).from_(table(domain.dictionary)).subquery(alias=name)
         inner = inner.join(part, on=_own_value(dialect, domain.name, name))
     for number in range(packed.keys):
         parts = [
@@ -193,7 +189,7 @@ def by_regions(
         inner = inner.select(alias(bigint(tree), _own(keys[-1]), quoted=True))
     for number, (name, ranks) in enumerate((values or {}).items(), start=1):
         short = f"v{number}"
-        inner = inner.join(table(ranks, alias=short), on=_same_rank(dialect, name, short))
+        inner = inner.join(table(ranks, alias=short), on=_own_value(dialect, name, short))
         inner = inner.select(alias(exp.column("value", table=short), _own(short), quoted=True))
         keys.append(short)
     if split:
@@ -228,12 +224,3 @@ def shuffled(tree: exp.Select) -> exp.Select:
 def _own(name: str) -> str:
     """A column beside the user's own; no sane column is called like this."""
     return f"\u2205 {name}"
-
-
-def _same_rank(dialect: str, name: str, ranks: str) -> exp.Expr:
-    value = column(name, "original")
-    if dialect == "duckdb":
-        return exp.NullSafeEQ(this=value, expression=exp.column("original", table=ranks))
-    null = literal("\u2205 NULL")
-    own = exp.Coalesce(this=text(value), expressions=[null])
-    return own.eq(exp.Coalesce(this=exp.column("label", table=ranks), expressions=[null.copy()]))

@@ -15,7 +15,7 @@ from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._solution import Solution
 from sqlanon.compiler.compressed import Domain, code
 from sqlanon.compiler.source import relation
-from sqlanon.compiler.tree import alias, bigint, column, count_all, literal, summed, table, text
+from sqlanon.compiler.tree import alias, bigint, column, count_all, literal, summed, table, text, threshold
 from sqlanon.evidence.checks import CheckResult, Evidence
 from sqlanon.evidence.ranges import boxes_at
 from sqlanon.evidence.workload import workload
@@ -103,7 +103,6 @@ def _json(plan: Plan) -> dict[str, Any]:
 
 def checked(item: CheckResult) -> dict[str, Any]:
     model = plugin("models", item.model)
-    numbers = [value for value in item.params.values() if isinstance(value, int | float)]
     return {
         "model": item.model,
         "params": dict(item.params),
@@ -114,7 +113,7 @@ def checked(item: CheckResult) -> dict[str, Any]:
         "broken_classes": item.broken_classes,
         "broken_records": item.broken_records,
         "measured": item.measured,
-        "required": float(numbers[-1]) if numbers else None,
+        "required": threshold(model.sql, item.params, smaller_is_worse=model.worse_when_smaller),
         "holds": item.holds,
         "summary": model.summary,
     }

@@ -580,7 +580,6 @@ FROM (
 JOIN (
   SELECT
     original,
-    n0,
     CASE WHEN original IS NULL THEN CAST(NULL AS TEXT) ELSE n2 END AS label_1,
     CAST(r2 AS BIGINT) * CAST(16 AS BIGINT) + CAST(r3 AS BIGINT) * CAST(32 AS BIGINT) AS bits_1
   FROM sqlanon_search_dictionary_1
@@ -589,7 +588,6 @@ JOIN (
 JOIN (
   SELECT
     original,
-    n0,
     CASE WHEN original IS NULL THEN CAST(NULL AS TEXT) ELSE n1 END AS label_1,
     CAST(r4 AS BIGINT) * CAST(1024 AS BIGINT) AS bits_1
   FROM sqlanon_search_dictionary_2
@@ -598,7 +596,6 @@ JOIN (
 JOIN (
   SELECT
     original,
-    n0,
     CAST(r0 AS BIGINT) * CAST(4096 AS BIGINT) AS bits_1
   FROM sqlanon_search_dictionary_3
 ) AS d3
@@ -606,7 +603,6 @@ JOIN (
 JOIN (
   SELECT
     original,
-    n0,
     CASE WHEN original IS NULL THEN CAST(NULL AS TEXT) ELSE n2 END AS label_1,
     CAST(r2 AS BIGINT) * CAST(1048576 AS BIGINT) AS bits_1
   FROM sqlanon_search_dictionary_4
