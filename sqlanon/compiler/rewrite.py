@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from sqlanon.compiler.classes import NULL_NODE
 from sqlanon.compiler.compressed import Compressed, Domain, code, same_value
 from sqlanon.compiler.source import SUPPRESSED
 from sqlanon.compiler.tree import alias, bigint, case, column, literal, table, text, window
@@ -211,7 +212,8 @@ def by_regions(
     tree_ = tree_.join(table(labels, alias="l"), on=region, join_type=how)
     shown_at: list[exp.Expr] = [exp.column("region", table="l").is_(exp.Null()).not_()]
     for place, domain in enumerate(packed.domains, start=1):
-        label: exp.Expr = exp.column(f"l{place}", table="l")
+        # NULL stays NULL below the root, as in `by_levels`.
+        label: exp.Expr = exp.Nullif(this=exp.column(f"l{place}", table="l"), expression=literal(NULL_NODE))
         if output.keep_suppressed:
             label = case((shown_at[0].copy(), label), default=literal(SUPPRESSED))
         tree_ = tree_.select(alias(label, domain.name, quoted=True))
@@ -234,6 +236,6 @@ def _same_rank(dialect: str, name: str, ranks: str) -> exp.Expr:
     value = column(name, "original")
     if dialect == "duckdb":
         return exp.NullSafeEQ(this=value, expression=exp.column("original", table=ranks))
-    null = literal("\u2205 NULL")
+    null = literal(NULL_NODE)
     own = exp.Coalesce(this=text(value), expressions=[null])
     return own.eq(exp.Coalesce(this=exp.column("label", table=ranks), expressions=[null.copy()]))

@@ -141,7 +141,6 @@ def prepared(
         raise PolicyError("a release of joined tables is not written", hint="join them in a view or 'query:' first")
     given = build_hierarchies(policy)
     hierarchies = {name: root_only() for name in policy.quasi_identifiers} | given
-    deadline = None if time_limit is None else time.monotonic() + time_limit
     _tell(progress, "reading the table", 0, 1)
     computed = {name: item for name, item in given.items() if item.levels}
     require_valid(policy, engine, computed, Prelude(rows, engine.dialect))
@@ -152,7 +151,6 @@ def prepared(
         rows,
         carry=_carried(policy),
         brings=getattr(_asked(policy.algorithm)[0], "BRINGS", frozenset()) if policy.algorithm else frozenset(),
-        deadline=deadline,
         progress=progress,
     )
     try:
@@ -167,6 +165,7 @@ def prepared(
         task.close()
         raise
     _tell(progress, "reading the table", 1, 1)
+    task.deadline = None if time_limit is None else time.monotonic() + time_limit  # for the search, not for reading
     return task
 
 
@@ -224,7 +223,8 @@ def _plan(task: Problem, name: str, params: Mapping[str, Any], solution: Solutio
         policy=policy_hash(task.policy),
         algorithm=name,
         params=params,
-        minimize=task.policy.minimize,
+        # Recoding in regions or in several passes lowers the certainty penalty, whatever the policy minimizes.
+        minimize=task.policy.minimize if len(solution.passes) == 1 else "ncp",
         records=task.records,
         suppressed=solution.suppressed,
         loss=solution.loss,

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sqlanon.algorithms._classes import Requirement
+from sqlanon.algorithms._posing import SEARCHED
 from sqlanon.algorithms._problem import Problem
+from sqlanon.compiler.tree import referenced
 from sqlanon.errors import PolicyError, number
 
 
 def blocked(task: Problem) -> PolicyError:
-    alone = [(item, *_at_the_top(task, item)) for item in task.requirements]
+    # What only the algorithm itself can measure, such as chances in a sample, is not measured here.
+    known = [item for item in task.requirements if referenced(item.model.sql) <= SEARCHED]
+    alone = [(item, *_at_the_top(task, item)) for item in known]
     lines = [_line(task, item, measured) for item, broken, measured in alone if broken]
     if lines:
         return PolicyError(
@@ -20,6 +24,11 @@ def blocked(task: Problem) -> PolicyError:
         )
     least = min((item.suppressed for item in task.measured.values()), default=task.records)
     share = least / max(task.records, 1)
+    if least >= task.records:
+        return PolicyError(
+            "the algorithm found no generalization that meets the requirements and keeps a row",
+            hint="loosen the requirements, raise 'suppression_limit', or take another algorithm",
+        )
     return PolicyError(
         f"no generalization meets the requirements within the suppression limit of {task.policy.suppression_limit:.1%}",
         detail=f"at least {least:,} of {task.records:,} rows had to be suppressed",
