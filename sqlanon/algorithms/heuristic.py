@@ -13,11 +13,14 @@ import time
 from pydantic import BaseModel, ConfigDict, Field
 
 from sqlanon.algorithms._metrics import Node
-from sqlanon.algorithms._problem import Problem
+from sqlanon.algorithms._problem import OF_NODES, Problem
 from sqlanon.algorithms._search import best_of, found
 from sqlanon.algorithms._solution import Solution
 
 BATCH = 8
+
+
+BRINGS = OF_NODES
 
 
 class Params(BaseModel):

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from sqlanon import algorithms
 from sqlanon.algorithms._posing import problem
-from sqlanon.algorithms._problem import Problem
+from sqlanon.algorithms._problem import OF_NODES, Problem
 from sqlanon.algorithms._search import Infeasible
 from sqlanon.algorithms._solution import Solution
 from sqlanon.compiler.classes import Prelude
@@ -150,7 +150,7 @@ def prepared(
         hierarchies,
         rows,
         carry=_carried(policy),
-        brings=getattr(_asked(policy.algorithm)[0], "BRINGS", frozenset()) if policy.algorithm else frozenset(),
+        brings=getattr(_asked(policy.algorithm)[0], "BRINGS", frozenset()) if policy.algorithm else OF_NODES,
         progress=progress,
     )
     try:

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from sqlanon.algorithms._classes import Requirement
 from sqlanon.algorithms._posing import SEARCHED
-from sqlanon.algorithms._problem import Problem
+from sqlanon.algorithms._problem import OF_NODES, Problem
 from sqlanon.compiler.tree import referenced
 from sqlanon.errors import PolicyError, number
 
 
 def blocked(task: Problem) -> PolicyError:
     # What only the algorithm itself can measure, such as chances in a sample, is not measured here.
-    known = [item for item in task.requirements if referenced(item.model.sql) <= SEARCHED]
+    known = [item for item in task.requirements if referenced(item.model.sql) <= SEARCHED | OF_NODES]
     alone = [(item, *_at_the_top(task, item)) for item in known]
     lines = [_line(task, item, measured) for item, broken, measured in alone if broken]
     if lines:
