@@ -382,6 +382,74 @@ def test_arx_optimum(duck: Database, case: Any) -> None:
         assert tuple(case["transformation"]) in ties
 
 
+# A population of ARX: the rows of a subset are released, those of the whole table are the population.
+
+SUBSET = "DataSubset.create("
+
+
+def crowd_models(case: dict[str, Any]) -> list[Any] | None:
+    """Models on a subset, from the text of the case. With a suppression limit a presence of at least delta_min > 0 is
+    something else there: ARX lets classes be suppressed whose presence is then 0."""
+    if SUBSET not in case["config"] or "Profitability" in case["config"]:
+        return None
+    found = arx_models(case) or []
+    if len(found) < len(case["models"]):
+        return None
+    for name, numbers in re.findall(r"new (KMap|DPresence)\(([0-9., ]+), DataSubset", case["config"]):
+        given = [float(number) for number in numbers.split(",")]
+        if name == "KMap":
+            found.append({"k_map": {"k": int(given[0])}})
+        elif given[0] > 0 and case["suppression_limit"] > 0:
+            return None
+        else:
+            found.append({"delta_presence": {"delta_min": given[0], "delta_max": given[1]}})
+    return found
+
+
+def crowd_metric(case: dict[str, Any]) -> str | None:
+    return "aecs" if case["metric"] == "createAECSMetric()" else arx_metric(case)
+
+
+def crowd_cases() -> list[Any]:
+    from conftest import SHARED
+
+    path = SHARED / "oracles" / "arx_optima.json"
+    cases = json.loads(path.read_text())["cases"] if path.exists() else []
+    return [case for case in cases if crowd_models(case) and crowd_metric(case)] or [None]
+
+
+def slow_crowd(case: Any) -> bool:
+    return bool(case and case["suppression_limit"])
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=[pytest.mark.long] * slow_crowd(case)) for case in crowd_cases()],
+    ids=lambda case: case and f"{case['from'].split('.')[0][4:]}-{case['from'].rsplit(':')[-1]}",
+)  # fmt: skip
+def test_arx_optimum_with_a_population(duck: Database, case: Any) -> None:
+    if case is None:
+        shared("oracles", "arx_optima.json")
+    adult(duck)
+    path = shared("data", "adult", "adult_subset.csv")
+    duck.run(f"CREATE OR REPLACE TABLE subset AS FROM read_csv('{path}', delim=';', all_varchar=true)")
+    models = crowd_models(case)
+    assert models is not None
+    policy = adult_policy(
+        [name for name in [*ADULT, "salary-class"] if name != case["sensitive"]],
+        case["sensitive"],
+        models,
+        source={"table": "subset"},
+        population={"table": "adult"},
+        suppression_limit=case["suppression_limit"],
+        minimize=crowd_metric(case),
+    )
+    found = solve(duck.engine, policy, "full_domain")
+    assert found.proven
+    assert found.loss == pytest.approx(case["expected_loss"], rel=1e-9)
+    ties = [item.node for item in found.candidates if abs(item.loss - found.loss) <= 1e-9 * max(1, found.loss)]
+    assert tuple(case["transformation"]) in ties
+
+
 def lattice_cases() -> list[Any]:
     from conftest import SHARED
 
