@@ -15,6 +15,7 @@ from conftest import Database, shared
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from measuring import policy_for
+from test_examples import statements
 from test_models import SPECS, model_use, oracle
 
 from sqlanon import algorithms
@@ -28,6 +29,7 @@ from sqlanon.errors import PolicyError
 from sqlanon.evidence.hierarchies import build_hierarchies
 from sqlanon.policy import Policy, parse
 from sqlanon.release import publish
+from sqlanon.release.script import release_script
 
 TREES = {
     "a": {"*": {"low": ["x", "y"], "high": ["z", "w"]}},
@@ -243,6 +245,32 @@ def test_a_population_is_searched_as_by_trying_every_node(
     else:  # the check of the table as written, by other statements, agrees
         done = publish(policy, database.engine, workload=False)
         assert done.document["holds"] and done.plan.loss == wanted
+
+
+def test_a_plan_with_a_population_is_a_script(database: Database) -> None:
+    """What a publisher would run by hand releases the same rows."""
+    rows = [
+        {"a": "w" if i > 37 else "xyz"[i // 3 % 3], "b": "123"[i % 3], "s": f"s{i}", "p": f"p{i}"} for i in range(40)
+    ]
+    kinds = dict.fromkeys(["a", "b", "s", "p"], "TEXT")
+    database.table("t", kinds, rows)
+    database.table("crowd", kinds, [*rows[:-3], *rows[:20], rows[0] | {"a": "v"}])
+    trees = {name: {"tree": {"tree": tree}} for name, tree in TREES.items()}
+    more: dict[str, Any] = {"population": {"table": "crowd"}, "release": {"table": "r"}, "hierarchies": trees}
+    roles = {"a": "quasi_identifier", "b": "quasi_identifier", "s": "sensitive", "p": "identifier"}
+    models = [{"k_map": {"k": 5}}, {"delta_presence": {"delta_min": 0, "delta_max": 0.9}}]
+    policy = policy_for([], [], models, columns=roles, suppression_limit=0.5, **more)
+    done = publish(policy, database.engine, workload=False)
+    assert 0 < done.plan.suppressed < 20
+    shown = sorted(database.fetch("SELECT a, b, s FROM r"))
+    database.run("DROP TABLE r")
+    for statement in statements(release_script(policy, done.plan, database.engine.dialect)):
+        database.run(statement)
+    assert sorted(database.fetch("SELECT a, b, s FROM r")) == shown
+    persons = policy_for([], [], models[:1], columns=roles, suppression_limit=0.5, person="p", **more)
+    planned = publish(persons, database.engine, dry_run=True).plan
+    with pytest.raises(PolicyError, match="persons"):
+        release_script(persons, planned, database.engine.dialect)
 
 
 def test_a_population_is_no_matter_of_local_recoding(database: Database) -> None:

@@ -89,6 +89,10 @@ def outlined(
 ) -> Problem:
     """The same on paper: all tables planned, none made, with the bits that a plan gives each quasi-identifier."""
     draft = _draft(policy, engine.dialect, hierarchies, rows, (), OF_NODES)
+    if policy.person is not None and _has_population(draft):
+        raise PolicyError(
+            "a script cannot tell whether the population names its persons", hint="'sqlanon publish' asks the database"
+        )
     placed = tuple(with_bits(domain, bits[domain.name], leaves=1) for domain in draft.domains)
     return _packed(policy, engine, hierarchies, draft, placed, 1 + max(domain.key for domain in placed))
 
