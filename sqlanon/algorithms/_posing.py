@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from sqlanon.algorithms._classes import Requirement
-from sqlanon.algorithms._problem import ALSO_SUPPRESSED, Problem
+from sqlanon.algorithms._problem import ALSO_SUPPRESSED, OF_NODES, Problem
 from sqlanon.compiler.checks import Compiler
 from sqlanon.compiler.classes import Grouping, Prelude, totals
 from sqlanon.compiler.compressed import (
@@ -22,10 +22,12 @@ from sqlanon.compiler.compressed import (
     with_bits,
 )
 from sqlanon.compiler.lookups import taxonomy
+from sqlanon.compiler.population import population
+from sqlanon.compiler.source import relation
 from sqlanon.compiler.tree import alias, literal, referenced, table
 from sqlanon.engines import Engine
 from sqlanon.engines.steps import drop_steps, run_steps
-from sqlanon.errors import EngineError
+from sqlanon.errors import EngineError, PolicyError
 from sqlanon.families import Plugin, plugin
 from sqlanon.hierarchies import Hierarchy
 from sqlanon.policy import ModelUse, Policy
@@ -52,13 +54,14 @@ def problem(
 
     `carry` names further columns that an algorithm counts, such as a class attribute; they are among
     `compressed.values` then.
-    `brings` are relations that the algorithm makes itself, so that it can reach models that others cannot.
+    `brings` are relations that not every algorithm has, so that it can reach models that others cannot: those of the
+    nodes of the lattice, or those that it makes itself.
     """
     draft = _draft(policy, engine.dialect, hierarchies, rows, carry, brings)
     try:
         run_steps(engine, draft.prelude.steps)
         done = len(draft.prelude.steps)
-        placed, keys = laid_out(draft.domains, engine.query(sizes(draft.domains)))
+        placed, keys = laid_out(draft.domains, engine.query(sizes(draft.domains)), strangers=_has_population(draft))
         made = _packed(policy, engine, hierarchies, draft, placed, keys)
         run_steps(engine, draft.prelude.steps[done:])
         counted = exp.select("COALESCE(SUM(n), 0)", "COUNT(*)").from_(table(made.compressed.table))
@@ -73,7 +76,7 @@ def problem(
         drop_steps(engine, draft.prelude.steps)
         raise
     # A share that is a whole number of rows must not lose one to the way that floats are written.
-    limit = math.floor(policy.suppression_limit * records + 1e-9)
+    limit = math.floor(policy.suppression_limit * records + 1e-9) if made.may_suppress else 0
     return replace(made, records=records, limit=limit, rows=size, deadline=deadline, progress=progress)
 
 
@@ -85,7 +88,11 @@ def outlined(
     bits: Mapping[str, Sequence[int]],
 ) -> Problem:
     """The same on paper: all tables planned, none made, with the bits that a plan gives each quasi-identifier."""
-    draft = _draft(policy, engine.dialect, hierarchies, rows, ())
+    draft = _draft(policy, engine.dialect, hierarchies, rows, (), OF_NODES)
+    if policy.person is not None and _has_population(draft):
+        raise PolicyError(
+            "a script cannot tell whether the population names its persons", hint="'sqlanon publish' asks the database"
+        )
     placed = tuple(with_bits(domain, bits[domain.name], leaves=1) for domain in draft.domains)
     return _packed(policy, engine, hierarchies, draft, placed, 1 + max(domain.key for domain in placed))
 
@@ -137,9 +144,28 @@ def _packed(
 ) -> Problem:
     packed = compressed(draft.prelude, draft.combined, placed, keys, draft.grouping, draft.attributes)
     requirements = tuple(_requirement(policy, draft.prelude, hierarchies, draft.grouping, *item) for item in draft.uses)
-    made = Problem(packed, requirements, packed.table, policy, engine, hierarchies, draft.prelude)
+    everybody, persons = None, False
+    if _has_population(draft) and policy.population is not None:
+        rows = relation(engine.resolve(policy.population), engine.dialect)
+        persons = policy.person is not None and policy.person in [item.name for item in engine.columns(rows)]
+        everybody = population(draft.prelude, rows, placed, keys, policy.person if persons else None)
+    made = Problem(
+        packed,
+        requirements,
+        packed.table,
+        everybody,
+        persons,
+        policy=policy,
+        engine=engine,
+        hierarchies=hierarchies,
+        prelude=draft.prelude,
+    )
     made.skip()
     return made
+
+
+def _has_population(draft: _Draft) -> bool:
+    return any("class_population" in referenced(plugin("models", use.name).sql) for use, _ in draft.uses)
 
 
 def _attributes(policy: Policy, use: ModelUse) -> list[str]:
@@ -191,7 +217,8 @@ def _requirement(
     nested = ALSO_SUPPRESSED in model.monotone
     # Shares of persons do not add up: one person may be in several classes.
     monotone = nested or (policy.person is None and is_monotone(model, use.params))
-    return Requirement(use, model, attribute, relations, nested, monotone)
+    everybody = "population" in model.needs and float(str(use.params.get("delta_min", 0))) > 0
+    return Requirement(use, model, attribute, relations, nested, monotone, everybody)
 
 
 def is_monotone(model: Plugin, params: Mapping[str, object]) -> bool:

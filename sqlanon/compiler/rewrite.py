@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from sqlanon.compiler.classes import NULL_NODE
 from sqlanon.compiler.compressed import Compressed, Domain, code, same_value
 from sqlanon.compiler.source import SUPPRESSED
 from sqlanon.compiler.tree import alias, bigint, case, column, literal, table, text, window
@@ -207,7 +208,8 @@ def by_regions(
     tree_ = tree_.join(table(labels, alias="l"), on=region, join_type=how)
     shown_at: list[exp.Expr] = [exp.column("region", table="l").is_(exp.Null()).not_()]
     for place, domain in enumerate(packed.domains, start=1):
-        label: exp.Expr = exp.column(f"l{place}", table="l")
+        # NULL stays NULL below the root, as in `by_levels`.
+        label: exp.Expr = exp.Nullif(this=exp.column(f"l{place}", table="l"), expression=literal(NULL_NODE))
         if output.keep_suppressed:
             label = case((shown_at[0].copy(), label), default=literal(SUPPRESSED))
         tree_ = tree_.select(alias(label, domain.name, quoted=True))

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from sqlanon import algorithms
 from sqlanon.algorithms._posing import problem
-from sqlanon.algorithms._problem import Problem
+from sqlanon.algorithms._problem import OF_NODES, Problem
 from sqlanon.algorithms._search import Infeasible
 from sqlanon.algorithms._solution import Solution
 from sqlanon.compiler.classes import Prelude
@@ -140,7 +140,6 @@ def prepared(
         raise PolicyError("a release of joined tables is not written", hint="join them in a view or 'query:' first")
     given = build_hierarchies(policy)
     hierarchies = {name: root_only() for name in policy.quasi_identifiers} | given
-    deadline = None if time_limit is None else time.monotonic() + time_limit
     _tell(progress, "reading the table", 0, 1)
     computed = {name: item for name, item in given.items() if item.levels}
     require_valid(policy, engine, computed, Prelude(rows, engine.dialect))
@@ -151,7 +150,6 @@ def prepared(
         rows,
         carry=_carried(policy),
         brings=_brings(policy),
-        deadline=deadline,
         progress=progress,
     )
     try:
@@ -166,6 +164,7 @@ def prepared(
         task.close()
         raise
     _tell(progress, "reading the table", 1, 1)
+    task.deadline = None if time_limit is None else time.monotonic() + time_limit  # for the search, not for reading
     return task
 
 
@@ -194,7 +193,7 @@ def _carried(policy: Policy) -> tuple[str, ...]:
 def _brings(policy: Policy) -> frozenset[str]:
     """Relations that the algorithm makes itself, so that it reaches models that others cannot."""
     if policy.algorithm is None:
-        return frozenset()
+        return OF_NODES
     brings: frozenset[str] = getattr(algorithms.algorithm(policy.algorithm.name), "BRINGS", frozenset())
     return brings
 
@@ -220,7 +219,8 @@ def _plan(task: Problem, name: str, params: Mapping[str, Any], solution: Solutio
         policy=policy_hash(task.policy),
         algorithm=name,
         params=params,
-        minimize=task.policy.minimize,
+        # Recoding in regions or in several passes lowers the certainty penalty, whatever the policy minimizes.
+        minimize=task.policy.minimize if len(solution.passes) == 1 else "ncp",
         records=task.records,
         suppressed=solution.suppressed,
         loss=solution.loss,

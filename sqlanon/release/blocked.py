@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sqlanon.algorithms._classes import Requirement
-from sqlanon.algorithms._problem import Problem
+from sqlanon.algorithms._posing import SEARCHED
+from sqlanon.algorithms._problem import OF_NODES, Problem
+from sqlanon.compiler.tree import referenced
 from sqlanon.errors import PolicyError, number
 
 
@@ -14,7 +16,9 @@ def blocked(task: Problem) -> PolicyError:
     because the time ran out, or because a heuristic or a local algorithm did not come across it."""
     timed_out = task.out_of_time()
     # Where what is suppressed at the top is suppressed at every node, no search could have found anything.
-    alone = [(item, *_at_the_top(task, item)) for item in task.requirements if task.is_nested(item)]
+    # What only the algorithm itself can measure, such as chances in a sample, is not measured here.
+    known = [item for item in task.requirements if referenced(item.model.sql) <= SEARCHED | OF_NODES]
+    alone = [(item, *_at_the_top(task, item)) for item in known if task.is_nested(item)]
     lines = [_line(task, item, measured) for item, broken, measured in alone if broken]
     if lines:
         return PolicyError(

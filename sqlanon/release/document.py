@@ -51,8 +51,8 @@ def described(
         "released": task.records - solution.suppressed,
         "suppressed": solution.suppressed,
         "suppression_limit": policy.suppression_limit,
-        "minimize": policy.minimize,
-        "loss": losses(task, solution),
+        "minimize": plan.minimize,
+        "loss": losses(task, solution, plan),
         "attributes": attributes(task, solution),
         "candidates": candidates(task, solution),
         "sql": script(task, how),
@@ -119,10 +119,10 @@ def checked(item: CheckResult) -> dict[str, Any]:
     }
 
 
-def losses(task: Problem, solution: Solution) -> dict[str, float]:
+def losses(task: Problem, solution: Solution, plan: Plan) -> dict[str, float]:
     """Every loss metric for a single node; for several passes or regions the one that was minimized."""
     if len(solution.passes) != 1:
-        return {"ncp" if solution.regions else task.policy.minimize: solution.loss}
+        return {plan.minimize: plan.loss}
     asked = max((use.params["k"] for use in task.policy.models if "k" in use.params), default=1)
     metrics = {
         name: (metric.sql, metric.filled({"k": asked} if metric.param("k") else {}))

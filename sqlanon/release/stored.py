@@ -46,6 +46,8 @@ def risk_utility_map(task: Problem, chosen: tuple[int | None, float]) -> list[di
         for limit in LIMITS:
             if task.out_of_time():
                 return points
+            if limit and not task.may_suppress:
+                continue
             allowed = int(limit * task.records + 1e-9)
             asked = tuple(_with_k(item, k) for item in task.requirements) if k else task.requirements
             variant = replace(task, requirements=asked, limit=allowed, measured={}, _statements={})
