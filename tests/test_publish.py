@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -12,10 +13,12 @@ from typing import Any
 
 import duckdb
 import pytest
+from click.testing import CliRunner
 from conftest import Database
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sqlanon.cli import main
 from sqlanon.compiler.source import relation
 from sqlanon.errors import PolicyError, SqlanonError
 from sqlanon.evidence.checks import check
@@ -23,6 +26,7 @@ from sqlanon.evidence.loss import loss
 from sqlanon.plan import Plan
 from sqlanon.policy import Policy, Source, parse
 from sqlanon.release import publish
+from sqlanon.release.script import release_script
 from sqlanon.release.stored import stored
 
 TYPES = {"id": "TEXT", "age": "INTEGER", "zip": "TEXT", "sex": "TEXT", "disease": "TEXT", "note": "INTEGER"}
@@ -208,6 +212,70 @@ def test_pseudonyms(database: Database) -> None:
         return hashlib.sha256(("a long enough secret" + inner).encode()).hexdigest()
 
     assert set(first) == {twice(f"p{i}") for i in range(60)}
+
+
+class Listening:
+    """A connection that notes the text of each statement."""
+
+    def __init__(self, connection: Any) -> None:
+        self.connection, self.heard = connection, list[str]()
+
+    def execute(self, sql: str, *more: Any) -> Any:
+        self.heard.append(sql)
+        return self.connection.execute(sql, *more)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.connection, name)
+
+
+PSEUDONYMS = {"zip": "quasi_identifier", "s": "sensitive", "who": {"role": "identifier", "pseudonym": True}}
+
+
+@pytest.mark.parametrize("algorithm", ["full_domain", "mondrian"])
+def test_no_statement_holds_the_secret(database: Database, algorithm: str) -> None:
+    asked = simple(database, ["a"] * 4, columns=PSEUDONYMS, algorithm=algorithm)
+    connection = database.engine._connection  # type: ignore[attr-defined]
+    listening = database.engine._connection = Listening(connection)  # type: ignore[attr-defined]
+    done = publish(asked, database.engine, secret="a long enough secret")
+    database.engine._connection = connection  # type: ignore[attr-defined]
+    assert any("_secret_" in sql for sql in listening.heard)
+    assert not any("a long enough secret" in sql for sql in listening.heard)
+    assert "a long enough secret" not in done.document["sql"]
+
+
+def test_the_script_of_pseudonyms_leaves_the_secret_to_its_owner(database: Database) -> None:
+    asked = simple(database, ["a"] * 4, columns=PSEUDONYMS)
+    done = publish(asked, database.engine, secret="a long enough secret")
+    expected = sorted(map(str, database.fetch("SELECT * FROM r")))
+    script = release_script(asked, done.plan, database.engine.dialect)
+    assert "-- Make the table sqlanon_search_secret_1 yourself" in script
+    given = re.sub("^-- (CREATE TEMPORARY TABLE sqlanon_search_secret_1.*)$", r"\1;", script, flags=re.MULTILINE)
+    given = re.sub("^--.*$", "", given, flags=re.MULTILINE).replace("the value of SQLANON_KEY", "a long enough secret")
+    database.run("DROP TABLE r")
+    for statement in filter(str.strip, given.split(";")):
+        database.run(statement)
+    assert sorted(map(str, database.fetch("SELECT * FROM r"))) == expected
+
+
+@pytest.mark.parametrize("path", ["data/t.csv", "data/*.csv", "data"])
+def test_a_plan_belongs_to_its_policy_wherever_that_lies(tmp_path: Path, path: str) -> None:
+    hashes = set()
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        (folder / "data").mkdir(parents=True)
+        (folder / "data" / "t.csv").write_text("zip,s\n" + "a,x\n" * 4)
+        text = f"source: {{path: {path}}}\ncolumns: {{zip: quasi_identifier, s: sensitive}}\n"
+        (folder / "policy.yml").write_text(text + "models: [{k_anonymity: {k: 2}}]\nrelease: {path: r.csv}\n")
+        plan = folder / "plan.json"
+        result = CliRunner().invoke(main, ["publish", str(folder / "policy.yml"), "--plan", str(plan)])
+        assert result.exit_code == 0, result.output
+        assert (folder / "r.csv").exists()
+        result = CliRunner().invoke(main, ["compile", str(folder / "policy.yml"), "--plan", str(plan)])
+        assert result.exit_code == 0, result.output
+        *_, release = re.sub("^--.*$", "", result.output, flags=re.MULTILINE).strip().split(";\n\n")
+        assert str(folder / "data") in release  # what was published
+        hashes.add(Plan.from_json(plan.read_text()).policy)
+    assert len(hashes) == 1
 
 
 def test_a_view_and_files(duck: Database, tmp_path: Path) -> None:

@@ -251,6 +251,7 @@ class Policy(BaseModel):
     )
     release: Release | None = Field(None, description="Where the release is written.")
     _origin: Origin = PrivateAttr(default_factory=Origin)
+    _written_paths: dict[str, str] = PrivateAttr(default_factory=dict)  # by part, where `located` moved them
 
     @property
     def name(self) -> str:
@@ -305,13 +306,23 @@ class Policy(BaseModel):
 
     def located(self) -> Policy:
         """This policy with the paths of its files seen from the working directory."""
+        if self._written_paths:
+            return self
         parts = {"source": self.source, "population": self.population, "release": self.release}
-        moved = {
-            key: part.model_copy(update={"path": self.locate(part.path)})
-            for key, part in parts.items()
-            if part is not None and part.path is not None
-        }
-        return self.model_copy(update=moved)
+        paths: dict[str, str] = {}
+        moved: dict[str, Source | Release] = {}
+        for key, part in parts.items():
+            if part is not None and part.path is not None:
+                paths[key] = part.path
+                moved[key] = part.model_copy(update={"path": self.locate(part.path)})
+        policy = self.model_copy(update=moved)
+        policy._written_paths = paths
+        return policy
+
+    @property
+    def written_paths(self) -> Mapping[str, str]:
+        """The paths that `located` changed, as they were: source, population, release."""
+        return self._written_paths
 
 
 def load(path: str | Path) -> Policy:
