@@ -778,3 +778,44 @@ def test_corrupt_evidence(database: Database, tmp_path: Path, broken: str) -> No
     (tmp_path / "r.csv.evidence.json").write_text(broken)
     with pytest.raises(SqlanonError, match="cannot be read"):
         stored(simple_policy(release={"path": str(path)}), database.engine)
+
+
+@pytest.mark.parametrize("release", [{"table": "r"}, {"view": "r"}])
+def test_who_may_read_a_release_may_read_the_next(postgres: Database, release: dict[str, str]) -> None:
+    asked = simple(postgres, ["a"] * 4, release=release)
+    publish(asked, postgres.engine)
+    for role in ("reader", '"the ""boss"""', "clerk", "outsider"):
+        postgres.run(f"CREATE ROLE {role}")
+    try:
+        postgres.run("GRANT SELECT ON r TO reader, PUBLIC")
+        postgres.run('GRANT SELECT, DELETE ON r TO "the ""boss""" WITH GRANT OPTION')
+        postgres.run("GRANT SELECT (zip) ON r TO clerk")
+        postgres.run("ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO outsider")
+        kept = "SELECT attname, acl::text FROM (SELECT NULL AS attname, relacl AS acl FROM pg_class WHERE oid = "
+        kept += "'r'::regclass UNION ALL SELECT attname, attacl FROM pg_attribute WHERE attrelid = 'r'::regclass) AS t"
+        before = sorted(map(str, postgres.fetch(kept)))
+        assert "outsider" not in str(before) and "clerk=r" in str(before)
+        publish(asked, postgres.engine)
+        assert [line for line in sorted(map(str, postgres.fetch(kept))) if "=" in line] == [
+            line for line in before if "=" in line
+        ]
+        if release == {"table": "r"}:
+            # The owner alone reads what he never granted to anybody.
+            postgres.run('REVOKE ALL ON r FROM reader, PUBLIC, "the ""boss""", clerk')
+            publish(asked, postgres.engine)
+            acl = str(postgres.fetch("SELECT relacl::text FROM pg_class WHERE oid = 'r'::regclass"))
+            assert not any(role in acl for role in ("reader", "boss", "clerk", "outsider"))
+    finally:
+        postgres.run("DROP VIEW IF EXISTS r" if "view" in release else "DROP TABLE IF EXISTS r")
+        for role in ("reader", '"the ""boss"""', "clerk", "outsider"):
+            postgres.run(f"DROP OWNED BY {role}")
+            postgres.run(f"DROP ROLE {role}")
+
+
+def test_grants_to_nobody(database: Database) -> None:
+    """A release that was never granted to anybody is republished as such."""
+    asked = simple(database, ["a"] * 4)
+    for _ in range(2):
+        publish(asked, database.engine)
+    if database.engine.dialect == "postgres":
+        assert database.fetch("SELECT relacl FROM pg_class WHERE oid = 'r'::regclass") == [(None,)]

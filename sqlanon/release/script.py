@@ -56,6 +56,8 @@ class Paper:
     def tables(self) -> list[str]:
         return []
 
+    def copy_grants(self, parts: Sequence[str], to: Sequence[str]) -> None: ...
+
     def find(self, parts: Sequence[str]) -> Relation | None:
         return None
 
