@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -12,10 +13,12 @@ from typing import Any
 
 import duckdb
 import pytest
+from click.testing import CliRunner
 from conftest import Database
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sqlanon.cli import main
 from sqlanon.compiler.source import relation
 from sqlanon.errors import PolicyError, SqlanonError
 from sqlanon.evidence.checks import check
@@ -23,6 +26,8 @@ from sqlanon.evidence.loss import loss
 from sqlanon.plan import Plan
 from sqlanon.policy import Policy, Source, parse
 from sqlanon.release import publish
+from sqlanon.release.asked import require_algorithm
+from sqlanon.release.script import release_script
 from sqlanon.release.stored import stored
 
 TYPES = {"id": "TEXT", "age": "INTEGER", "zip": "TEXT", "sex": "TEXT", "disease": "TEXT", "note": "INTEGER"}
@@ -210,6 +215,70 @@ def test_pseudonyms(database: Database) -> None:
     assert set(first) == {twice(f"p{i}") for i in range(60)}
 
 
+class Listening:
+    """A connection that notes the text of each statement."""
+
+    def __init__(self, connection: Any) -> None:
+        self.connection, self.heard = connection, list[str]()
+
+    def execute(self, sql: str, *more: Any) -> Any:
+        self.heard.append(sql)
+        return self.connection.execute(sql, *more)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.connection, name)
+
+
+PSEUDONYMS = {"zip": "quasi_identifier", "s": "sensitive", "who": {"role": "identifier", "pseudonym": True}}
+
+
+@pytest.mark.parametrize("algorithm", ["full_domain", "mondrian"])
+def test_no_statement_holds_the_secret(database: Database, algorithm: str) -> None:
+    asked = simple(database, ["a"] * 4, columns=PSEUDONYMS, algorithm=algorithm)
+    connection = database.engine._connection  # type: ignore[attr-defined]
+    listening = database.engine._connection = Listening(connection)  # type: ignore[attr-defined]
+    done = publish(asked, database.engine, secret="a long enough secret")
+    database.engine._connection = connection  # type: ignore[attr-defined]
+    assert any("_secret_" in sql for sql in listening.heard)
+    assert not any("a long enough secret" in sql for sql in listening.heard)
+    assert "a long enough secret" not in done.document["sql"]
+
+
+def test_the_script_of_pseudonyms_leaves_the_secret_to_its_owner(database: Database) -> None:
+    asked = simple(database, ["a"] * 4, columns=PSEUDONYMS)
+    done = publish(asked, database.engine, secret="a long enough secret")
+    expected = sorted(map(str, database.fetch("SELECT * FROM r")))
+    script = release_script(asked, done.plan, database.engine.dialect)
+    assert "-- Make the table sqlanon_search_secret_1 yourself" in script
+    given = re.sub("^-- (CREATE TEMPORARY TABLE sqlanon_search_secret_1.*)$", r"\1;", script, flags=re.MULTILINE)
+    given = re.sub("^--.*$", "", given, flags=re.MULTILINE).replace("the value of SQLANON_KEY", "a long enough secret")
+    database.run("DROP TABLE r")
+    for statement in filter(str.strip, given.split(";")):
+        database.run(statement)
+    assert sorted(map(str, database.fetch("SELECT * FROM r"))) == expected
+
+
+@pytest.mark.parametrize("path", ["data/t.csv", "data/*.csv", "data"])
+def test_a_plan_belongs_to_its_policy_wherever_that_lies(tmp_path: Path, path: str) -> None:
+    hashes = set()
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        (folder / "data").mkdir(parents=True)
+        (folder / "data" / "t.csv").write_text("zip,s\n" + "a,x\n" * 4)
+        text = f"source: {{path: {path}}}\ncolumns: {{zip: quasi_identifier, s: sensitive}}\n"
+        (folder / "policy.yml").write_text(text + "models: [{k_anonymity: {k: 2}}]\nrelease: {path: r.csv}\n")
+        plan = folder / "plan.json"
+        result = CliRunner().invoke(main, ["publish", str(folder / "policy.yml"), "--plan", str(plan)])
+        assert result.exit_code == 0, result.output
+        assert (folder / "r.csv").exists()
+        result = CliRunner().invoke(main, ["compile", str(folder / "policy.yml"), "--plan", str(plan)])
+        assert result.exit_code == 0, result.output
+        *_, release = re.sub("^--.*$", "", result.output, flags=re.MULTILINE).strip().split(";\n\n")
+        assert str(folder / "data") in release  # what was published
+        hashes.add(Plan.from_json(plan.read_text()).policy)
+    assert len(hashes) == 1
+
+
 def test_a_view_and_files(duck: Database, tmp_path: Path) -> None:
     duck.table("t", TYPES, example_rows(90))
     for _ in range(2):
@@ -343,7 +412,7 @@ release: {table: r}
 )
 def test_algorithms_are_checked_at_the_door(algorithm: str, said: str) -> None:
     with pytest.raises(PolicyError) as caught:
-        parse(LINES.replace("ALGORITHM", algorithm))
+        require_algorithm(parse(LINES.replace("ALGORITHM", algorithm)))
     assert str(caught.value).startswith(("policy.yml:4: ", "policy.yml:5: ")) and said in str(caught.value)
 
 
@@ -753,3 +822,44 @@ def test_corrupt_evidence(database: Database, tmp_path: Path, broken: str) -> No
     (tmp_path / "r.csv.evidence.json").write_text(broken)
     with pytest.raises(SqlanonError, match="cannot be read"):
         stored(simple_policy(release={"path": str(path)}), database.engine)
+
+
+@pytest.mark.parametrize("release", [{"table": "r"}, {"view": "r"}])
+def test_who_may_read_a_release_may_read_the_next(postgres: Database, release: dict[str, str]) -> None:
+    asked = simple(postgres, ["a"] * 4, release=release)
+    publish(asked, postgres.engine)
+    for role in ("reader", '"the ""boss"""', "clerk", "outsider"):
+        postgres.run(f"CREATE ROLE {role}")
+    try:
+        postgres.run("GRANT SELECT ON r TO reader, PUBLIC")
+        postgres.run('GRANT SELECT, DELETE ON r TO "the ""boss""" WITH GRANT OPTION')
+        postgres.run("GRANT SELECT (zip) ON r TO clerk")
+        postgres.run("ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO outsider")
+        kept = "SELECT attname, acl::text FROM (SELECT NULL AS attname, relacl AS acl FROM pg_class WHERE oid = "
+        kept += "'r'::regclass UNION ALL SELECT attname, attacl FROM pg_attribute WHERE attrelid = 'r'::regclass) AS t"
+        before = sorted(map(str, postgres.fetch(kept)))
+        assert "outsider" not in str(before) and "clerk=r" in str(before)
+        publish(asked, postgres.engine)
+        assert [line for line in sorted(map(str, postgres.fetch(kept))) if "=" in line] == [
+            line for line in before if "=" in line
+        ]
+        if release == {"table": "r"}:
+            # The owner alone reads what he never granted to anybody.
+            postgres.run('REVOKE ALL ON r FROM reader, PUBLIC, "the ""boss""", clerk')
+            publish(asked, postgres.engine)
+            acl = str(postgres.fetch("SELECT relacl::text FROM pg_class WHERE oid = 'r'::regclass"))
+            assert not any(role in acl for role in ("reader", "boss", "clerk", "outsider"))
+    finally:
+        postgres.run("DROP VIEW IF EXISTS r" if "view" in release else "DROP TABLE IF EXISTS r")
+        for role in ("reader", '"the ""boss"""', "clerk", "outsider"):
+            postgres.run(f"DROP OWNED BY {role}")
+            postgres.run(f"DROP ROLE {role}")
+
+
+def test_grants_to_nobody(database: Database) -> None:
+    """A release that was never granted to anybody is republished as such."""
+    asked = simple(database, ["a"] * 4)
+    for _ in range(2):
+        publish(asked, database.engine)
+    if database.engine.dialect == "postgres":
+        assert database.fetch("SELECT relacl FROM pg_class WHERE oid = 'r'::regclass") == [(None,)]

@@ -172,14 +172,23 @@ def _attributes(policy: Policy, use: ModelUse) -> list[str]:
     return [use.attribute] if use.attribute else list(policy.sensitive)
 
 
+def is_searchable(model: Plugin, brings: frozenset[str] = frozenset()) -> bool:
+    """Whether a model can be measured at any node, from the compressed table alone; joined tables are not compressed.
+
+    >>> is_searchable(plugin("models", "k_anonymity")), is_searchable(plugin("models", "k_map"))
+    (True, False)
+    """
+    made = referenced(model.sql) <= SEARCHED | brings
+    return made and not model.classes and model.counts in ("", "rows") and "joins" not in model.needs
+
+
 def _require_searchable(policy: Policy, uses: Sequence[ModelUse], brings: frozenset[str]) -> None:
     every = set(policy.quasi_identifiers)
     for use in uses:
         model = plugin("models", use.name)
-        needed = referenced(model.sql) - SEARCHED - brings
-        counts = model.counts and (model.counts != "rows" or policy.person is not None)
+        counts_persons = model.counts == "rows" and policy.person is not None
         sets = [use.qid] if isinstance(use.qid, tuple) else [policy.qid_sets()[use.qid]] if use.qid else []
-        if needed or model.classes or counts or any(set(columns) != every for columns in sets):
+        if not is_searchable(model, brings) or counts_persons or any(set(columns) != every for columns in sets):
             raise policy.error(
                 f"a search cannot reach {use.name} yet",
                 *("models", policy.models.index(use)),

@@ -58,12 +58,15 @@ def as_label(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Step:
-    """CREATE TEMPORARY TABLE name AS query; where `rows` are given, an engine may load these instead."""
+    """CREATE TEMPORARY TABLE name AS query; where `rows` are given, an engine may load these instead.
+
+    The rows of a `private` step are loaded only: no statement may hold them, and no script shows them."""
 
     name: str
     query: exp.Query
     columns: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
+    rows: tuple[tuple[str, ...], ...] = field(default=(), repr=False)
+    private: bool = False
 
 
 @dataclass(frozen=True)
@@ -118,15 +121,22 @@ class Prelude:
         return None
 
     def load(
-        self, kind: str, key: tuple[object, ...], columns: tuple[str, ...], rows: tuple[tuple[str, ...], ...]
+        self,
+        kind: str,
+        key: tuple[object, ...],
+        columns: tuple[str, ...],
+        rows: tuple[tuple[str, ...], ...],
+        *,
+        private: bool = False,
     ) -> str:
         """A table of text whose rows are known here, such as a hierarchy from a file."""
         full = (kind, *key)
         if full not in self.made:
             name = f"{self.prefix}_{kind}_{1 + sum(made[0] == kind for made in self.made)}"
             self.made[full] = name
-            query = rows_relation(rows, columns, [TEXT] * len(columns))
-            self.steps.append(Step(name, query, columns, rows))
+            shown = (("",) * len(columns),) if private else rows
+            query = rows_relation(shown, columns, [TEXT] * len(columns))
+            self.steps.append(Step(name, query, columns, rows, private))
         return self.made[full]
 
 

@@ -162,6 +162,9 @@ class DuckDB:
                 return Relation("view" if is_view else "table", (catalog, schema, own))
         return None
 
+    def copy_grants(self, parts: Sequence[str], to: Sequence[str]) -> None:
+        return None  # DuckDB knows no users
+
 
 def _column(name: str, kind: str) -> ColumnInfo:
     base = kind.split("(")[0].strip()

@@ -23,6 +23,7 @@ from sqlanon.evidence.checks import Evidence, check
 from sqlanon.evidence.hierarchies import build_hierarchies, require_valid
 from sqlanon.plan import Plan, policy_hash
 from sqlanon.policy import AlgorithmUse, Policy, missing_columns
+from sqlanon.release.asked import require_algorithm
 from sqlanon.release.blocked import blocked
 from sqlanon.release.document import described, workload_of
 from sqlanon.release.rewriting import Rewriting, rewriting
@@ -132,6 +133,7 @@ def prepared(
     policy: Policy, engine: Engine, *, time_limit: float | None = None, progress: Progress | None = None
 ) -> Problem:
     """The compressed table of a policy, with hierarchies that are known to cover it."""
+    require_algorithm(policy)
     rows = relation(engine.resolve(policy.source), engine.dialect)
     available = [item.name for item in engine.columns(rows)]
     missing_columns(policy, available)

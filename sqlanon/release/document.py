@@ -264,12 +264,8 @@ def script(task: Problem, how: Rewriting) -> str:
     """The SQL of the release: the temporary tables that the rewrite reads, then the rewrite."""
     from sqlanon.compiler.script import created
 
-    parts = [created(step, task.engine.dialect) for step in task.prelude.steps if not _is_private(step.name)]
+    parts = [created(step, task.engine.dialect) for step in task.prelude.steps]
     return "\n\n".join([*parts, "-- the release\n" + how.select.sql(task.engine.dialect, pretty=True) + ";"]) + "\n"
-
-
-def _is_private(name: str) -> bool:
-    return name.startswith("sqlanon_search_secret")
 
 
 def versions() -> dict[str, str]:

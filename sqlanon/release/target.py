@@ -118,6 +118,7 @@ class RelationTarget:
             create(self.engine, shown, exp.select("*").from_(table_tree(staged.name)), kind="VIEW")
         old = self.require_ours()
         if old is not None:
+            self.engine.copy_grants(table_parts(self.name), table_parts(shown))
             _drop(self.engine, self.name, old.kind)
             if old.table is not None:
                 _drop(self.engine, old.table, "table")
