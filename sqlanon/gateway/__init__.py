@@ -25,7 +25,7 @@ from sqlanon.engines import Engine, connect
 from sqlanon.errors import EngineError, Refused, SqlanonError
 from sqlanon.gateway.bounding import main_statement, value_statement
 from sqlanon.gateway.catalog import Catalog, Schema
-from sqlanon.gateway.core import Core, cross
+from sqlanon.gateway.core import Core, cross, key_tree
 from sqlanon.gateway.noise import Key, Limit, Mechanisms, Noise, noise_for, noisy_table
 from sqlanon.gateway.post import PostDatabase
 from sqlanon.gateway.reading import DIALECTS, Statement, read
@@ -183,22 +183,24 @@ class Gate:
         self, cores: Sequence[Core], principal: str, epsilon: float, delta: float, limit: Limit
     ) -> tuple[Part, ...]:
         parts = []
-        version = self._data_version()
+        version, fingerprint = self._data_version(), self.policy.fingerprint
         for core in cores:
             noise = noise_for(
                 core, limit, epsilon / len(cores), delta / len(cores),
                 mechanism=self.policy.mechanism, source=self.mechanisms,
             )  # fmt: skip
-            statements = statements_of(core, limit)
+            # The statements that read data are a function of this.
+            read = core.rows.select(core.unit, *map(key_tree, core.keys), copy=True).sql("duckdb", copy=False)
             identity = {
-                "principal": principal, "policy": self.policy.fingerprint, "data": version,
+                "principal": principal, "policy": fingerprint, "data": version,
                 "epsilon": epsilon / len(cores), "delta": delta / len(cores), "limit": [limit.rows, limit.groups],
-                "sql": [statement.sql("duckdb") for statement in statements],
+                "rows": [read, core.unique],
                 "atoms": [str(atom.identity) + str(atom.weight) for atom in core.atoms],
                 "keys": [core.mode, str(core.declared), core.public_keys.sql("duckdb") if core.public_keys else ""],
             }  # fmt: skip
             text = json.dumps(identity, sort_keys=True)
-            parts.append(Part(core, noise, statements, hashlib.sha256(text.encode()).hexdigest()))
+            key = hashlib.sha256(text.encode()).hexdigest()
+            parts.append(Part(core, noise, statements_of(core, limit), key))
         return tuple(parts)
 
     def _data_version(self) -> str:
@@ -398,7 +400,7 @@ def _shown(relation: Relation, binder: Binder, intervals: bool) -> tuple[exp.Que
         for name, bar in binder.bars.items():
             if bar.low is not None and bar.high is not None:
                 for ending, side in (("low", bar.low), ("high", bar.high)):
-                    tree = tree.select(exp.alias_(side.copy(), f"{name}_{ending}", quoted=True), copy=False)
+                    tree = tree.select(exp.alias_(side(), f"{name}_{ending}", quoted=True, copy=False), copy=False)
                     names.append(f"{name}_{ending}")
     if isinstance(tree, exp.Select) and tree.args.get("order") is None:
         places = [exp.Ordered(this=exp.Literal.number(place), nulls_first=False) for place in range(1, len(names) + 1)]

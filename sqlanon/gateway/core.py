@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from sqlglot import exp
@@ -52,9 +53,17 @@ class Atom:
     high: float = 0.0
     bins: int = 0
 
-    @property
+    @cached_property
     def identity(self) -> tuple[Any, ...]:
-        return (self.kind, self.tree.sql("duckdb"), self.step, self.quantum, self.alpha, self.low, self.high)
+        return (
+            self.kind,
+            self.tree.sql("duckdb", copy=False),
+            self.step,
+            self.quantum,
+            self.alpha,
+            self.low,
+            self.high,
+        )
 
 
 @dataclass

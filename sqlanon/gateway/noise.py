@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sqlglot import exp
+
 from sqlanon.errors import Refused
 from sqlanon.gateway.core import Atom, Core
 from sqlanon.mechanisms import (
@@ -98,7 +100,7 @@ def noise_for(core: Core, limit: Limit, epsilon: float, delta: float, *, mechani
 
 
 def _everyone(atom: Atom) -> bool:
-    return atom.kind == "persons" and atom.tree.sql() == "TRUE"
+    return atom.kind == "persons" and type(atom.tree) is exp.Boolean and atom.tree.this is True
 
 
 def sensitivity(core: Core, atom: Atom, limit: Limit) -> int:
