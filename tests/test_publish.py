@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import signal
@@ -520,6 +521,22 @@ def test_the_order_of_rows_tells_nothing(database: Database) -> None:
     publish(policy([{"k_anonymity": {"k": 2}}], suppression_limit=0.5), database.engine)
     notes = [note for (note,) in database.fetch("SELECT note FROM r")]
     assert len(notes) > 100 and notes != [item["note"] for item in rows][: len(notes)]
+
+
+@pytest.mark.parametrize("count", [200, 4000])
+def test_the_order_of_rows_does_not_follow_exact_values(database: Database, count: int) -> None:
+    """Every row has an age of its own, so that dictionaries are as large as the table."""
+    rows = [item | {"age": i, "note": i, "zip": "101", "sex": "f"} for i, item in enumerate(example_rows(count))]
+    database.table("t", TYPES, rows)
+    widths = {"age": {"intervals": {"widths": [count // 4, count]}}}
+    publish(policy([{"k_anonymity": {"k": 5}}], hierarchies=HIERARCHIES | TREE | widths), database.engine)
+    shown = database.fetch("SELECT age, note FROM r")
+    assert len(shown) == count and len({age for age, _ in shown}) == 4
+    for label in {age for age, _ in shown}:
+        notes = [note for age, note in shown if age == label]
+        rising = sum(left < right for left, right in itertools.pairwise(notes))
+        # Half of them rise in a random order; this far off it is one time in many millions.
+        assert abs(rising - (len(notes) - 1) / 2) <= 6 * ((len(notes) + 1) / 12) ** 0.5
 
 
 def test_passwords_stay_out_of_the_evidence(database: Database) -> None:

@@ -16,6 +16,7 @@ from sqlanon.compiler.compressed import Compressed, Domain, code, same_value
 from sqlanon.compiler.source import SUPPRESSED
 from sqlanon.compiler.tree import alias, bigint, case, column, literal, table, text, window
 
+MOST_CODED = 65_536  # labels; a join to more is no faster than sorting them
 SHOWN, HASHED, HIDDEN = "shown", "hashed", "hidden"
 
 
@@ -41,8 +42,9 @@ class Output:
 def by_levels(dialect: str, rows: exp.Select, packed: Compressed, passes: Sequence[Pass], output: Output) -> exp.Select:
     """Every quasi-identifier at the level of its pass; rows that no pass can show are suppressed."""
     tree = exp.select().from_(rows.subquery(alias="original"))
+    coded = _coded(packed, passes, output) if dialect == "duckdb" else {}
     for place, domain in enumerate(packed.domains, start=1):
-        chosen = _looked_up(domain, place, passes)
+        chosen = _looked_up(domain, place, passes, coded.get(place))
         if chosen:
             part = exp.select("original", *chosen).from_(table(domain.dictionary)).subquery(alias=f"d{place}")
             tree = tree.join(part, on=_own_value(dialect, domain.name, f"d{place}"))
@@ -54,24 +56,72 @@ def by_levels(dialect: str, rows: exp.Select, packed: Compressed, passes: Sequen
         exp.column("class_id", table=f"b{number}").is_(exp.Null()) if item.broken else exp.true()
         for number, item in enumerate(passes, start=1)
     ]
-    tree = tree.select(*_labels(packed, passes, shown_at, output), *_others(dialect, shown_at, output))
+    labels = _labels(packed, passes, shown_at, output)
+    for place in coded:
+        name = packed.domains[place - 1].name
+        labels[place - 1] = alias(exp.column("code", table=f"d{place}"), name, quoted=True)
+    tree = tree.select(*labels, *_others(dialect, shown_at, output))
     if output.secret:
         tree = tree.join(table(output.secret, alias="secret"), join_type="cross")
     if any(item.broken for item in passes) and not output.keep_suppressed:
         tree = tree.where(exp.or_(*(item.copy() for item in shown_at)))
-    return shuffled(tree)
+    return _decoded(shuffled(tree), packed, coded) if coded else shuffled(tree)
 
 
-def _looked_up(domain: Domain, place: int, passes: Sequence[Pass]) -> list[exp.Expr]:
+def _decoded(rows: exp.Select, packed: Compressed, coded: Mapping[int, int]) -> exp.Select:
+    """Shuffled rows with labels in place of their codes: DuckDB sorts numbers in half the time that strings take.
+
+    A join may change the order of rows again. So codes stand for labels, not for the exact values behind them: no order
+    can tell more than the labels do.
+    """
+    tree = exp.select().from_(rows.subquery(alias="shuffled"))
+    shown: dict[str, exp.Expr] = {}
+    for place, level in coded.items():
+        domain = packed.domains[place - 1]
+        name = f"o{place}"
+        known = exp.select(alias(_code_of(level), "code"), alias(_label_of(level), "label")).distinct()
+        known = known.from_(table(domain.dictionary))
+        same = exp.column("code", table=name).eq(column(domain.name, "shuffled"))
+        tree = tree.join(known.subquery(alias=name), on=same)
+        shown[domain.name] = exp.column("label", table=name)
+    names = [item.alias for item in rows.selects]
+    return tree.select(*(alias(shown.get(name, column(name, "shuffled")), name, quoted=True) for name in names))
+
+
+def _label_of(level: int) -> exp.Expr:
+    """What a row of a dictionary shows at a level below the root; NULL stays NULL."""
+    if level == 0:
+        return exp.column("original")
+    return case((exp.column("original").is_(exp.Null()), text(exp.Null())), default=exp.column(f"n{level}"))
+
+
+def _code_of(level: int) -> exp.Expr:
+    """A number for each label."""
+    position = exp.column("position")
+    return position if level == 0 else window(exp.Min(this=position), partition=[_label_of(level)])
+
+
+def _coded(packed: Compressed, passes: Sequence[Pass], output: Output) -> dict[int, int]:
+    """The places of quasi-identifiers that are looked up at one level alone and have few labels, and their levels."""
+    found = {}
+    suppresses = any(item.broken for item in passes)
+    for place, domain in enumerate(packed.domains, start=1):
+        levels = {item.node[place - 1] for item in passes}
+        level = min(levels)
+        simple = len(levels) == 1 and level < domain.height and not (suppresses and output.keep_suppressed)
+        if simple and (level > 0 or suppresses) and domain.leaves <= MOST_CODED:
+            found[place] = level
+    return found
+
+
+def _looked_up(domain: Domain, place: int, passes: Sequence[Pass], coded: int | None) -> list[exp.Expr]:
     """What a row takes from a dictionary: for each pass its label, and its bits of the class. Worked out once for each
     value, not for each row."""
-    found: list[exp.Expr] = []
+    found: list[exp.Expr] = [] if coded is None else [alias(_code_of(coded), "code")]
     for number, item in enumerate(passes, start=1):
         level = item.node[place - 1]
-        if 0 < level < domain.height:
-            unknown = exp.column("original").is_(exp.Null())
-            label = case((unknown, text(exp.Null())), default=exp.column(f"n{level}"))
-            found.append(alias(label, f"label_{number}"))
+        if coded is None and 0 < level < domain.height:
+            found.append(alias(_label_of(level), f"label_{number}"))
         if item.broken and level < domain.height:
             found.append(alias(code(domain, level=level), f"bits_{number}"))
     return found
