@@ -130,7 +130,7 @@ def clamp_time(tree: exp.Expr) -> exp.Expr:
 
 def day_number(moment: date) -> int:
     """
-    >>> day_number(date(1970, 1, 2)), day_number(datetime(1969, 12, 31, 12))
+    >>> day_number(date(1970, 1, 2)), day_number(date(1969, 12, 31))
     (1, -1)
     """
     return moment.toordinal() - date(1970, 1, 1).toordinal()
