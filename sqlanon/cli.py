@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from sqlanon import __version__
+from sqlanon.cli_gateway import COMMANDS
 from sqlanon.errors import PolicyError, SqlanonError
 
 # Short forms for the models that are asked for most: --k 5 is --model k_anonymity k=5.
@@ -52,6 +53,10 @@ def main() -> None:
       sqlanon publish policy.yml
       sqlanon report policy.yml
     """
+
+
+for _command in COMMANDS:
+    main.add_command(_command)
 
 
 def policy_options(command: Callable[..., Any]) -> Callable[..., Any]:
