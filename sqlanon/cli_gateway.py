@@ -97,7 +97,8 @@ def query(
         with closing(_gate(policy, policy_file, dry_run)) as gate:
             try:
                 prepared = gate.prepare(text, who, parameters, **asked)
-                if explained and not prepared.statement.explain:
+                plan = explained or prepared.statement.explain
+                if plan:
                     from sqlanon.gateway.explain import explained as explain
 
                     answer = explain(gate, prepared, who)
@@ -106,7 +107,6 @@ def query(
             except SqlanonError as error:
                 click.echo(error_text(error, text), err=True)
                 sys.exit(1 if isinstance(error, Refused | BudgetExhausted | MechanismError) else 2)
-        plan = explained or prepared.statement.explain
         click.echo(answer_text(answer, form, plan=plan, shown=len(prepared.columns)), nl=False)
         click.echo(notice(answer, who, plan=plan), err=True)
     except KeyboardInterrupt:

@@ -49,7 +49,8 @@ def notice(answer: Answer, principal: str, *, plan: bool = False) -> str:
     if answer.plain or answer.left is None:
         return "no persons in it: answered as it is, at no cost"
     spent = "answered before, so it cost nothing" if answer.cached else f"spent {_cost(answer.cost)}"
-    return f"{spent}; {left_text(answer.left, principal)}"
+    empty = "" if answer.rows else "groups of too few persons do not appear: EXPLAIN tells how many it takes\n"
+    return f"{empty}{spent}; {left_text(answer.left, principal)}"
 
 
 def left_text(left: Left, principal: str) -> str:

@@ -32,7 +32,7 @@ from sqlanon.policy.gateway_column import GatewayColumn
 
 PERSONS = 5000
 ROWS_EACH = 3  # of a person, or of a row that is linked to, on average
-POOL = 10  # values of a column that is not declared, and rows of a public table
+POOL = 5  # values of a column that is not declared, and rows of a public table
 LARGEST = 2**62
 FIRST_DAY, DAYS = datetime(2025, 1, 1), 365
 TYPES = NOISY_TYPES | {"int": "BIGINT"}
