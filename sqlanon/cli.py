@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from sqlanon import __version__
+from sqlanon.cli_gateway import COMMANDS
 from sqlanon.cli_policy import policy_of, policy_of_release, policy_options
 from sqlanon.errors import PolicyError, SqlanonError
 
@@ -50,6 +51,10 @@ def main() -> None:
       sqlanon publish policy.yml
       sqlanon report policy.yml
     """
+
+
+for _command in COMMANDS:
+    main.add_command(_command)
 
 
 @main.command()

@@ -21,9 +21,9 @@ PACKAGE = Path(__file__).parents[1] / "sqlanon"
 LAYERS = [
     {"__main__"},
     {"cli"},
-    {"cli_policy"},
+    {"cli_gateway", "cli_policy"},
     {"demo"},
-    {"console", "console_publish"},
+    {"console", "console_gateway", "console_publish"},
     {"gateway", "release"},
     {"algorithms", "evidence"},
     {"engines", "ledger"},

@@ -12,7 +12,7 @@ import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
@@ -24,6 +24,7 @@ from sqlglot import exp
 from sqlanon.engines import Engine, connect
 from sqlanon.errors import EngineError, Refused, SqlanonError
 from sqlanon.gateway.bounding import main_statement, value_statement
+from sqlanon.gateway.budget import limits_of
 from sqlanon.gateway.catalog import Catalog, Schema
 from sqlanon.gateway.core import Core, cross, key_tree
 from sqlanon.gateway.noise import Key, Limit, Mechanisms, Noise, noise_for, noisy_table
@@ -35,6 +36,7 @@ from sqlanon.gateway.values import Relation
 from sqlanon.ledger import Ledger
 from sqlanon.ledger.limits import Left, Limits
 from sqlanon.mechanisms import Cost
+from sqlanon.policy import load_gateway
 from sqlanon.policy.gateway import Gateway
 
 __all__ = ["Answer", "Gate", "Part", "Prepared", "open_gateway"]
@@ -50,6 +52,7 @@ class Answer:
     left: Left | None = None
     cached: bool = False
     plain: bool = False  # of public and released tables: no noise
+    synthetic: bool = False  # of made-up data: tells nothing of the real one
 
 
 @dataclass(frozen=True)
@@ -146,15 +149,7 @@ class Gate:
         return self.ledger.left(principal, self.limits(principal))
 
     def limits(self, principal: str) -> Limits:
-        own, budget = self.policy.principals[principal], self.policy.budget
-        return Limits(
-            epsilon=own.epsilon if own.epsilon is not None else budget.principal.epsilon,
-            delta=own.delta if own.delta is not None else budget.principal.delta,
-            period=budget.principal.period,
-            total_epsilon=budget.total.epsilon if budget.total else None,
-            total_delta=budget.total.delta if budget.total else None,
-            accounting=self.policy.accounting,
-        )
+        return limits_of(self.policy, principal)
 
     def close(self) -> None:
         self.post.close()
@@ -346,11 +341,17 @@ class Gate:
             time.sleep(max(0.0, math.ceil(spent / grid) * grid - spent))
 
 
-def open_gateway(policy: Gateway) -> Gate:
-    """Open the database (read-only), the ledger and the schema of a policy."""
-    ledger = Ledger.open(policy.located_ledger)
-    engine = connect(policy.located_database, read_only=True)
-    schema: Schema = schema_of(engine, policy)
+def open_gateway(policy: Gateway | str | Path) -> Gate:
+    """Open the database (read-only), the ledger and the schema of a policy, or of a policy file."""
+    if not isinstance(policy, Gateway):
+        policy = load_gateway(policy)
+    with ExitStack() as opened:
+        ledger = Ledger.open(policy.located_ledger)
+        opened.callback(ledger.close)
+        engine = connect(policy.located_database, read_only=True)
+        opened.callback(engine.close)
+        schema: Schema = schema_of(engine, policy)
+        opened.pop_all()
     return Gate(policy, engine, ledger, Catalog(policy, schema), post=PostDatabase(policy.timeout))
 
 
