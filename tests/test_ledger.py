@@ -118,6 +118,10 @@ def test_a_grant_raises_the_limit_of_one_in_its_period(ledger: Ledger) -> None:
     capped = Limits(1.0, 1e-6, "month", total_epsilon=1.5)
     with pytest.raises(BudgetExhausted, match="all analysts"):  # which a grant does not lift
         spend(ledger, 0.1, capped, who="bob")
+    with pytest.raises(BudgetExhausted, match="not renewed"):  # nor does the next month
+        ledger.reserve(
+            "bob", Cost(0.1), capped, shape="s", fingerprint="f", policy="p", at=datetime(2031, 1, 1, tzinfo=UTC)
+        )
     with pytest.raises(PolicyError, match="rho"):
         ledger.grant("ada", Cost(rho=1), by="owner", reason="?")
 

@@ -101,8 +101,10 @@ class Model(RuleBasedStateMachine):
         return epsilon, delta if delta is None or limits.accounting == "basic" else Fraction(delta) / 2, d
 
     def counted(self, who: str | None, limits: Limits, at: datetime) -> list[Entry]:
+        if who is None:
+            return list(self.charges)  # the total is never renewed
         now = part(at, limits.period)
-        return [each for each in self.charges if who in (None, each.who) and part(each.at, limits.period) >= now]
+        return [each for each in self.charges if each.who == who and part(each.at, limits.period) >= now]
 
     def verdict(self, entry: Entry, limits: Limits) -> bool | None:
         """Whether a charge fits; None where it cannot be added up."""

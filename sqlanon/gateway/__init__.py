@@ -211,7 +211,7 @@ class Gate:
     def _answered(self, prepared: Prepared, principal: str) -> Answer:
         if prepared.relation.nature == "public":
             with self._lock:
-                rows = self._guarded(lambda: self.engine.query(prepared.tree))
+                rows = self._guarded(lambda: self.engine.query(prepared.tree), charged=False)
             return Answer(prepared.columns, tuple(map(tuple, rows)), Cost(), plain=True)
         tables: dict[str, tuple[Core, Sequence[tuple[Any, ...]]]] = {}
         fresh: list[Part] = []
@@ -235,7 +235,9 @@ class Gate:
                     with suppress(SqlanonError):
                         self.ledger.settle(left, "failed")
                     if isinstance(error, Exception):
-                        raise _failed() from None  # an error of another kind would tell what kind of data it met
+                        raise _failed(
+                            charged=True
+                        ) from None  # an error of another kind would tell what kind of data it met
                     raise
                 self.ledger.settle(left, "answered")
         rows = self.post.run(tables, prepared.tree)
@@ -266,7 +268,7 @@ class Gate:
             ]
         public_keys = core.public_keys
         assert public_keys is not None
-        found = self._guarded(lambda: self.engine.query(public_keys))
+        found = self._guarded(lambda: self.engine.query(public_keys), charged=False)
         domains = [key.keys for key in core.keys if key.keys is not None]
         others = cross([domain for domain in domains if domain is not None])
         if len(found) * len(others) > MAX_KEYS:
@@ -311,7 +313,7 @@ class Gate:
             return self._guarded(lambda: self.engine.query(statement))
         return self._guarded(lambda: self.engine.prepared(statement)([self.ledger.secret]))
 
-    def _guarded(self, run: Any) -> list[tuple[Any, ...]]:
+    def _guarded(self, run: Any, *, charged: bool = True) -> list[tuple[Any, ...]]:
         """Run a statement; whatever goes wrong has one message, for a special one would tell about data."""
         late = threading.Event()
 
@@ -327,9 +329,9 @@ class Gate:
         except KeyboardInterrupt:
             if not late.is_set():
                 raise
-            raise _failed() from None
+            raise _failed(charged) from None
         except Exception:
-            raise _failed() from None
+            raise _failed(charged) from None
         finally:
             timer.cancel()
 
@@ -372,10 +374,10 @@ def _main_columns(core: Core) -> list[str]:
     return [*(["persons"] if persons or core.mode == "private" else []), *sums, *persons]
 
 
-def _failed() -> EngineError:
+def _failed(charged: bool) -> EngineError:
+    cost = "its cost stays charged" if charged else "it cost nothing"
     return EngineError(
-        "the statement could not be answered",
-        hint="its cost stays charged; ask for less at a time, or tell the owner of the data",
+        "the statement could not be answered", hint=f"{cost}; ask for less at a time, or tell the owner of the data"
     )
 
 

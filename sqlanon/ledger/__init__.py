@@ -82,10 +82,10 @@ class Ledger:
         def add(connection: sqlite3.Connection, book: Book) -> Left:
             start, end = span(when, limits.period)
             own, total = limits.own(book.granted(principal, start, end)), limits.total()
-            sums, everyone = book.charged(principal, start), book.charged(None, start)
+            sums, everyone = book.charged(principal, start), book.charged(None, None)
             if refusal := own.refusal(f"analyst '{principal}'", sums, amounts, end):
                 raise refusal
-            if refusal := total.refusal("all analysts together", everyone, amounts, end):
+            if refusal := total.refusal("all analysts together", everyone, amounts, None):
                 raise refusal
             texts = {name: f"{value:f}" for name, value in zip(("epsilon", "delta", "rho"), amounts[:3], strict=True)}
             entry = {"shape": shape, "fingerprint": fingerprint, "policy": policy, **texts}
@@ -326,7 +326,7 @@ def _check_tail(connection: sqlite3.Connection, head: Head, path: Path) -> None:
 
 def _left(limits: Limits, book: Book, principal: str, when: datetime, added: Sums, place: int) -> Left:
     start, end = span(when, limits.period)
-    sums, everyone = book.charged(principal, start).plus(added), book.charged(None, start).plus(added)
+    sums, everyone = book.charged(principal, start).plus(added), book.charged(None, None).plus(added)
     own, total = limits.own(book.granted(principal, start, end)), limits.total()
     least = [
         float(min((each for each in pair if each is not None), default=ZERO))
