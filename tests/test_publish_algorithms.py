@@ -233,6 +233,15 @@ def test_every_algorithm_on_random_tables(database: Database, data: Any, rows: A
         assert done.document["loss"]["ncp"] == pytest.approx(penalty(shown, rows), rel=1e-9)
 
 
+@pytest.mark.parametrize("name", ["top_down_specialization", "bottom_up_generalization", "local_suppression"])
+def test_not_all_rows_are_suppressed_where_they_may_be(database: Database, name: str) -> None:
+    """One class of all rows holds; any finer one would leave nothing."""
+    rows = [some_rows(1)[0] | {"age": 20 + i, "zip": f"{i}01", "number": i} for i in range(4)]
+    database.table("t", TYPES, rows)
+    asked = policy(name, [K], 1.0)
+    assert require_sound(database, asked, rows, publish(asked, database.engine).document)
+
+
 def test_a_sample_that_cannot_hold_says_so(database: Database) -> None:
     algorithm, models, _ = CASES["sample_and_generalize"]
     database.table("t", TYPES, some_rows(1))
