@@ -235,9 +235,8 @@ class Gate:
                     with suppress(SqlanonError):
                         self.ledger.settle(left, "failed")
                     if isinstance(error, Exception):
-                        raise _failed(
-                            charged=True
-                        ) from None  # an error of another kind would tell what kind of data it met
+                        # An error of another kind would tell what kind of data it met.
+                        raise _failed(charged=True) from None
                     raise
                 self.ledger.settle(left, "answered")
         rows = self.post.run(tables, prepared.tree)
