@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import duckdb
 import pytest
 from click.testing import CliRunner
 from conftest import Database
 
 import sqlanon
 from sqlanon import algorithms, demo
+from sqlanon.algorithms._posing import is_searchable
 from sqlanon.cli import main
 from sqlanon.compiler.script import check_script
 from sqlanon.engines import Engine
@@ -140,9 +142,32 @@ def test_every_example_is_run_here() -> None:
 
 
 def test_readme_policy_is_valid() -> None:
-    (text,) = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
+    text, _ = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
     policy = parse(text)
     assert [use.name for use in policy.models] == ["k_anonymity", "distinct_l_diversity", "t_closeness"]
+
+
+def test_readme_pseudonyms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(main, ["demo"]).exit_code == 0
+    _, text = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
+    file = Path(text.splitlines()[0].removeprefix("# "))
+    file.write_text(text, encoding="utf-8")
+    (shown,) = re.findall(r"\$ export SQLANON_KEY='(.*?)'\n\$ sqlanon (.*?)\n(.*?)…", README, flags=re.DOTALL)
+    monkeypatch.setenv("SQLANON_KEY", shown[0])
+    result = CliRunner().invoke(main, shown[1].split())
+    assert result.exit_code == 0, result.output + result.stderr
+    assert result.output.startswith(shown[2])
+    found = duckdb.sql(
+        f"SELECT COUNT(DISTINCT patient_id), MIN(length(patient_id)) FROM '{file.parent}/research.parquet'"
+    )
+    assert found.fetchall() == [(20_000, 64)]
+
+
+def test_readme_names_what_the_search_cannot_reach() -> None:
+    (said,) = re.findall(r"What the search cannot reach is refused, never left out: (.*?);", README, flags=re.DOTALL)
+    unreachable = {name for name, model in family("models").items() if not is_searchable(model)}
+    assert set(re.findall(r"`(\w+)`", said)) - {"sample_and_generalize"} == unreachable
 
 
 def test_readme_names_every_command_and_option() -> None:

@@ -210,7 +210,7 @@ TestModel.settings = settings(max_examples=25, stateful_step_count=30, deadline=
 
 @pytest.mark.long
 class TestModelLong(Model.TestCase):  # type: ignore[misc, name-defined]
-    settings = settings(max_examples=400, stateful_step_count=60, deadline=None)
+    settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
 
 
 @pytest.mark.parametrize("period", ["day", "week", "month", "year"])

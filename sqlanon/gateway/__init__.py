@@ -237,9 +237,11 @@ class Gate:
                         rows = self._noisy(part, keys[part.core.number])
                         paid[part.cache_key] = _kept(rows)
                         tables[part.core.table] = (part.core, rows)
-                except BaseException:
+                except BaseException as error:
                     with suppress(SqlanonError):
                         self.ledger.settle(left, "failed", answers=paid)
+                    if isinstance(error, Exception):
+                        raise _failed() from None  # an error of another kind would tell what kind of data it met
                     raise
                 # One transaction, and on the disk before anybody sees it: whoever asks again gets the same noise.
                 self.ledger.settle(left, "answered", answers=paid)
@@ -287,6 +289,11 @@ class Gate:
         return sorted(made, key=lambda key: tuple((value is None, str(value)) for value in key))
 
     def _noisy(self, part: Part, all_keys: list[Key] | None) -> list[tuple[Any, ...]]:
+        found, histograms = self._exact(part)
+        return noisy_table(part.core, part.noise, found, histograms, all_keys)
+
+    def _exact(self, part: Part) -> tuple[dict[Key, dict[str, int]], dict[int, dict[Key, Any]]]:
+        """What the statements of a core read: integers by key, and of distinct values and quantiles by atom and key."""
         core = part.core
         width = len(core.keys)
         found: dict[Key, dict[str, int]] = {}
@@ -304,9 +311,7 @@ class Gate:
                     held[tuple(row[:width])] = row[width]
                 else:
                     held.setdefault(tuple(row[:width]), {})[row[width]] = row[width + 1]
-        if all_keys is None and len(part.statements) == len(values):
-            raise EngineError("the statement could not be answered")
-        return noisy_table(core, part.noise, found, histograms, all_keys)
+        return found, histograms
 
     def _read(self, statement: exp.Select) -> list[tuple[Any, ...]]:
         if statement.find(exp.Parameter) is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,19 @@ from sqlglot import exp
 from sqlanon.gateway.calls import Call
 from sqlanon.gateway.core import CANDIDATES, WIDEST_BOUNDS, Atom, Core, fixed_point, quantum_for, reference, steps
 from sqlanon.gateway.scalars import Scope, bind, condition, refused
-from sqlanon.gateway.values import NUMBERS, UNDECLARED, Interval, Kind, Value, clamp, double, number, operand
+from sqlanon.gateway.values import (
+    NUMBERS,
+    TIMES,
+    UNDECLARED,
+    Interval,
+    Kind,
+    Value,
+    clamp,
+    double,
+    in_days,
+    number,
+    operand,
+)
 from sqlanon.policy.gateway import Gateway
 
 # Share of an aggregate's epsilon for each integer that it is made from: the one that its error hangs on gets most.
@@ -49,6 +62,8 @@ def answered(call: Call, core: Core, rows: Scope, policy: Gateway) -> Answered:
         return _counted(core, value, holds)
     if call.name == "count_distinct":
         return _distinct(core, value, holds, call)
+    if value.kind in TIMES and call.alpha is not None and value.bounds is not None:
+        return _as_date(_quantile(core, in_days(value), value.bounds, holds, call))
     bounds = _bounds(call, value)
     if call.name == "sum":
         return _sum(core, value, bounds, holds)
@@ -254,13 +269,21 @@ def _variance(core: Core, value: Value, bounds: Interval, holds: exp.Expr | None
     return Answered(_result(exp.Sqrt(this=held) if call.name == "stddev" else held, "float"))
 
 
+def _as_date(days: Answered) -> Answered:
+    start = exp.cast(exp.Literal.string("1970-01-01"), exp.DataType.Type.DATE)
+    shift = exp.cast(days.value.tree, exp.DataType.Type.INT, copy=False)
+    return Answered(Value(exp.Paren(this=exp.Add(this=start, expression=shift)), "date", clamped=False, public=True))
+
+
 def _quantile(core: Core, value: Value, bounds: Interval, holds: exp.Expr | None, call: Call) -> Answered:
     """The bin of a value among equally wide bins; the mechanism picks one, and its middle is the answer."""
+    if value.kind == "int":
+        bounds = Interval(math.floor(bounds.low), math.ceil(bounds.high))
     width = bounds.high - bounds.low
-    whole = value.kind == "int" and width <= CANDIDATES
+    whole = value.kind == "int" and width < CANDIDATES
     bins = max(1, int(width) + 1 if whole else CANDIDATES)
-    held = fixed_point(value, bounds, 1.0, 0.0) if whole else None
-    if held is not None:
+    if whole:
+        held = fixed_point(value, bounds, 1.0, 0.0)
         tree: exp.Expr = exp.Paren(this=exp.Sub(this=held, expression=number(int(bounds.low))))
     else:
         above = exp.Sub(this=clamp(operand(value), bounds.low, bounds.high), expression=number(bounds.low))

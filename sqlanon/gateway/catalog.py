@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from itertools import pairwise
 
 from sqlglot import exp
 
 from sqlanon.engines import ColumnInfo
 from sqlanon.errors import Refused, did_you_mean
-from sqlanon.gateway.values import LARGEST, NUMBERS, UNDECLARED, UNIT, Interval, Kind, Relation, Value, clamp
+from sqlanon.gateway.values import (
+    LARGEST,
+    NUMBERS,
+    TIMES,
+    UNDECLARED,
+    UNIT,
+    Interval,
+    Kind,
+    Relation,
+    Value,
+    clamp,
+    day_number,
+)
 from sqlanon.policy.gateway import Gateway, GatewayTable
 from sqlanon.policy.gateway_column import GatewayColumn
 
@@ -147,5 +160,7 @@ def _value(table: str, name: str, kind: Kind, declared: GatewayColumn | None, un
         bounds = UNDECLARED
         if declared is not None and isinstance(declared.low, int | float) and isinstance(declared.high, int | float):
             bounds = Interval(declared.low, declared.high)
+    if kind in TIMES and declared is not None and isinstance(declared.low, date) and isinstance(declared.high, date):
+        bounds = Interval(day_number(declared.low), day_number(declared.high))
     keys = declared.keys if declared is not None else None
     return Value(tree, kind, bounds, keys=keys, unit=unit, source=(table, name), clamped=False, public=public)

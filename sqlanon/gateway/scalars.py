@@ -20,9 +20,8 @@ from sqlanon.gateway.values import (
     Interval,
     Kind,
     Value,
-    clamp_time,
-    double,
     hull,
+    in_days,
     number,
     operand,
 )
@@ -202,8 +201,7 @@ def _arithmetic(node: exp.Binary, scope: Scope) -> Value:
     only(node, "this", "expression", "operator")
     left, right = bind(node.this, scope), bind(node.expression, scope)
     if type(node) is exp.Sub and left.kind == right.kind == "date":
-        days = _days(right, scope)
-        return made(exp.Sub(this=_days(left, scope), expression=days), "int", [left, right], UNDECLARED)
+        left, right = in_days(left), in_days(right)
     a, b = numbers(node, left, right)
     if type(node) is exp.Add:
         low, high = a.low + b.low, a.high + b.high
@@ -215,13 +213,6 @@ def _arithmetic(node: exp.Binary, scope: Scope) -> Value:
     tree = exp.Paren(this=type(node)(this=operand(left), expression=operand(right)))
     whole = left.kind == right.kind == "int"
     return made(tree, "int" if whole else "float", [left, right], Interval(low, high))
-
-
-def _days(value: Value, scope: Scope) -> exp.Expr:
-    """Days since 1970 as a double; the ends of time are held to a range that every engine can subtract."""
-    held = clamp_time(value.tree)
-    start = exp.cast(exp.Literal.string("1970-01-01"), exp.DataType.Type.DATE)
-    return double(exp.Paren(this=exp.Sub(this=held, expression=start)))
 
 
 def divided(left: Value, right: Value, a: Interval, b: Interval) -> tuple[exp.Expr, Interval]:
