@@ -260,6 +260,18 @@ def test_answers_are_remembered_the_first_one_stays_and_damage_forgets(ledger: L
     assert ledger.history() == []
 
 
+def test_a_charge_is_settled_together_with_what_it_paid_for_or_not_at_all(ledger: Ledger) -> None:
+    first = spend(ledger, 0.1)
+    ledger.settle(first, "answered", answers={"k": "1", "l": "2"})
+    assert ledger.cached("k") == "1" and ledger.cached("l") == "2"
+    with pytest.raises(PolicyError, match="already settled"):
+        ledger.settle(first, "answered", answers={"m": "3"})
+    with pytest.raises(PolicyError, match="not Unicode"):
+        ledger.settle(spend(ledger, 0.1), "failed", answers={"n": "4", "o": "\ud800"})
+    assert ledger.cached("m") is None and ledger.cached("n") is None
+    assert [event.kind for event in ledger.history()] == ["charge", "answered", "charge"]
+
+
 def test_create_makes_a_file_for_its_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / "new.db"
     before = os.umask(0)

@@ -226,19 +226,21 @@ class Gate:
             with self._lock:
                 keys = {part.core.number: self._all_keys(part.core) for part in fresh}
                 left = self._charged(prepared, fresh, principal)
+                paid: dict[str, str] = {}
                 try:
                     for part in fresh:
                         rows = self._noisy(part, keys[part.core.number])
-                        self.ledger.remember(part.cache_key, principal, _kept(rows))
+                        paid[part.cache_key] = _kept(rows)
                         tables[part.core.table] = (part.core, rows)
                 except BaseException as error:
                     with suppress(SqlanonError):
-                        self.ledger.settle(left, "failed")
+                        self.ledger.settle(left, "failed", answers=paid)
                     if isinstance(error, Exception):
                         # An error of another kind would tell what kind of data it met.
                         raise _failed(charged=True) from None
                     raise
-                self.ledger.settle(left, "answered")
+                # One transaction, and on the disk before anybody sees it: whoever asks again gets the same noise.
+                self.ledger.settle(left, "answered", answers=paid)
         rows = self.post.run(tables, prepared.tree)
         cost = sum((part.noise.cost for part in fresh), Cost())
         return Answer(prepared.columns, tuple(rows), cost, left or self.left(principal), cached=not fresh)

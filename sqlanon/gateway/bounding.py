@@ -38,6 +38,8 @@ def main_statement(core: Core, rows: int, groups: int, minimum: int) -> exp.Sele
         return statement.plain(sums, persons, least)
     if counted:
         statement.count_cells(persons)
+        if sums and core.keys:
+            statement.list_excess(rows, groups)
     if sums:
         statement.bound_rows(rows, sums)
     present = statement.bound_groups(groups, persons) if counted and core.keys else "cells"
@@ -74,7 +76,7 @@ class _Statement:
         self.steps: dict[str, exp.CTE] = {}
         self.add("base", read, kept=False)
 
-    def add(self, name: str, query: exp.Query, *, kept: bool) -> None:
+    def add(self, name: str, query: exp.Query, *, kept: bool = True) -> None:
         """`kept`: computed once and kept for all who read it, on every engine; else read anew each time."""
         alias = exp.TableAlias(this=exp.to_identifier(name))
         self.steps[name] = exp.CTE(this=query, alias=alias, materialized=kept)
@@ -83,26 +85,33 @@ class _Statement:
         """Rows by person and key; of persons it matters whether any row holds."""
         by = [UNIT, *self.keys]
         held = [_named(exp.Max(this=_one_if(name)), name) for name in persons]
-        self.add("cells", _select([*_columns(by), _named(_count(), "n"), *held], "base", by=by), kept=True)
+        self.add("cells", _select([*_columns(by), _named(_count(), "n"), *held], "base", by=by))
+
+    def list_excess(self, rows: int, groups: int) -> None:
+        """Persons over either limit: one pass over the cells finds both."""
+        amounts = {"heavy": ("n", exp.Sum(this=exp.column("n")), rows), "crowded": ("keys", _count(), groups)}
+        over = [exp.GT(this=amount.copy(), expression=number(most)) for _, amount, most in amounts.values()]
+        found = [*_columns([UNIT]), *(_named(amount, name) for name, amount, _ in amounts.values())]
+        self.add("excess", _select(found, "cells", by=[UNIT], having=exp.Or(this=over[0], expression=over[1])))
+        for listed, (name, _, most) in amounts.items():
+            test = exp.GT(this=exp.column(name), expression=number(most))
+            self.add(listed, _select(_columns([UNIT]), "excess", where=test))
 
     def bound_rows(self, most: int, content: Sequence[str]) -> None:
         """At most so many rows a person, over all keys together."""
-        if "cells" not in self.steps:
-            self._list("heavy", "base", _count(), most)
-        else:
-            self._list("heavy", "cells", exp.Sum(this=exp.column("n")), most)
+        if "heavy" not in self.steps:
+            over = exp.GT(this=_count(), expression=number(most))
+            self.add("heavy", _select(_columns([UNIT]), "base", by=[UNIT], having=over))
         row = [*self.keys, *content]
         self._bound("bounded", "heavy", "base", row, row, most)
 
     def bound_groups(self, most: int, persons: Sequence[str]) -> str:
         """Cells of at most so many keys a person."""
-        self._list("crowded", "cells", _count(), most)
+        if "crowded" not in self.steps:
+            over = exp.GT(this=_count(), expression=number(most))
+            self.add("crowded", _select(_columns([UNIT]), "cells", by=[UNIT], having=over))
         self._bound("present", "crowded", "cells", self.keys, [*self.keys, *persons], most)
         return "present"
-
-    def _list(self, name: str, source: str, amount: exp.Expr, most: int) -> None:
-        over = exp.GT(this=amount, expression=number(most))
-        self.add(name, _select(_columns([UNIT]), source, by=[UNIT], having=over), kept=True)
 
     def _bound(
         self, name: str, excess: str, source: str, content: Sequence[str], columns: Sequence[str], most: int

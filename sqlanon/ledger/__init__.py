@@ -20,7 +20,7 @@ import hashlib
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from itertools import pairwise
@@ -99,8 +99,18 @@ class Ledger:
         when = moment(at)
         return self._read(lambda _, book: _left(limits, book, principal, when, Sums(), 0))
 
-    def settle(self, reservation: Left | int, outcome: str, *, at: datetime | None = None) -> None:
-        """Note how a charge ended, once: 'answered' or 'failed'. The charge stays in either case."""
+    def settle(
+        self,
+        reservation: Left | int,
+        outcome: str,
+        *,
+        answers: Mapping[str, str] | None = None,
+        at: datetime | None = None,
+    ) -> None:
+        """Note how a charge ended, once: 'answered' or 'failed'. The charge stays in either case.
+
+        What it paid for is kept in the same transaction, by key, as `remember` does.
+        """
         if outcome not in ("answered", "failed"):
             raise PolicyError(f"unknown outcome '{outcome}'", hint="it is answered or failed")
         place = reservation.event if isinstance(reservation, Left) else reservation
@@ -113,6 +123,8 @@ class Ledger:
             if connection.execute("SELECT 1 FROM events WHERE settles = ?", [place]).fetchone():
                 raise PolicyError(f"event {place} of the ledger is already settled")
             self._append(connection, book, written(when), outcome, row[0], settles=place)
+            for key, answer in (answers or {}).items():
+                _keep(connection, key, row[0], answer)
 
         self._write(add)
         self._carry_over()
@@ -176,9 +188,8 @@ class Ledger:
 
     def remember(self, key: str, principal: str, answer: str) -> None:
         """Keep an answer. The first one stays: two askers of one question get the same bytes."""
-        values = [key, written(moment(None)), principal, answer, _digest(key, answer)]
         with self._using() as connection:
-            connection.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", values)
+            _keep(connection, key, principal, answer)
 
     def forget(self, older_than: datetime | None = None) -> int:
         """Remove answers, all or those from before a time; how many. What they cost stays spent."""
@@ -302,6 +313,11 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 def _digest(key: str, answer: str) -> str:
     return hashlib.sha256(f"{key}\0{answer}".encode(errors="surrogatepass")).hexdigest()
+
+
+def _keep(connection: sqlite3.Connection, key: str, principal: str, answer: str) -> None:
+    values = [key, written(moment(None)), principal, answer, _digest(key, answer)]
+    connection.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", values)
 
 
 def _head(connection: sqlite3.Connection) -> tuple[str, Head]:
