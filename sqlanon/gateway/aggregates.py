@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,9 @@ class Answered:
     value: Value
     low: exp.Expr | None = None
     high: exp.Expr | None = None
+
+
+Aggregate = Callable[[Call, Core, Scope, Gateway], Answered]
 
 
 def answered(call: Call, core: Core, rows: Scope, policy: Gateway) -> Answered:
