@@ -3,7 +3,7 @@
 CREATE TABLE queries (
     fingerprint TEXT PRIMARY KEY,
     query TEXT NOT NULL
-);
+) WITHOUT ROWID;
 
 CREATE TRIGGER queries_unchanged BEFORE UPDATE ON queries
 BEGIN SELECT RAISE(ABORT, 'queries are never changed'); END;
