@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -277,6 +277,45 @@ def test_what_a_person_adds_is_the_sum_over_their_rows(site: Site) -> None:
     assert withheld(site.gate(query_set_size=2, tables=tables, dominance={"n": 1, "k": 0.7}), sizes)
 
 
+def test_rows_are_a_magnitude_where_a_person_may_have_several(site: Site) -> None:
+    site.exams([exam(number, "U", "CS", 1) for number in range(9)])
+    visits = [{"id": person, "no": no} for person in range(6) for no in range(30 if person == 4 else 1)]
+    site.table("visits", {"id": "INTEGER", "no": "INTEGER"}, visits)
+    tables = {"visits": {"unit": "id"}}
+    gate = site.gate(query_set_size=2, tables=tables, dominance={"n": 1, "k": 0.8})
+    assert withheld(gate, "SELECT COUNT(*) FROM visits WHERE id > 2")  # all but two rows are one person's
+    assert ask(gate, "SELECT COUNT(DISTINCT id) FROM visits WHERE id > 2") == [(3,)]
+    assert ask(gate, "SELECT COUNT(*) FROM visits WHERE id < 4") == [(4,)]
+
+
+def test_rows_are_not_copied(site: Site) -> None:
+    site.exams([exam(number, f"U{number % 3}", "CS", number) for number in range(20)])
+    countries = [{"name": f"U{at}", "country": "CA" if at else "US"} for at in range(3)]
+    site.table("unis", {"name": "TEXT PRIMARY KEY", "country": "TEXT"}, countries)
+    site.table("numbers", {"i": "INTEGER"}, [{"i": number} for number in range(100)])
+    gate = site.gate(query_set_size=2, tables={"unis": {"public": True}, "numbers": {"public": True}})
+    for sql in (
+        "SELECT country, COUNT(*) FROM exams JOIN unis ON university = name GROUP BY 1",
+        "SELECT country, COUNT(*) FROM unis JOIN exams ON university = name GROUP BY 1",
+        "SELECT country, COUNT(*) FROM exams LEFT JOIN unis ON university = name AND country <> 'FR' GROUP BY 1",
+        "SELECT country, COUNT(*) FROM (SELECT * FROM exams) e JOIN (SELECT * FROM unis) u ON u.name = university "
+        "GROUP BY 1",
+    ):
+        assert ask(gate, sql) == [("CA", 13), ("US", 7)]
+    for sql in (
+        "SELECT COUNT(*) FROM exams CROSS JOIN numbers WHERE id < 5 AND (id = 4 OR i = 1)",
+        "SELECT COUNT(*) FROM exams JOIN numbers ON id = 4 OR i = 1 WHERE id < 5",
+        "SELECT COUNT(*) FROM exams JOIN numbers ON i = id WHERE id < 5",
+        "SELECT COUNT(*) FROM exams JOIN unis ON name = name AND id < 5",
+        "SELECT COUNT(*) FROM exams JOIN unis ON country = university WHERE id < 5",
+        "SELECT COUNT(*) FROM exams CROSS JOIN unis AS a JOIN unis AS b ON a.name = b.name",
+        "SELECT COUNT(*) FROM exams JOIN (SELECT country AS name FROM unis) AS u ON u.name = university",
+        "SELECT COUNT(*) FROM (SELECT id FROM exams UNION ALL SELECT id FROM exams WHERE id = 4) AS e WHERE id < 5",
+    ):
+        with pytest.raises(Refused, match="copies"):
+            gate.answer(sql, "ann")
+
+
 PEOPLE = st.lists(
     st.tuples(
         st.sampled_from(["a", "b", None]),
@@ -304,7 +343,11 @@ def let_out(members: Sequence[tuple[int, int | None]], everybody: int, controls:
     for person, value in members:
         if value is not None:
             added[person] += min(1000, max(0, value))
-    sizes = sorted((abs(value) for value in added.values()), reverse=True)
+    rows = Counter(person for person, _ in members)
+    return all(spread(sorted(amounts, reverse=True), controls) for amounts in (added.values(), rows.values()))
+
+
+def spread(sizes: Sequence[int], controls: Controls) -> bool:
     rule = controls.dominance
     if rule is not None and not sum(sizes[: rule.n]) < rule.k * sum(sizes):
         return False

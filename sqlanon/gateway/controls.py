@@ -2,7 +2,8 @@
 
 - query_set_size m: every query set holds at least m persons, and leaves out at least m of those that it could hold
   (persons with a row in every private table that the statement reads): also a total over all of them is withheld.
-- dominance and p_percent: few persons must not make up most of a SUM or AVG.
+- dominance and p_percent: few persons must not make up most of a SUM or AVG, nor of a COUNT where a person may have
+  several rows.
 - overlap r: a query set shares at most r persons with each query set that this principal was answered before, and with
   the others of its own statement, group by group. Free of this are the same rows (another aggregate over the same
   relation and filter), and the very same statement, which is served from the cache, whatever became of the data since.
@@ -27,6 +28,7 @@ from sqlglot import exp
 
 from sqlanon.errors import EngineError, Refused, SqlanonError, Withheld
 from sqlanon.gateway.catalog import Catalog
+from sqlanon.gateway.copies import refuse_copies
 from sqlanon.gateway.core import Core
 from sqlanon.gateway.exact import Exact
 from sqlanon.gateway.judged import JUDGED, Judge, people
@@ -65,6 +67,7 @@ def judges(catalog: Catalog, cores: Sequence[Core], exact: Exact, statement: Sta
     assert controls is not None
     made = []
     for core in cores:
+        refuse_copies(catalog, core)
         least = controls.query_set_size
         if core.mode == "private":
             least = max(least, catalog.policy.minimum_group)

@@ -15,7 +15,6 @@ from sqlglot import exp
 
 from sqlanon.gateway.aggregates import ALL, Answered
 from sqlanon.gateway.calls import Call
-from sqlanon.gateway.catalog import Catalog
 from sqlanon.gateway.core import WIDEST_BOUNDS, Atom, Core, fixed_point, reference
 from sqlanon.gateway.scalars import Scope, bind, condition, refused
 from sqlanon.gateway.values import NUMBERS, UNDECLARED, Kind, Value, double, number
@@ -140,14 +139,3 @@ def _measured(core: Core, asked: Asked, measure: Measure, quantum: float = 1.0) 
 
 def _result(tree: exp.Expr, kind: Kind) -> Answered:
     return Answered(Value(tree, kind, UNDECLARED, clamped=False, public=True, computed=kind == "float"))
-
-
-def private_tables(catalog: Catalog, core: Core) -> list[str]:
-    """The private tables that a core reads, and those on the way from them to the unit."""
-    read = {tuple(part.name for part in table.parts) for table in core.rows.find_all(exp.Table)}
-    found = []
-    for name, table in catalog.policy.tables.items():
-        parts = tuple(part.name for part in exp.to_table(name, dialect="duckdb").parts)
-        if parts in read and not table.public and not table.released:
-            found.append(name)
-    return found

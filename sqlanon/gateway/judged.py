@@ -3,12 +3,13 @@
     rows    unit, keys, for each query set whether the row is in it (n0…), and the integers to sum (x0…)
     cells   the same, added up by person and key
     people  the persons that could be in a query set: those with a row in every private table that is read
-    placed  cells with the persons of a group in the order of what they add (r0…)
+    placed  cells with the persons of a group in the order of what they add (r_x0…)
     judged  placed with `ok`: whether the controls let the group out
 
 The size rule is m <= |C| and m <= |people \\ C|, for every query set C of the group. Where x1 >= x2 >= … are what the
 persons of a group add to a sum, by size: (n, k)-dominance wants x1 + … + xn < k (x1 + x2 + …), and the p% rule
-x3 + x4 + … >= p/100 x1. All of it is integers; k and p are rounded to the strict side at the sixth digit.
+x3 + x4 + … >= p/100 x1. COUNT(*) is such a sum where persons may have several rows. All of it is integers; k and p
+are rounded to the strict side at the sixth digit.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from sqlanon.gateway.catalog import Catalog
+from sqlanon.gateway.copies import private_tables
 from sqlanon.gateway.core import Core, key_tree
-from sqlanon.gateway.exact import Asked, private_tables
+from sqlanon.gateway.exact import Asked
 from sqlanon.gateway.values import UNIT, number
 from sqlanon.policy.gateway import Controls
 
@@ -109,9 +111,9 @@ class Judge:
     def _placed(self) -> exp.Select:
         inside = exp.Not(this=exp.Is(this=exp.column("person", table="u"), expression=exp.Null()))
         order: dict[str, list[exp.Expr]] = {"place": [exp.column(UNIT)]}
-        for place in range(len(self.asked.values)):
-            size = exp.Ordered(this=exp.Abs(this=exp.column(f"x{place}")), desc=True)
-            order[f"r{place}"] = [size, exp.column(UNIT)]
+        for name in self._magnitudes():
+            size = exp.Ordered(this=exp.Abs(this=exp.column(name)), desc=True)
+            order[f"r_{name}"] = [size, exp.column(UNIT)]
         ranks = [exp.alias_(self._over(exp.RowNumber(), trees), name) for name, trees in order.items()]
         select = exp.Select().select("c.*", exp.alias_(_flag(inside), "inside"), *ranks)
         same = exp.EQ(this=exp.column(UNIT, table="c"), expression=exp.column("person", table="u"))
@@ -126,16 +128,24 @@ class Judge:
             inside = self._total(_flag(exp.and_(there.copy(), _is("inside"))))
             rest = exp.Sub(this=everybody.copy(), expression=inside)
             tests.append(exp.GTE(this=rest, expression=number(self.controls.query_set_size)))
-        for place in range(len(self.asked.values)):
-            tests += self._concentration(place)
+        for name in self._magnitudes():
+            tests += self._concentration(name)
         judged = exp.alias_(_flag(exp.and_(*tests) if tests else exp.Boolean(this=True)), "ok")
         return exp.Select().select("*", judged).from_("sqlanon_placed")
 
-    def _concentration(self, place: int) -> list[exp.Expr]:
-        size: exp.Expr = exp.Abs(this=exp.column(f"x{place}"))
+    def _magnitudes(self) -> list[str]:
+        """What persons add different amounts to; rows too, unless each has one."""
+        if self.controls.dominance is None and self.controls.p_percent is None:
+            return []
+        counted = {measure.present for measure in self.asked.measures if measure.kind == "rows"}
+        rows = [] if self.core.unique else [f"n{place}" for place in sorted(counted)]
+        return [*(f"x{place}" for place in range(len(self.asked.values))), *rows]
+
+    def _concentration(self, name: str) -> list[exp.Expr]:
+        size: exp.Expr = exp.Abs(this=exp.column(name))
 
         def among(low: int, high: int | None) -> exp.Expr:
-            rank = exp.column(f"r{place}")
+            rank = exp.column(f"r_{name}")
             test: exp.Expr = exp.GTE(this=rank, expression=number(low))
             if high is not None:
                 test = exp.and_(test, exp.LTE(this=rank.copy(), expression=number(high)))
@@ -168,7 +178,7 @@ def people(catalog: Catalog, core: Core) -> exp.Query:
     Not those of the unit's table: persons without a row in what is read hide nobody in a complement.
     """
     made: exp.Query | None = None
-    for name in private_tables(catalog, core):
+    for name in private_tables(catalog, core.rows):
         relation = catalog.base(name).tree
         assert isinstance(relation, exp.Query)
         person = exp.alias_(exp.column(UNIT, quoted=True), "person")
