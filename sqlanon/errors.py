@@ -94,6 +94,12 @@ class Refused(SqlanonError):
             self.sqlstate = sqlstate
 
 
+class Withheld(SqlanonError):
+    """The controls do not let an exact answer out. One message for all reasons, for each would tell about data."""
+
+    sqlstate = "42501"
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """A hint with the nearest right spelling, or None.
 

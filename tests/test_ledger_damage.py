@@ -147,7 +147,7 @@ def test_flipped_bytes_refuse_or_do_not_matter(filled: Path, flips: int) -> None
         found = outcome(filled)
         assert found is None or found == right, seed
         refused += found is None
-    assert refused >= {1: 15, 4: 45, 64: 60}[flips]
+    assert refused >= {1: 15, 4: 40, 64: 60}[flips]  # most of a page is empty
 
 
 @pytest.mark.parametrize("events", [60, 500])

@@ -26,7 +26,10 @@ from sqlanon.errors import EngineError, Refused, SqlanonError
 from sqlanon.gateway.bounding import main_statement, value_statement
 from sqlanon.gateway.budget import limits_of
 from sqlanon.gateway.catalog import Catalog, Schema
+from sqlanon.gateway.controls import controlled_answer, judges
 from sqlanon.gateway.core import Core, cross, key_tree
+from sqlanon.gateway.exact import Exact
+from sqlanon.gateway.judged import Judge
 from sqlanon.gateway.noise import Key, Limit, Mechanisms, Noise, noise_for, noisy_table
 from sqlanon.gateway.post import PostDatabase
 from sqlanon.gateway.reading import DIALECTS, Statement, read
@@ -53,6 +56,7 @@ class Answer:
     cached: bool = False
     plain: bool = False  # of public and released tables: no noise
     synthetic: bool = False  # of made-up data: tells nothing of the real one
+    withheld: int = 0  # groups that the controls leave out of an exact answer
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,7 @@ class Prepared:
     limit: Limit
     epsilon: float
     delta: float
+    judges: tuple[Judge, ...] = ()  # of an exact answer under controls; it has no parts
 
 
 @dataclass
@@ -131,7 +136,8 @@ class Gate:
         if dialect not in DIALECTS:
             raise Refused(f"the dialect '{dialect[:40]}' is not read", hint=f"these are: {', '.join(DIALECTS)}")
         statement = read(sql, dialect, parameters)
-        binder = Binder(self.catalog, principal, dialect)
+        exact = Exact() if self.policy.principals[principal].controls else None
+        binder = Binder(self.catalog, principal, dialect, *([exact] if exact else []))
         relation = binder.query(statement.tree, {})
         if relation.nature == "private":
             raise Refused(
@@ -141,6 +147,9 @@ class Gate:
             )
         asked, delta, limit = self._options(statement, epsilon)
         tree, columns = _shown(relation, binder, intervals)
+        if exact is not None:
+            judged = judges(self.catalog, binder.cores, exact, statement)
+            return Prepared(statement, relation, tree, columns, (), Cost(), limit, asked, delta, judged)
         parts = self._parts(binder.cores, principal, asked, delta, limit)
         cost = sum((part.noise.cost for part in parts), Cost())
         return Prepared(statement, relation, tree, columns, parts, cost, limit, asked, delta)
@@ -213,6 +222,8 @@ class Gate:
             with self._lock:
                 rows = self._guarded(lambda: self.engine.query(prepared.tree), charged=False)
             return Answer(prepared.columns, tuple(map(tuple, rows)), Cost(), plain=True)
+        if prepared.judges:
+            return controlled_answer(self, prepared, principal)
         tables: dict[str, tuple[Core, Sequence[tuple[Any, ...]]]] = {}
         fresh: list[Part] = []
         for part in prepared.parts:

@@ -42,6 +42,9 @@ class Answered:
     high: Callable[[], exp.Expr] | None = None
 
 
+Aggregate = Callable[[Call, Core, Scope, Gateway], Answered]
+
+
 def answered(call: Call, core: Core, rows: Scope, policy: Gateway) -> Answered:
     """Bind an aggregate call: adds its atoms to the core, and gives what to compute from them."""
     allowed = policy.functions

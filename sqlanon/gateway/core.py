@@ -30,7 +30,7 @@ LARGEST_STEP = 2**31
 WIDEST_BOUNDS = 1e12
 CANDIDATES = 1000  # of a quantile
 
-AtomKind = Literal["sum", "persons", "distinct", "quantile"]
+AtomKind = Literal["sum", "persons", "distinct", "quantile", "exact"]
 KeyMode = Literal["none", "declared", "public", "private"]
 
 
@@ -39,7 +39,7 @@ class Atom:
     """One exact integer a group (or, for a quantile, a histogram), to which noise is added once.
 
     sum: SUM of `tree`, an integer of at most `step` in every row. persons: persons with a row where `tree` holds.
-    distinct: COUNT(DISTINCT `tree`). quantile: rows by bin of `tree`.
+    distinct: COUNT(DISTINCT `tree`). quantile: rows by bin of `tree`. exact: read by `controls`, without noise.
     """
 
     kind: AtomKind

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sqlanon.errors import number
+from sqlanon.gateway.controls import plan
 from sqlanon.mechanisms import Choice, Cost, Mechanism
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ def explained(gate: Gate, prepared: Prepared, principal: str) -> Answer:
     if prepared.relation.nature == "public":
         lines += ["Public or released tables only: answered as they are, at no cost.", ""]
         lines += _indented(prepared.tree.sql(gate.engine.dialect, pretty=True))
+    elif prepared.judges:
+        return Answer(("QUERY PLAN",), tuple((line,) for line in plan(gate, prepared)), Cost(), plain=True)
     else:
         lines.append(_cost("Cost", prepared.cost))
         for part in prepared.parts:

@@ -71,8 +71,8 @@ class PostDatabase:
 
 def _load(connection: duckdb.DuckDBPyConnection, name: str, core: Core, rows: Sequence[tuple[Any, ...]]) -> None:
     types = [(f"k{place}", TYPES[key.kind]) for place, key in enumerate(core.keys)]
-    for place in range(len(core.atoms)):
-        types += [(f"a{place}", "BIGINT"), (f"h{place}", "DOUBLE")]
+    for place, atom in enumerate(core.atoms):
+        types += [(f"a{place}", "HUGEINT" if atom.kind == "exact" else "BIGINT"), (f"h{place}", "DOUBLE")]
     if not types:
         types = [("nothing", "INTEGER")]
     if rows and len(rows[0]):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from sqlanon.gateway import functions  # noqa: F401  (its rules register themselves)
-from sqlanon.gateway.aggregates import Answered, answered
+from sqlanon.gateway.aggregates import Aggregate, Answered, answered
 from sqlanon.gateway.calls import call_of, holds_aggregate, is_aggregate
 from sqlanon.gateway.catalog import Catalog
 from sqlanon.gateway.core import Core, cross, key_reference, key_tree
@@ -91,7 +91,7 @@ class Place:
         if self.kind == "person":
             return person_aggregate(call, self.rows, self.binder.catalog.policy.rows)
         if self.core is not None:
-            found = answered(call, self.core, self.rows, self.binder.catalog.policy)
+            found = self.binder.aggregate(call, self.core, self.rows, self.binder.catalog.policy)
             self.bars[id(node)] = found
             return found.value
         raise refused(node, "an aggregate is not allowed here", sqlstate="42803")
@@ -124,8 +124,9 @@ class Place:
 class Binder:
     """Binds one statement for one principal; collects the cores that it must ask."""
 
-    def __init__(self, catalog: Catalog, principal: str, dialect: str) -> None:
+    def __init__(self, catalog: Catalog, principal: str, dialect: str, aggregate: Aggregate = answered) -> None:
         self.catalog = catalog
+        self.aggregate = aggregate
         self.principal = principal
         self.dialect = dialect
         self.cores: list[Core] = []

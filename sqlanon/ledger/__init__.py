@@ -191,6 +191,22 @@ class Ledger:
         with self._using() as connection:
             _keep(connection, key, principal, answer)
 
+    def keep_query(self, text: str) -> str:
+        """Keep an exact query for ever; gives the fingerprint to charge it under. Kept before it is charged:
+        a charge never lacks its query."""
+        fingerprint = hashlib.sha256(text.encode()).hexdigest()
+        with self._using() as connection:
+            connection.execute("INSERT INTO queries VALUES (?, ?) ON CONFLICT DO NOTHING", [fingerprint, text])
+        return fingerprint
+
+    def query_of(self, fingerprint: str) -> str:
+        """The exact query of a charge. One that is lost or damaged is an error: it must not count as never asked."""
+        with self._using() as connection:
+            row = connection.execute("SELECT query FROM queries WHERE fingerprint = ?", [fingerprint]).fetchone()
+        if row is None or hashlib.sha256(str(row[0]).encode()).hexdigest() != fingerprint:
+            raise LedgerError(f"the ledger {self.path} is not whole: an exact query is missing", hint=NEVER_FROM_ZERO)
+        return str(row[0])
+
     def forget(self, older_than: datetime | None = None) -> int:
         """Remove answers, all or those from before a time; how many. What they cost stays spent."""
         where, values = ("", []) if older_than is None else (" WHERE at < ?", [written(moment(older_than))])

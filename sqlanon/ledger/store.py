@@ -29,7 +29,7 @@ SMALL = 64  # pages: up to here a file is checked as a whole whenever it is open
 @cache
 def _schema() -> str:
     folder = sql_root() / "state"
-    return "\n".join((folder / f"{name}.sql").read_text(encoding="utf-8") for name in ("ledger", "answers"))
+    return "\n".join((folder / f"{name}.sql").read_text(encoding="utf-8") for name in ("ledger", "answers", "queries"))
 
 
 @cache

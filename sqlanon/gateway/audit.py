@@ -1,0 +1,262 @@
+"""Offline audit: whether the exact answers that were given, taken together, determine what belongs to one person.
+
+The database sorts persons into classes: those who have the same number of rows in every group of every query set that
+was answered. Persons of a class appear in sums together or not at all, so that an answer is a sum over classes: a row
+of a matrix, one for each column that was summed and one for all counts. A class of one person is exposed if the rows
+combine to that class alone, which is told exactly, in fractions; of a count it then is known that it is one person.
+
+What is reported are the answers that do it, and how many persons they expose, never who. Query sets are read from
+today's data. With one row a person the result is exact. Where persons have several rows, a row is taken for as good as
+another row of the same person: what two answers tell of different rows of a person is put together as if it were one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import sqlglot
+from sqlglot import exp
+
+from sqlanon.engines import Engine
+from sqlanon.errors import EngineError, PolicyError, did_you_mean
+from sqlanon.gateway.controls import QuerySet, earlier_sets
+from sqlanon.gateway.values import UNIT
+from sqlanon.ledger import Ledger
+from sqlanon.policy.gateway import Gateway
+
+MAX_CLASSES = 20_000
+COUNTS = ("count", "persons")
+
+Cell = tuple[int, int]  # a query set, and a group of it
+Line = dict[int, Fraction]  # a row of the matrix, by class; and how it was combined
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """Answers that determine what belongs to some persons."""
+
+    measure: str  # "count", or the column that was summed
+    events: tuple[int, ...]  # of the ledger
+    persons: int
+    pair: bool  # one query set less another
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What the exact answers of a principal give away together; of all principals, as if they talked, for None."""
+
+    principal: str | None
+    answers: int
+    query_sets: int
+    exposures: tuple[Exposure, ...] = ()
+    stale: int = 0  # answers from data of another version than the last one
+
+    @property
+    def persons(self) -> int:
+        """Most persons that are exposed in one measure."""
+        total: Counter[str] = Counter()
+        for exposure in self.exposures:
+            total[exposure.measure] += exposure.persons
+        return max(total.values(), default=0)
+
+
+def audit(policy: Gateway, principal: str | None = None) -> Audit:
+    """Audit the exact answers that the ledger of a policy has on record."""
+    from sqlanon.gateway import open_gateway
+
+    if principal is not None and principal not in policy.principals:
+        hint = did_you_mean(principal, policy.principals) or f"there are {', '.join(policy.principals)}"
+        raise PolicyError(f"the policy has no principal '{principal}'", hint=hint)
+    gate = open_gateway(policy)
+    try:
+        return audited(gate.engine, gate.ledger, principal)
+    finally:
+        gate.close()
+
+
+def audited(engine: Engine, ledger: Ledger, principal: str | None) -> Audit:
+    asked = list(earlier_sets(ledger, principal))
+    events = {each.event: each.version for each in asked}
+    if not asked:
+        return Audit(principal, 0, 0)
+    distinct = list(dict.fromkeys(each.held for each in asked))
+    first = {each.held: each for each in reversed(asked)}
+    classes = _classes(engine, [first[held] for held in distinct])
+    exposures: list[Exposure] = []
+    for measure in sorted({_measure(told) for each in asked for told in each.measures}):
+        answers = [
+            (distinct.index(each.held), told == "persons", each.event)
+            for each in asked
+            for told in each.measures
+            if _measure(told) == measure
+        ]
+        exposures += _exposed(measure, answers, classes)
+    stale = sum(version != asked[-1].version for version in events.values())
+    return Audit(principal, len(events), len(distinct), tuple(exposures), stale)
+
+
+def lines(report: Audit) -> list[str]:
+    """The report for people.
+
+    >>> found = Exposure("visits.cost", (3, 5), 1, pair=True)
+    >>> for line in lines(Audit("ann", 4, 5, (found,))): print(line)
+    ann: 4 exact answers about 5 query sets
+      visits.cost: 1 person is exposed by the difference of the answers 3 and 5
+    """
+    who = report.principal if report.principal is not None else "all principals together"
+    made = [f"{who}: {_many(report.answers, 'exact answer')} about {_many(report.query_sets, 'query set')}"]
+    if report.stale:
+        made.append(f"  {_many(report.stale, 'answer')} of other data: read again from those of today")
+    for each in report.exposures:
+        by = ", ".join(map(str, each.events[:-1])) + (" and " if len(each.events) > 1 else "") + str(each.events[-1])
+        kind = "the difference of " if each.pair else ""
+        answers = "the answer" if len(each.events) == 1 else "the answers"
+        verb = "person is" if each.persons == 1 else "persons are"
+        made.append(f"  {each.measure}: {each.persons} {verb} exposed by {kind}{answers} {by}")
+    if not report.exposures:
+        made.append("  no person is exposed")
+    return made
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}" + ("" if number == 1 else "s")
+
+
+def _measure(told: str) -> str:
+    return "count" if told in COUNTS else told
+
+
+# ---- in the database
+
+
+def _classes(engine: Engine, sets: Sequence[QuerySet]) -> list[tuple[dict[Cell, int], int]]:
+    """Classes of persons: their rows in each group of each query set, and how many persons they are."""
+    parts: exp.Query | None = None
+    for place, each in enumerate(sets):
+        keys = [exp.column(f"k{at}") for at in range(each.keys)]
+        rank = exp.Window(this=exp.DenseRank(), order=exp.Order(expressions=keys), over="OVER")
+        group = rank if keys else exp.Literal.number(1)
+        held = sqlglot.parse_one(each.held, read=each.dialect)
+        assert isinstance(held, exp.Query)
+        part = exp.Select().select(UNIT, f"{place} AS q", exp.alias_(group, "g"), "n")
+        part = part.from_(held.subquery("held")).where("ok = 1")
+        parts = part if parts is None else exp.Union(this=parts, expression=part, distinct=False)
+    assert parts is not None
+    # PostgreSQL and DuckDB agree on this text.
+    text = "STRING_AGG(CAST(q AS TEXT) || ':' || CAST(g AS TEXT) || ':' || CAST(n AS TEXT), ' ' ORDER BY q, g)"
+    signature = sqlglot.parse_one(text, read="postgres")
+    persons = exp.Select().select(exp.alias_(signature, "s")).from_(parts.subquery("p")).group_by(UNIT)
+    counted = exp.Select().select("s", "COUNT(*)").from_(persons.subquery("c")).group_by("s").limit(MAX_CLASSES + 1)
+    found = engine.query(counted)
+    if len(found) > MAX_CLASSES:
+        raise EngineError(f"the answers sort persons into more than {MAX_CLASSES} classes", hint="audit one principal")
+    classes = []
+    for text, size in sorted(found):
+        cells = (tuple(map(int, cell.split(":"))) for cell in text.split())
+        classes.append(({(q, g): n for q, g, n in cells}, int(size)))
+    return classes
+
+
+# ---- linear algebra
+
+
+def _exposed(
+    measure: str, answers: Sequence[tuple[int, bool, int]], classes: Sequence[tuple[dict[Cell, int], int]]
+) -> list[Exposure]:
+    """The exposures among answers: query set, whether it counts persons and not rows, and event."""
+    rows: dict[tuple[tuple[int, int], ...], int] = {}  # by class; the event that told it first
+    by_set: dict[int, list[int]] = defaultdict(list)
+    for at, (cells, _) in enumerate(classes):
+        for place in {q for q, _ in cells}:
+            by_set[place].append(at)
+    for place, heads, event in answers:
+        groups: dict[int, dict[int, int]] = defaultdict(dict)
+        for at in by_set[place]:
+            for (q, g), n in classes[at][0].items():
+                if q == place:
+                    groups[g][at] = 1 if heads else n
+        for row in groups.values():
+            rows.setdefault(tuple(sorted(row.items())), event)
+    matrix, events = [dict(row) for row in rows], list(rows.values())
+    alone = {at for at, (_, size) in enumerate(classes) if size == 1}
+    found: Counter[tuple[tuple[int, ...], bool]] = Counter()
+    for used in _isolated(matrix, alone).values():
+        told = tuple(sorted({events[row] for row in used}))
+        found[told, len(used) == 2 and _nested(matrix, used)] += 1
+    return [Exposure(measure, told, persons, pair) for (told, pair), persons in sorted(found.items())]
+
+
+def _nested(matrix: Sequence[dict[int, int]], used: Sequence[int]) -> bool:
+    one, other = (set(matrix[row]) for row in used)
+    return one < other or other < one
+
+
+def _isolated(matrix: Sequence[dict[int, int]], wanted: Iterable[int]) -> dict[int, list[int]]:
+    """The wanted columns that rows combine to alone, each with rows that do.
+
+    A vector of one 1 lies in the row space if and only if it is a row of the reduced echelon form.
+    """
+    direct = _by_pairs(matrix)
+    isolated: dict[int, list[int]] = {}
+    echelon = {at: used for row, used in _reduced(matrix) if len(row) == 1 for at in row}
+    for at in sorted(set(wanted) & set(echelon)):
+        isolated[at] = direct.get(at) or _fewer(matrix, at, sorted(echelon[at]))
+    return isolated
+
+
+def _by_pairs(matrix: Sequence[dict[int, int]]) -> dict[int, list[int]]:
+    """Columns that one row is alone, or the difference of two rows."""
+    found: dict[int, list[int]] = {}
+    for one, row in enumerate(matrix):
+        if len(row) == 1:
+            found.setdefault(next(iter(row)), [one])
+    for one, row in enumerate(matrix):
+        for other in range(one):
+            differ = dict(row.items() ^ matrix[other].items())
+            if len(differ) == 1:
+                found.setdefault(next(iter(differ)), [other, one])
+    return found
+
+
+def _fewer(matrix: Sequence[dict[int, int]], at: int, used: list[int]) -> list[int]:
+    """Leave out rows that are not needed."""
+    for row in list(used):
+        rest = [each for each in used if each != row]
+        if any(list(line) == [at] for line, _ in _reduced([matrix[each] for each in rest])):
+            used = rest
+    return used
+
+
+def _reduced(matrix: Sequence[dict[int, int]]) -> list[tuple[Line, Line]]:
+    """The reduced echelon form: rows, each with the rows of the matrix that it is combined of."""
+    done: dict[int, tuple[Line, Line]] = {}  # by pivot
+    for number, given in enumerate(matrix):
+        row: Line = {at: Fraction(value) for at, value in given.items()}
+        used: Line = {number: Fraction(1)}
+        for pivot in [at for at in row if at in done]:
+            factor = row[pivot]
+            _subtract(row, done[pivot][0], factor)
+            _subtract(used, done[pivot][1], factor)
+        if not row:
+            continue
+        pivot = next(iter(row))
+        factor = row[pivot]
+        row, used = ({at: value / factor for at, value in line.items()} for line in (row, used))
+        for line, combined in done.values():
+            if (factor := line.get(pivot, Fraction(0))) != 0:
+                _subtract(line, row, factor)
+                _subtract(combined, used, factor)
+        done[pivot] = (row, used)
+    return list(done.values())
+
+
+def _subtract(line: Line, other: Line, factor: Fraction) -> None:
+    for at, value in other.items():
+        left = line.get(at, Fraction(0)) - factor * value
+        if left:
+            line[at] = left
+        else:
+            line.pop(at, None)
