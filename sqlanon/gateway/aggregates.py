@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -215,7 +216,9 @@ def _variance(core: Core, value: Value, bounds: Interval, holds: exp.Expr | None
     else:
         scaled = exp.Div(this=exp.Paren(this=square), expression=double(number(quantum)))
         tree = exp.cast(exp.Anonymous(this="ROUND", expressions=[scaled]), exp.DataType.Type.BIGINT, copy=False)
-    size = steps(max(half, reach * reach - half), quantum)
+    # What is squared was rounded to whole quanta, which may lie a little outside of the bounds.
+    rounded = steps(reach, parts.quantum) * parts.quantum
+    size = steps(max(half, rounded * rounded - half), quantum)
     squares = core.atom(Atom("sum", _where(tree, holds), size, first, quantum, label="centred sum of squares"))
     total, _ = _number(core, parts.total)
     rows, _ = _number(core, parts.rows)
@@ -235,10 +238,11 @@ def _quantile(core: Core, value: Value, bounds: Interval, holds: exp.Expr | None
     """The bin of a value among equally wide bins; the mechanism picks one, and its middle is the answer."""
     width = bounds.high - bounds.low
     whole = value.kind == "int" and width <= CANDIDATES
-    bins = max(1, int(width) + 1 if whole else CANDIDATES)
+    first = math.floor(bounds.low)  # bounds of whole numbers may have fractions, and a value at one is rounded
+    bins = math.ceil(bounds.high) - first + 1 if whole else CANDIDATES
     held = fixed_point(value, bounds, 1.0, 0.0) if whole else None
     if held is not None:
-        tree: exp.Expr = exp.Paren(this=exp.Sub(this=held, expression=number(int(bounds.low))))
+        tree: exp.Expr = exp.Paren(this=exp.Sub(this=held, expression=number(first)))
     else:
         above = exp.Sub(this=clamp(operand(value), bounds.low, bounds.high), expression=number(bounds.low))
         share = exp.Div(this=exp.Paren(this=above), expression=double(number(width / bins if width else 1.0)))
@@ -248,7 +252,7 @@ def _quantile(core: Core, value: Value, bounds: Interval, holds: exp.Expr | None
     step = 1.0 if whole else width / bins
     atom = Atom(
         "quantile", tree, 1, 1.0, step, f"quantile {call.alpha:g}", alpha=call.alpha or 0.0,
-        low=bounds.low if whole else bounds.low + step / 2, high=bounds.high, bins=bins,
+        low=float(first) if whole else bounds.low + step / 2, high=bounds.high, bins=bins,
     )  # fmt: skip
     noisy, _ = _number(core, core.atom(atom))
     tree = _plus(number(atom.low), _times(noisy, step))
