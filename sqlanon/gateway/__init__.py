@@ -138,6 +138,14 @@ class Gate:
         statement = read(sql, dialect, parameters)
         exact = Exact() if self.policy.principals[principal].controls else None
         binder = Binder(self.catalog, principal, dialect, *([exact] if exact else []))
+        try:
+            return self._priced(statement, binder, exact, epsilon, intervals)
+        except RecursionError:
+            raise Refused("the statement is nested too deeply", sqlstate="54001") from None
+
+    def _priced(
+        self, statement: Statement, binder: Binder, exact: Exact | None, epsilon: float | None, intervals: bool
+    ) -> Prepared:
         relation = binder.query(statement.tree, {})
         if relation.nature == "private":
             raise Refused(
@@ -150,7 +158,7 @@ class Gate:
         if exact is not None:
             judged = judges(self.catalog, binder.cores, exact, statement)
             return Prepared(statement, relation, tree, columns, (), Cost(), limit, asked, delta, judged)
-        parts = self._parts(binder.cores, principal, asked, delta, limit)
+        parts = self._parts(binder.cores, binder.principal, asked, delta, limit)
         cost = sum((part.noise.cost for part in parts), Cost())
         return Prepared(statement, relation, tree, columns, parts, cost, limit, asked, delta)
 
@@ -403,7 +411,7 @@ def _within(name: str, value: Any, most: float) -> None:
 
 
 def _whole(name: str, value: Any, most: int) -> int:
-    if value != int(value) or not 1 <= value <= most:
+    if not 1 <= value <= most or value != int(value):
         raise Refused(f"{name} is outside of what the policy allows", hint=f"give 1 to {most}", sqlstate="22023")
     return int(value)
 

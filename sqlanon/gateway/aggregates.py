@@ -256,7 +256,9 @@ def _variance(core: Core, value: Value, bounds: Interval, holds: exp.Expr | None
     else:
         scaled = exp.Div(this=exp.Paren(this=square), expression=double(number(quantum)))
         tree = exp.cast(exp.Anonymous(this="ROUND", expressions=[scaled]), exp.DataType.Type.BIGINT, copy=False)
-    size = steps(max(half, reach * reach - half), quantum)
+    # What is squared was rounded to whole quanta, which may lie a little outside of the bounds.
+    rounded = steps(reach, parts.quantum) * parts.quantum
+    size = steps(max(half, rounded * rounded - half), quantum)
     squares = core.atom(Atom("sum", _where(tree, holds), size, first, quantum, label="centred sum of squares"))
     total, _ = _number(core, parts.total)
     rows, _ = _number(core, parts.rows)

@@ -113,8 +113,9 @@ class Catalog:
             read: exp.Expr = _column("t0", column)
             if info.type.upper().split("(")[0] in ("UUID", "ENUM"):
                 read = exp.cast(read, exp.DataType.Type.TEXT)
-            if info.type.upper().startswith("NUMERIC"):
-                # PostgreSQL's numeric holds what no double does, and a cast of that would fail.
+            if info.type.upper().startswith(("NUMERIC", "DECIMAL")):
+                # PostgreSQL's numeric holds what no double does, and a cast of that would fail. Beside DuckDB's
+                # DECIMAL a whole number of many digits would.
                 read = exp.cast(clamp(read, -LARGEST, LARGEST), exp.DataType.Type.DOUBLE)
             select = select.select(exp.alias_(read, column, quoted=True), copy=False)
             columns[column] = _value(name, column, kind, declared.get(column), unit == column, chain is None)

@@ -114,7 +114,8 @@ def steps(size: float, quantum: float) -> int:
 
 def fixed_point(value: Value, bounds: Interval, quantum: float, centre: float) -> exp.Expr:
     """The integer that stands for a number: clamped, centred, counted in quanta. NULL stays NULL."""
-    if value.kind == "int" and quantum == 1.0 and centre == int(centre) and not value.computed:
+    exact = all(end == int(end) for end in (bounds.low, bounds.high, centre))
+    if value.kind == "int" and quantum == 1.0 and exact and not value.computed:
         held = clamp(value.tree, bounds.low, bounds.high) if not value.clamped else value.tree.copy()
         whole: exp.Expr = exp.cast(held, exp.DataType.Type.BIGINT, copy=False)
         return whole if centre == 0 else exp.Paren(this=exp.Sub(this=whole, expression=number(centre)))
