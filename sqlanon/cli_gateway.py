@@ -212,8 +212,24 @@ def verify(policy_file: str, head: str | None) -> None:
     click.echo(f"whole: {found.events:,} events\nhead {found.events}:{found.hash}")
 
 
+@click.command()
+@POLICY
+@click.option("--as", "principal", metavar="PRINCIPAL", help="The answers of this principal; all together if left out.")
+def audit(policy_file: str, principal: str | None) -> None:
+    """Find out what exact answers under 'controls' give away when they are put together.
+
+    Exit code 1 if they expose anybody.
+    """
+    from sqlanon.gateway.audit import audit as audited
+    from sqlanon.gateway.audit import lines
+
+    report = audited(_policy(policy_file), principal)
+    click.echo("\n".join(lines(report)))
+    sys.exit(1 if report.exposures else 0)
+
+
 # What `sqlanon` has of the gateway: a further command is a function here and a name in this tuple.
-COMMANDS: tuple[click.Command, ...] = (query, budget)
+COMMANDS: tuple[click.Command, ...] = (query, budget, audit)
 
 
 def typed(text: str) -> int | float | date | datetime | str:

@@ -46,6 +46,10 @@ def notice(answer: Answer, principal: str, *, plan: bool = False) -> str:
     if answer.synthetic:
         real = "would cost nothing" if answer.plain else f"would spend {_cost(answer.cost)}"
         return f"synthetic data; nothing was spent; asked of the real data this {real}"
+    if answer.left is None and not answer.plain:
+        groups = "no group was" if not answer.withheld else f"{answer.withheld:,} groups were"
+        groups = "1 group was" if answer.withheld == 1 else groups
+        return f"exact, without noise; {groups} withheld by the controls"
     if answer.plain or answer.left is None:
         return "no persons in it: answered as it is, at no cost"
     spent = "answered before, so it cost nothing" if answer.cached else f"spent {_cost(answer.cost)}"
