@@ -143,29 +143,26 @@ class _Statement:
         return self.ending(_select(found, "base", by=self.keys, having=_at_least(_count(), least)))
 
     def joined(self, sums: Sequence[str], persons: Sequence[str], present: str | None, least: int) -> exp.Select:
-        """One row a key: sums and persons are put under each other and added, which joins keys that are NULL too."""
+        """One row a key: rows and cells are put under each other and added, which joins keys that are NULL too."""
         heads = ["persons", *persons] if present is not None else []
         names = [*heads[:1], *sums, *heads[1:]]
-        totals: dict[str, exp.Expr] = {name: _total(exp.column(name)) for name in [*sums, *persons]}
         sides: list[exp.Select] = []
         if sums:
-            sides.append(self._side("bounded", names, {name: totals[name] for name in sums}))
+            sides.append(self._side("bounded", names, sums))
         if present is not None:
-            own = {"persons": _count()} | {name: totals[name] for name in persons}
-            enough = None if sums else _at_least(_count(), least)
-            sides.append(self._side(present, names, own, enough))
-        if len(sides) == 1:
-            return self.ending(sides[0])
-        both = exp.Union(this=sides[0], expression=sides[1], distinct=False)
-        found = [*_columns(self.keys), *(_named(exp.Sum(this=exp.column(name)), name) for name in names)]
+            sides.append(self._side(present, names, heads))
+        both = sides[0] if len(sides) == 1 else exp.Union(this=sides[0], expression=sides[1], distinct=False)
+        found = [*_columns(self.keys), *(_named(_total(exp.column(name)), name) for name in names)]
         enough = _at_least(exp.Sum(this=exp.column("persons")), least)
         return self.ending(_select(found, _within(both, "sides"), by=self.keys, having=enough))
 
-    def _side(
-        self, source: str, names: Sequence[str], own: dict[str, exp.Expr], having: exp.Expr | None = None
-    ) -> exp.Select:
-        found = [_named(own.get(name) or number(0), name) for name in names]
-        return _select([*_columns(self.keys), *found], source, by=self.keys, having=having)
+    def _side(self, source: str, names: Sequence[str], own: Sequence[str]) -> exp.Select:
+        """A cell is one person; what the other side has is 0 here."""
+        found = []
+        for name in names:
+            tree = exp.column(name) if name in own and name != "persons" else number(int(name in own))
+            found.append(_named(tree, name))
+        return _select([*_columns(self.keys), *found], source)
 
     def ending(self, final: exp.Select) -> exp.Select:
         final.set("with_", exp.With(expressions=list(self.steps.values())))
