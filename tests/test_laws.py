@@ -20,7 +20,7 @@ PACKAGE = Path(__file__).parents[1] / "sqlanon"
 # From the top down: a module imports only from lines below its own, never sideways.
 LAYERS = [
     {"cli", "__main__"},
-    {"demo"},
+    {"cli_policy", "demo"},
     {"console", "console_publish"},
     {"release"},
     {"algorithms", "evidence"},

@@ -409,9 +409,9 @@ release: {table: r}
         ("infogain_mondrian: {class_attribute: ss}", "the class attribute 'ss' is no column of the policy"),
     ],
 )
-def test_algorithms_are_checked_at_the_door(algorithm: str, said: str) -> None:
-    with pytest.raises(PolicyError) as caught:
-        parse(LINES.replace("ALGORITHM", algorithm))
+def test_what_is_wrong_with_an_algorithm_has_a_line(duck: Database, algorithm: str, said: str) -> None:
+    with pytest.raises(PolicyError) as caught:  # before the table is read: there is none
+        publish(parse(LINES.replace("ALGORITHM", algorithm)), duck.engine)
     assert str(caught.value).startswith(("policy.yml:4: ", "policy.yml:5: ")) and said in str(caught.value)
 
 

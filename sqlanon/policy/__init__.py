@@ -128,7 +128,11 @@ class Policy(BaseModel):
 
     def error(self, message: str, *path: str | int, hint: str | None = None) -> PolicyError:
         """What is wrong with a part of the policy, with its line."""
-        return yaml_lines.report([Problem(message, hint, path)], self._origin)
+        return self.reported([Problem(message, hint, path)])
+
+    def reported(self, problems: Iterable[Problem]) -> PolicyError:
+        """All that is wrong with the policy as one error, with the lines."""
+        return yaml_lines.report(problems, self._origin)
 
     def locate(self, path: str) -> str:
         """A path of this policy seen from the working directory; URLs stay as they are."""
@@ -259,7 +263,7 @@ def missing_columns(policy: Policy, available: Sequence[str]) -> None:
         if name not in available
     ]
     if problems:
-        raise yaml_lines.report(problems, policy._origin)
+        raise policy.reported(problems)
 
 
 def json_schema() -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 from pydantic import ValidationError
 
-from sqlanon import algorithms, hierarchies
+from sqlanon import hierarchies
 from sqlanon.errors import did_you_mean
 from sqlanon.families import Plugin, family
 from sqlanon.policy import shape
@@ -185,31 +185,6 @@ def check_minimize(draft: Draft) -> Iterator[Problem]:
     if isinstance(name, str) and known and name not in known:
         hint = did_you_mean(name, known) or f"it is one of {', '.join(known)}"
         yield Problem(f"unknown loss metric '{name}'", hint, ("minimize",))
-
-
-def check_algorithm(draft: Draft) -> Iterator[Problem]:
-    given = draft.data.get("algorithm")
-    if isinstance(given, Mapping) and len(given) == 1:
-        name, params = next(iter(given.items()))
-    else:
-        name, params = given, {}
-    if not isinstance(name, str) or not isinstance(params, Mapping):
-        return  # its shape is told elsewhere
-    path: KeyPath = ("algorithm", name) if isinstance(given, Mapping) else ("algorithm",)
-    if name not in algorithms.names():
-        hint = did_you_mean(name, algorithms.names()) or f"there are {', '.join(algorithms.names())}"
-        yield Problem(f"unknown algorithm '{name}'", hint, path)
-        return
-    module = algorithms.algorithm(name)
-    try:
-        read = module.Params.model_validate(dict(params))
-    except ValidationError as error:
-        yield from shape.problems(error, module.Params, params, path)
-        return
-    for column in module.carried(read) if hasattr(module, "carried") else ():
-        if column not in draft.roles():
-            hint = did_you_mean(column, draft.roles()) or "give it a role under 'columns'"
-            yield Problem(f"the class attribute '{column}' is no column of the policy", hint, path)
 
 
 def check_release(draft: Draft) -> Iterator[Problem]:
@@ -389,6 +364,5 @@ CHECKS: tuple[Callable[[Draft], Iterator[Problem]], ...] = (
     check_hierarchies,
     check_models,
     check_minimize,
-    check_algorithm,
     check_release,
 )

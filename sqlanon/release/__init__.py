@@ -22,7 +22,8 @@ from sqlanon.errors import EngineError, PolicyError
 from sqlanon.evidence.checks import Evidence, check
 from sqlanon.evidence.hierarchies import build_hierarchies, require_valid
 from sqlanon.plan import Plan, policy_hash
-from sqlanon.policy import AlgorithmUse, Policy, missing_columns
+from sqlanon.policy import Policy, missing_columns
+from sqlanon.release.algorithm import asked
 from sqlanon.release.blocked import blocked
 from sqlanon.release.document import described, workload_of
 from sqlanon.release.rewriting import Rewriting, rewriting
@@ -132,6 +133,7 @@ def prepared(
     policy: Policy, engine: Engine, *, time_limit: float | None = None, progress: Progress | None = None
 ) -> Problem:
     """The compressed table of a policy, with hierarchies that are known to cover it."""
+    chosen = asked(policy)
     rows = relation(engine.resolve(policy.source), engine.dialect)
     available = [item.name for item in engine.columns(rows)]
     missing_columns(policy, available)
@@ -149,8 +151,8 @@ def prepared(
         engine,
         hierarchies,
         rows,
-        carry=_carried(policy),
-        brings=_brings(policy),
+        carry=chosen.carries if chosen else (),
+        brings=chosen.brings if chosen else frozenset(),
         deadline=deadline,
         progress=progress,
     )
@@ -182,31 +184,10 @@ def solved(task: Problem) -> tuple[Solution, Plan]:
     return solution, _plan(task, name, params.model_dump(mode="json"), solution)
 
 
-def _carried(policy: Policy) -> tuple[str, ...]:
-    """Columns that the algorithm counts beside those of the models, such as a class attribute."""
-    if policy.algorithm is None:
-        return ()
-    module = algorithms.algorithm(policy.algorithm.name)
-    names: tuple[str, ...] = module.carried(_params(policy.algorithm)) if hasattr(module, "carried") else ()
-    return names
-
-
-def _brings(policy: Policy) -> frozenset[str]:
-    """Relations that the algorithm makes itself, so that it reaches models that others cannot."""
-    if policy.algorithm is None:
-        return frozenset()
-    brings: frozenset[str] = getattr(algorithms.algorithm(policy.algorithm.name), "BRINGS", frozenset())
-    return brings
-
-
-def _params(use: AlgorithmUse) -> Any:
-    return algorithms.algorithm(use.name).Params.model_validate(use.params)
-
-
 def _algorithm(task: Problem) -> tuple[str, Any, str]:
-    use = task.policy.algorithm
-    if use is not None:
-        return use.name, _params(use), ""
+    chosen = asked(task.policy)
+    if chosen is not None:
+        return chosen.name, chosen.params, ""
     nodes = 1
     for size in task.shape:
         nodes *= size
