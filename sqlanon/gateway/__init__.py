@@ -14,8 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from datetime import date, datetime
-from decimal import Decimal
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +28,15 @@ from sqlanon.gateway.catalog import Catalog, Schema
 from sqlanon.gateway.controls import controlled_answer, judges
 from sqlanon.gateway.core import Core, cross, key_tree
 from sqlanon.gateway.exact import Exact
+from sqlanon.gateway.granted import granted
 from sqlanon.gateway.judged import Judge
+from sqlanon.gateway.kept import as_text, from_text, typed_key
+from sqlanon.gateway.keys import MAX_KEYS
 from sqlanon.gateway.noise import Key, Limit, Mechanisms, Noise, noise_for, noisy_table
 from sqlanon.gateway.post import PostDatabase
 from sqlanon.gateway.reading import DIALECTS, Statement, read
 from sqlanon.gateway.schema import schema_of
-from sqlanon.gateway.selects import MAX_KEYS, Binder
+from sqlanon.gateway.selects import Binder
 from sqlanon.gateway.values import Relation
 from sqlanon.ledger import Ledger
 from sqlanon.ledger.limits import Left, Limits
@@ -153,7 +155,7 @@ class Gate:
                 hint="ask for aggregates: COUNT, SUM, AVG, …, with a GROUP BY that does not hold the privacy unit",
                 sqlstate="42501",
             )
-        asked, delta, limit = self._options(statement, epsilon)
+        asked, delta, limit = granted(self.policy, statement, epsilon)
         tree, columns = _shown(relation, binder, intervals)
         if exact is not None:
             judged = judges(self.catalog, binder.cores, exact, statement)
@@ -174,22 +176,6 @@ class Gate:
         self.engine.close()
 
     # ---- before data is read
-
-    def _options(self, statement: Statement, epsilon: float | None) -> tuple[float, float, Limit]:
-        """What a statement asks for, within what the policy allows: a query can only lower it."""
-        most, given = self.policy.budget.statement, statement.options
-        asked = given.get("epsilon", epsilon if epsilon is not None else most.default)
-        _within("epsilon", asked, most.epsilon)
-        delta = given.get("delta", most.delta)
-        if delta != most.delta:
-            _within("delta", delta, most.delta)
-        rows, groups = self.policy.rows, self.policy.groups
-        named = given.get("privacy_unit_column")
-        if named is not None and named.casefold() != self.policy.unit.key.casefold():
-            raise Refused("the privacy unit is the policy's to choose", hint=f"it is {self.policy.unit.key}")
-        rows = _whole("max_rows_contributed", given.get("max_rows_contributed", rows), rows)
-        groups = _whole("max_groups_contributed", given.get("max_groups_contributed", groups), groups)
-        return float(asked), float(delta), Limit(rows, groups, self.policy.minimum_group)
 
     def _parts(
         self, cores: Sequence[Core], principal: str, epsilon: float, delta: float, limit: Limit
@@ -235,11 +221,11 @@ class Gate:
         tables: dict[str, tuple[Core, Sequence[tuple[Any, ...]]]] = {}
         fresh: list[Part] = []
         for part in prepared.parts:
-            kept = self.ledger.cached(part.cache_key)
-            if kept is None:
+            known = self.ledger.cached(part.cache_key)
+            if known is None:
                 fresh.append(part)
             else:
-                tables[part.core.table] = (part.core, _restored(part.core, kept))
+                tables[part.core.table] = (part.core, from_text(known))
         left = None
         if fresh:
             with self._lock:
@@ -249,7 +235,7 @@ class Gate:
                 try:
                     for part in fresh:
                         rows = self._noisy(part, keys[part.core.number])
-                        paid[part.cache_key] = _kept(rows)
+                        paid[part.cache_key] = as_text(rows)
                         tables[part.core.table] = (part.core, rows)
                 except BaseException as error:
                     with suppress(SqlanonError):
@@ -283,7 +269,7 @@ class Gate:
             return None
         if core.mode == "declared":
             return [
-                tuple(_typed(value, key.kind) for value, key in zip(row, core.keys, strict=True))
+                tuple(typed_key(value, key.kind) for value, key in zip(row, core.keys, strict=True))
                 for row in core.declared
             ]
         public_keys = core.public_keys
@@ -299,7 +285,7 @@ class Gate:
             for other in others:
                 left, right = iter(public), iter(other)
                 made.append(
-                    tuple(next(left) if key.keys is None else _typed(next(right), key.kind) for key in core.keys)
+                    tuple(next(left) if key.keys is None else typed_key(next(right), key.kind) for key in core.keys)
                 )
         return sorted(made, key=lambda key: tuple((value is None, str(value)) for value in key))
 
@@ -401,21 +387,6 @@ def _failed(charged: bool) -> EngineError:
     )
 
 
-def _within(name: str, value: Any, most: float) -> None:
-    if not isinstance(value, int | float) or not math.isfinite(value) or not 1e-6 * most <= value <= most:
-        raise Refused(
-            f"{name} is outside of what the policy allows a statement",
-            hint=f"give a number above 0 and at most {most:g}",
-            sqlstate="22023",
-        )
-
-
-def _whole(name: str, value: Any, most: int) -> int:
-    if not 1 <= value <= most or value != int(value):
-        raise Refused(f"{name} is outside of what the policy allows", hint=f"give 1 to {most}", sqlstate="22023")
-    return int(value)
-
-
 def _shown(relation: Relation, binder: Binder, intervals: bool) -> tuple[exp.Query, tuple[str, ...]]:
     """The outermost query: with error bars if asked for, and in a fixed order if the analyst gave none."""
     tree = relation.tree
@@ -432,33 +403,3 @@ def _shown(relation: Relation, binder: Binder, intervals: bool) -> tuple[exp.Que
         places = [exp.Ordered(this=exp.Literal.number(place), nulls_first=False) for place in range(1, len(names) + 1)]
         tree = tree.order_by(*places, copy=False)
     return tree, tuple(names)
-
-
-def _typed(value: Any, kind: str) -> Any:
-    if kind == "timestamp" and isinstance(value, date) and not isinstance(value, datetime):
-        return datetime.combine(value, datetime.min.time())
-    return value
-
-
-def _kept(rows: Sequence[tuple[Any, ...]]) -> str:
-    """Noisy rows as text, for the cache."""
-
-    def tagged(value: Any) -> Any:
-        if isinstance(value, datetime):
-            return {"t": value.isoformat()}
-        if isinstance(value, date):
-            return {"d": value.isoformat()}
-        if isinstance(value, Decimal):
-            return {"n": str(value)}
-        raise EngineError("the statement could not be answered")
-
-    return json.dumps([list(row) for row in rows], default=tagged)
-
-
-def _restored(core: Core, text: str) -> list[tuple[Any, ...]]:
-    def plain(value: dict[str, str]) -> Any:
-        if "t" in value:
-            return datetime.fromisoformat(value["t"])
-        return date.fromisoformat(value["d"]) if "d" in value else Decimal(value["n"])
-
-    return [tuple(row) for row in json.loads(text, object_hook=plain)]

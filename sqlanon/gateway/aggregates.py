@@ -10,8 +10,9 @@ from typing import Any
 from sqlglot import exp
 
 from sqlanon.gateway.calls import Call
+from sqlanon.gateway.conditions import condition
 from sqlanon.gateway.core import CANDIDATES, WIDEST_BOUNDS, Atom, Core, fixed_point, quantum_for, reference, steps
-from sqlanon.gateway.scalars import Scope, bind, condition, refused
+from sqlanon.gateway.scalars import Scope, bind, refused
 from sqlanon.gateway.values import (
     NUMBERS,
     TIMES,

@@ -32,6 +32,7 @@ from sqlanon.gateway.copies import refuse_copies
 from sqlanon.gateway.core import Core
 from sqlanon.gateway.exact import Exact
 from sqlanon.gateway.judged import JUDGED, Judge, people
+from sqlanon.gateway.kept import as_text, from_text
 from sqlanon.gateway.values import UNIT, number
 from sqlanon.ledger import Ledger
 from sqlanon.mechanisms import Cost
@@ -77,7 +78,7 @@ def judges(catalog: Catalog, cores: Sequence[Core], exact: Exact, statement: Sta
 
 def controlled_answer(gate: Gate, prepared: Prepared, principal: str) -> Answer:
     """The exact answer to a statement, if the controls let it out."""
-    from sqlanon.gateway import Answer, _kept, _restored
+    from sqlanon.gateway import Answer
 
     controls = gate.policy.controls
     assert controls is not None
@@ -93,14 +94,14 @@ def controlled_answer(gate: Gate, prepared: Prepared, principal: str) -> Answer:
     if kept is None:
         with gate._lock:
             tables, withheld = _asked(gate, prepared.judges, asked, principal, version)
-            kept = json.dumps([withheld, [_kept(rows) for rows in tables]])
+            kept = json.dumps([withheld, [as_text(rows) for rows in tables]])
             gate.ledger.remember(key, principal, kept)
         cached = False
     else:
         cached = True
     withheld, texts = json.loads(kept)
     cores = [judge.core for judge in prepared.judges]
-    held = {core.table: (core, _restored(core, text)) for core, text in zip(cores, texts, strict=True)}
+    held = {core.table: (core, from_text(text)) for core, text in zip(cores, texts, strict=True)}
     rows = gate.post.run(held, prepared.tree)
     return Answer(prepared.columns, tuple(rows), Cost(), cached=cached, withheld=withheld)
 

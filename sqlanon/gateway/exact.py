@@ -15,8 +15,9 @@ from sqlglot import exp
 
 from sqlanon.gateway.aggregates import ALL, Answered
 from sqlanon.gateway.calls import Call
+from sqlanon.gateway.conditions import condition
 from sqlanon.gateway.core import WIDEST_BOUNDS, Atom, Core, fixed_point, reference
-from sqlanon.gateway.scalars import Scope, bind, condition, refused
+from sqlanon.gateway.scalars import Scope, bind, refused
 from sqlanon.gateway.values import NUMBERS, UNDECLARED, Kind, Value, double, number
 from sqlanon.policy.gateway import Gateway
 

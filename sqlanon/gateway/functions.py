@@ -8,13 +8,13 @@ from typing import Any
 
 from sqlglot import exp
 
+from sqlanon.gateway.conditions import comparable
 from sqlanon.gateway.core import key_tree
 from sqlanon.gateway.scalars import (
     Scope,
     bind,
     branch,
     common,
-    comparable,
     made,
     number_literal,
     numbers,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from sqlglot import exp
 
 from sqlanon.gateway.calls import Call
+from sqlanon.gateway.conditions import condition
 from sqlanon.gateway.core import WIDEST_BOUNDS, fixed_point, quantum_for
-from sqlanon.gateway.scalars import Scope, bind, condition, refused
+from sqlanon.gateway.scalars import Scope, bind, refused
 from sqlanon.gateway.values import NUMBERS, UNDECLARED, Interval, Kind, Value, double, number
 
 

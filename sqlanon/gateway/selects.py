@@ -15,17 +15,17 @@ from sqlanon.gateway import functions  # noqa: F401  (its rules register themsel
 from sqlanon.gateway.aggregates import Aggregate, Answered, answered
 from sqlanon.gateway.calls import call_of, holds_aggregate, is_aggregate
 from sqlanon.gateway.catalog import Catalog
-from sqlanon.gateway.core import Core, cross, key_reference, key_tree
+from sqlanon.gateway.conditions import condition
+from sqlanon.gateway.core import Core, key_reference, key_tree
+from sqlanon.gateway.items import Item, groups_of, items_of, meant
+from sqlanon.gateway.keys import set_key_mode
 from sqlanon.gateway.plain import person_aggregate, plain_aggregate
-from sqlanon.gateway.reading import literal_of
-from sqlanon.gateway.scalars import bind, condition, only, refused
-from sqlanon.gateway.sources import Named, Rows, aliased, rows_of
+from sqlanon.gateway.scalars import bind, only, refused
+from sqlanon.gateway.sources import Named, Rows, rows_of
 from sqlanon.gateway.values import NUMBERS, UNIT, Interval, Relation, Value, hull
 from sqlanon.gateway.windows import window
 
-MAX_KEYS = 10_000
 MAX_DEPTH = 20
-MAX_ITEMS = 100
 SELECT_ARGS = (
     "with_",
     "expressions",
@@ -41,15 +41,6 @@ SELECT_ARGS = (
 )
 
 Columns = list[tuple[str, Value]]
-
-
-@dataclass
-class Item:
-    """A column of a SELECT: its name, and what the analyst wrote; bound already where * stood for it."""
-
-    name: str
-    node: exp.Expr
-    value: Value | None = None
 
 
 @dataclass
@@ -176,12 +167,12 @@ class Binder:
         distinct = node.args.get("distinct")
         if distinct is not None:
             only(distinct)
-        items = self._items(node, rows)
+        items = items_of(node, rows)
         where = node.args.get("where")
         if where is not None:
             only(where, "this")
             rows.tree = rows.tree.where(condition(where.this, rows).tree, copy=False)
-        groups = self._groups(node, items, rows)
+        groups = groups_of(node, items, rows)
         if rows.nature != "private":
             return self._plain(node, rows, items, groups)
         aggregated = [*(item.node for item in items), node.args.get("having"), node.args.get("order")]
@@ -197,52 +188,6 @@ class Binder:
         if keys or has_aggregate:
             return self._core(node, rows, items, keys, depth, where)
         return self._projection(node, rows, items)
-
-    def _items(self, node: exp.Select, rows: Rows) -> list[Item]:
-        items: list[Item] = []
-        for each in node.expressions:
-            stars = rows.star(each)
-            if stars is not None:
-                items += [Item(name, exp.column(name), value) for name, value in stars]
-                continue
-            inner = each
-            if type(each) is exp.Alias:
-                only(each, "this", "alias")
-                inner = each.this
-            items.append(Item(_name(each, inner), inner))
-        if not items or len(items) > MAX_ITEMS:
-            raise refused(node, f"a SELECT has 1 to {MAX_ITEMS} columns", sqlstate="54011")
-        taken: set[str] = set()
-        for item in items:
-            plain, number = item.name, 1
-            while item.name.casefold() in taken:
-                item.name, number = f"{plain}_{number}", number + 1
-            taken.add(item.name.casefold())
-        if any(item.name.casefold() == UNIT for item in items):
-            raise refused(node, f"'{UNIT}' is a reserved name")
-        return items
-
-    def _groups(self, node: exp.Select, items: list[Item], rows: Rows) -> list[exp.Expr]:
-        """What is grouped by, with positions and names of the SELECT list replaced by what they stand for."""
-        group = node.args.get("group")
-        if group is None:
-            return []
-        only(group, "expressions")
-        # A name that is both is the column, as in PostgreSQL.
-        named = [item for item in items if not rows.has(item.name)]
-        return [self._meant(each, items, "GROUP BY", named) for each in group.expressions]
-
-    def _meant(self, node: exp.Expr, items: list[Item], clause: str, named: list[Item] | None = None) -> exp.Expr:
-        if type(node) is exp.Literal and not node.is_string:
-            if not node.this.isdigit() or not 1 <= int(node.this) <= len(items):
-                raise refused(node, f"{clause} position {node.this[:20]} is not in the select list", sqlstate="42P10")
-            return items[int(node.this) - 1].node
-        if type(node) is exp.Column and not node.table:
-            for item in items if named is None else named:
-                own = type(item.node) is exp.Column and item.node.name.casefold() == node.name.casefold()
-                if item.name.casefold() == node.name.casefold() and not own:
-                    return item.node
-        return node
 
     def _bound(self, items: list[Item], place: Place) -> Columns:
         # What * stands for is a column of the rows; of a group it must be looked up among the keys.
@@ -314,7 +259,7 @@ class Binder:
         for key in keys:
             if key.kind == "null":
                 raise refused(node, "GROUP BY takes an expression of columns")
-        self._key_mode(core, rows, where)
+        set_key_mode(core, rows, where)
         place = Place(rows, "group", self, core, keys=keys)
         columns = self._bound(items, place)
         select = exp.Select().from_(exp.to_table(core.table), copy=False)
@@ -337,42 +282,6 @@ class Binder:
             return part
 
         return node.copy().transform(swap, copy=False)
-
-    def _key_mode(self, core: Core, rows: Rows, where: exp.Expr | None) -> None:
-        keys = core.keys
-        if not keys:
-            return
-        public = [place for place, key in enumerate(keys) if key.keys is None]
-        if not public:
-            core.mode = "declared"
-            core.declared = cross([key.keys or () for key in keys])
-            if len(core.declared) > MAX_KEYS:
-                raise refused(keys[0].tree, f"more than {MAX_KEYS} declared keys in one answer are not answered")
-        else:
-            owner = {each.table for place in public for each in keys[place].tree.find_all(exp.Column)}
-            source = [each for each in rows.sources if {each.alias} == owner and each.relation.nature == "public"]
-            if source and all(keys[place].public for place in public):
-                core.mode, core.public_keys = (
-                    "public",
-                    self._public_keys(source[0], [keys[p] for p in public], rows, where),
-                )
-            else:
-                core.mode = "private"
-        for key in keys:
-            # Rows with other keys are left out before bounding, so that they cost their person nothing.
-            if core.mode != "private" and key.keys is not None and key.source is not None:
-                core.rows = core.rows.where(_among(key), copy=True)
-
-    def _public_keys(self, source: Named, keys: list[Value], rows: Rows, where: exp.Expr | None) -> exp.Select:
-        relation = aliased(source)
-        select = exp.Select(distinct=exp.Distinct()).from_(relation, copy=False)
-        for place, key in enumerate(keys):
-            select = select.select(exp.alias_(key_tree(key), f"k{place}"), copy=False)
-        for part in _conjuncts(where.this) if where is not None else []:
-            value = condition(part, rows)
-            if value.public and {each.table for each in value.tree.find_all(exp.Column)} == {source.alias}:
-                select = select.where(value.tree, copy=False)
-        return select.limit(MAX_KEYS + 1, copy=False)
 
     def _plain(self, node: exp.Select, rows: Rows, items: list[Item], groups: list[exp.Expr]) -> Relation:
         place = Place(rows, "plain", self)
@@ -417,9 +326,9 @@ class Binder:
         only(clause, "expressions")
         for each in clause.expressions:
             only(each, "this", "desc", "nulls_first")
-            meant = self._meant(each.this, items, "ORDER BY")
-            same = [value for item, (_, value) in zip(items, columns, strict=True) if item.node is meant]
-            value = same[0] if same else bind(meant, place)
+            wanted = meant(each.this, items, "ORDER BY")
+            same = [value for item, (_, value) in zip(items, columns, strict=True) if item.node is wanted]
+            value = same[0] if same else bind(wanted, place)
             select = select.order_by(
                 exp.Ordered(
                     this=value.tree.copy(),
@@ -484,28 +393,3 @@ def _outside(columns: Columns) -> dict[str, Value]:
 
 def _wider(a: Value, b: Value) -> Interval | None:
     return hull([a.bounds, b.bounds]) if a.bounds is not None and b.bounds is not None else None
-
-
-def _name(node: exp.Expr, inner: exp.Expr) -> str:
-    """The alias, or what PostgreSQL would call the column."""
-    if type(node) is exp.Alias or type(inner) is exp.Column:
-        return node.alias_or_name
-    node = inner
-    while isinstance(node, exp.Paren | exp.Filter | exp.Window | exp.WithinGroup):
-        node = node.this
-    if isinstance(node, exp.Case):
-        return "case"
-    if isinstance(node, exp.Func) and not isinstance(node, exp.Connector | exp.Cast):
-        return node.sql_name().lower()
-    return "?column?"
-
-
-def _among(key: Value) -> exp.Expr:
-    values = [literal_of(each) for each in key.keys or ()]
-    return exp.In(this=key_tree(key), expressions=[value.tree for value in values])
-
-
-def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
-    if type(node) is exp.Paren:
-        return _conjuncts(node.this)
-    return _conjuncts(node.this) + _conjuncts(node.expression) if type(node) is exp.And else [node]

@@ -9,7 +9,8 @@ from sqlglot import exp
 
 from sqlanon.errors import did_you_mean
 from sqlanon.gateway.catalog import Catalog
-from sqlanon.gateway.scalars import bind, comparable, condition, only, refused
+from sqlanon.gateway.conditions import comparable, condition, conjuncts
+from sqlanon.gateway.scalars import bind, only, refused
 from sqlanon.gateway.values import UNIT, Nature, Relation, Value
 
 MAX_SOURCES = 12
@@ -205,7 +206,7 @@ def _on(rows: Rows, join: exp.Join, before: list[Named], right: Named, catalog: 
     if on is not None:
         whole = condition(on, rows)
         conditions.append(whole.tree)
-        for part in _conjuncts(on):
+        for part in conjuncts(on):
             if type(part) is exp.EQ and type(part.this) is exp.Column and type(part.expression) is exp.Column:
                 a, b = bind(part.this, rows), bind(part.expression, rows)
                 across = (_table(a) == right.alias) != (_table(b) == right.alias)
@@ -215,14 +216,6 @@ def _on(rows: Rows, join: exp.Join, before: list[Named], right: Named, catalog: 
 
 def _table(value: Value) -> str | None:
     return value.tree.table if isinstance(value.tree, exp.Column) else None
-
-
-def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
-    if type(node) is exp.Paren:
-        return _conjuncts(node.this)
-    if type(node) is exp.And:
-        return _conjuncts(node.this) + _conjuncts(node.expression)
-    return [node]
 
 
 def _same_person(a: Value, b: Value, catalog: Catalog) -> bool:

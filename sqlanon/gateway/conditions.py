@@ -1,0 +1,136 @@
+"""Conditions: comparisons, lists, CASE, and what connects them. Rules like those of `scalars`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from sqlanon.gateway.scalars import Scope, bind, branch, common, made, only, refused, rule, temporal
+from sqlanon.gateway.values import NUMBERS, TIMES, Value, clamp_time, hull
+
+
+def comparable(node: exp.Expr, left: Value, right: Value) -> tuple[exp.Expr, exp.Expr]:
+    """Both sides of a comparison; a text beside a date is read as a date here, not by the engine."""
+    if left.kind in TIMES and isinstance(right.literal, str):
+        right = temporal(node, right.literal, left.kind)
+    elif right.kind in TIMES and isinstance(left.literal, str):
+        left = temporal(node, left.literal, right.kind)
+    kinds = {left.kind, right.kind} - {"null"}
+    if len(kinds) > 1 and not kinds <= set(NUMBERS) and not kinds <= set(TIMES):
+        raise refused(
+            node, f"a {left.kind} is compared with a {right.kind}", sqlstate="42883", hint="compare like with like"
+        )
+    if kinds == set(TIMES):
+        # An engine makes a timestamp of the date, and fails if its year is too large for one.
+        return clamp_time(left.tree), clamp_time(right.tree)
+    return left.tree.copy(), right.tree.copy()
+
+
+def condition(node: exp.Expr | None, scope: Scope) -> Value:
+    value = bind(node, scope)
+    if value.kind not in ("bool", "null"):
+        raise refused(node or exp.Null(), f"a condition is needed here, not a {value.kind}", sqlstate="42804")
+    return value
+
+
+@rule(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+def _comparison(node: exp.Binary, scope: Scope) -> Value:
+    only(node, "this", "expression", "operator")
+    left, right = bind(node.this, scope), bind(node.expression, scope)
+    a, b = comparable(node, left, right)
+    return made(exp.Paren(this=type(node)(this=a, expression=b)), "bool", [left, right])
+
+
+@rule(exp.And, exp.Or)
+def _connector(node: exp.Binary, scope: Scope) -> Value:
+    only(node, "this", "expression", "operator")
+    left, right = condition(node.this, scope), condition(node.expression, scope)
+    return made(exp.Paren(this=type(node)(this=left.tree, expression=right.tree)), "bool", [left, right])
+
+
+@rule(exp.Not)
+def _not(node: exp.Not, scope: Scope) -> Value:
+    only(node, "this")
+    value = condition(node.this, scope)
+    return made(exp.Not(this=exp.Paren(this=value.tree)), "bool", [value])
+
+
+@rule(exp.Is)
+def _is(node: exp.Is, scope: Scope) -> Value:
+    only(node, "this", "expression", "operator")
+    value = bind(node.this, scope)
+    if type(node.expression) not in (exp.Null, exp.Boolean):
+        raise refused(node, "IS takes NULL, TRUE or FALSE", sqlstate="42601")
+    if type(node.expression) is exp.Boolean and value.kind not in ("bool", "null"):
+        raise refused(node, f"IS TRUE needs a condition, not a {value.kind}", sqlstate="42804")
+    return made(exp.Paren(this=exp.Is(this=value.tree, expression=node.expression.copy())), "bool", [value])
+
+
+@rule(exp.Between)
+def _between(node: exp.Between, scope: Scope) -> Value:
+    only(node, "this", "low", "high")
+    value, low, high = (bind(node.args[name], scope) for name in ("this", "low", "high"))
+    a, b = comparable(node, value, low)
+    c, d = comparable(node, value, high)
+    both = exp.And(this=exp.GTE(this=a, expression=b), expression=exp.LTE(this=c, expression=d))
+    return made(exp.Paren(this=both), "bool", [value, low, high])
+
+
+@rule(exp.In)
+def _in(node: exp.In, scope: Scope) -> Value:
+    if node.args.get("query") is not None:
+        raise refused(node, "IN with a subquery is not answered", hint="list the values, or join a public table")
+    only(node, "this", "expressions")
+    value = bind(node.this, scope)
+    items = [bind(item, scope) for item in node.expressions]
+    if not items or any(item.literal is None and item.kind != "null" for item in items):
+        raise refused(node, "IN takes a list of literals", hint="join a public table for longer lists")
+    sides = [comparable(node, value, item) for item in items]
+    return made(exp.Paren(this=exp.In(this=sides[0][0], expressions=[right for _, right in sides])), "bool", [value])
+
+
+@rule(exp.Case)
+def _case(node: exp.Case, scope: Scope) -> Value:
+    only(node, "this", "ifs", "default")
+    subject = bind(node.this, scope) if node.args.get("this") is not None else None
+    tests: list[Value] = []
+    results: list[Value] = []
+    for each in node.args["ifs"]:
+        only(each, "this", "true")
+        if subject is None:
+            tests.append(condition(each.this, scope))
+        else:
+            a, b = comparable(each, subject, other := bind(each.this, scope))
+            tests.append(made(exp.Paren(this=exp.EQ(this=a, expression=b)), "bool", [subject, other]))
+        results.append(bind(each.args["true"], scope))
+    default = node.args.get("default")
+    results.append(bind(default, scope) if default is not None else Value(exp.Null(), "null", public=True))
+    return chosen(node, tests, results)
+
+
+def chosen(node: exp.Expr, tests: Sequence[Value], results: Sequence[Value]) -> Value:
+    kind = common(node, results)
+    tree = exp.Case()
+    for test, result in zip(tests, results, strict=False):
+        tree = tree.when(test.tree, branch(result, kind), copy=False)
+    tree = tree.else_(branch(results[-1], kind), copy=False)
+    finite = all(result.literal is not None or result.kind == "null" for result in results)
+    keys = tuple(dict.fromkeys(result.literal for result in results)) if finite else None
+    bounds = hull(part.bounds for part in results if part.bounds is not None) if kind in NUMBERS else None
+    return made(tree, kind, [*tests, *results], bounds, keys)
+
+
+@rule(exp.If)
+def _if(node: exp.If, scope: Scope) -> Value:
+    only(node, "this", "true", "false")
+    other = node.args.get("false")
+    results = [bind(node.args["true"], scope), bind(other, scope) if other is not None else Value(exp.Null(), "null")]
+    return chosen(node, [condition(node.this, scope)], results)
+
+
+def conjuncts(node: exp.Expr) -> list[exp.Expr]:
+    """The parts of a condition that all must hold."""
+    if type(node) is exp.Paren:
+        return conjuncts(node.this)
+    return conjuncts(node.this) + conjuncts(node.expression) if type(node) is exp.And else [node]

@@ -1,0 +1,43 @@
+"""What a statement may spend and use: its own options, within the limits of the policy."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sqlanon.errors import Refused
+from sqlanon.gateway.noise import Limit
+from sqlanon.gateway.reading import Statement
+from sqlanon.policy.gateway import Gateway
+
+
+def granted(policy: Gateway, statement: Statement, epsilon: float | None) -> tuple[float, float, Limit]:
+    """What a statement asks for, within what the policy allows: a query can only lower it."""
+    most, given = policy.budget.statement, statement.options
+    asked = given.get("epsilon", epsilon if epsilon is not None else most.default)
+    _within("epsilon", asked, most.epsilon)
+    delta = given.get("delta", most.delta)
+    if delta != most.delta:
+        _within("delta", delta, most.delta)
+    rows, groups = policy.rows, policy.groups
+    named = given.get("privacy_unit_column")
+    if named is not None and named.casefold() != policy.unit.key.casefold():
+        raise Refused("the privacy unit is the policy's to choose", hint=f"it is {policy.unit.key}")
+    rows = _whole("max_rows_contributed", given.get("max_rows_contributed", rows), rows)
+    groups = _whole("max_groups_contributed", given.get("max_groups_contributed", groups), groups)
+    return float(asked), float(delta), Limit(rows, groups, policy.minimum_group)
+
+
+def _within(name: str, value: Any, most: float) -> None:
+    if not isinstance(value, int | float) or not math.isfinite(value) or not 1e-6 * most <= value <= most:
+        raise Refused(
+            f"{name} is outside of what the policy allows a statement",
+            hint=f"give a number above 0 and at most {most:g}",
+            sqlstate="22023",
+        )
+
+
+def _whole(name: str, value: Any, most: int) -> int:
+    if not 1 <= value <= most or value != int(value):
+        raise Refused(f"{name} is outside of what the policy allows", hint=f"give 1 to {most}", sqlstate="22023")
+    return int(value)

@@ -1,0 +1,85 @@
+"""The columns of a SELECT: their names, and what positions and names in GROUP BY and ORDER BY stand for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from sqlanon.gateway.scalars import only, refused
+from sqlanon.gateway.sources import Rows
+from sqlanon.gateway.values import UNIT, Value
+
+MAX_ITEMS = 100
+
+
+@dataclass
+class Item:
+    """A column of a SELECT: its name, and what the analyst wrote; bound already where * stood for it."""
+
+    name: str
+    node: exp.Expr
+    value: Value | None = None
+
+
+def items_of(node: exp.Select, rows: Rows) -> list[Item]:
+    items: list[Item] = []
+    for each in node.expressions:
+        stars = rows.star(each)
+        if stars is not None:
+            items += [Item(name, exp.column(name), value) for name, value in stars]
+            continue
+        inner = each
+        if type(each) is exp.Alias:
+            only(each, "this", "alias")
+            inner = each.this
+        items.append(Item(_name(each, inner), inner))
+    if not items or len(items) > MAX_ITEMS:
+        raise refused(node, f"a SELECT has 1 to {MAX_ITEMS} columns", sqlstate="54011")
+    taken: set[str] = set()
+    for item in items:
+        plain, number = item.name, 1
+        while item.name.casefold() in taken:
+            item.name, number = f"{plain}_{number}", number + 1
+        taken.add(item.name.casefold())
+    if any(item.name.casefold() == UNIT for item in items):
+        raise refused(node, f"'{UNIT}' is a reserved name")
+    return items
+
+
+def groups_of(node: exp.Select, items: list[Item], rows: Rows) -> list[exp.Expr]:
+    """What is grouped by, with positions and names of the SELECT list replaced by what they stand for."""
+    group = node.args.get("group")
+    if group is None:
+        return []
+    only(group, "expressions")
+    # A name that is both is the column, as in PostgreSQL.
+    named = [item for item in items if not rows.has(item.name)]
+    return [meant(each, items, "GROUP BY", named) for each in group.expressions]
+
+
+def meant(node: exp.Expr, items: list[Item], clause: str, named: list[Item] | None = None) -> exp.Expr:
+    if type(node) is exp.Literal and not node.is_string:
+        if not node.this.isdigit() or not 1 <= int(node.this) <= len(items):
+            raise refused(node, f"{clause} position {node.this[:20]} is not in the select list", sqlstate="42P10")
+        return items[int(node.this) - 1].node
+    if type(node) is exp.Column and not node.table:
+        for item in items if named is None else named:
+            own = type(item.node) is exp.Column and item.node.name.casefold() == node.name.casefold()
+            if item.name.casefold() == node.name.casefold() and not own:
+                return item.node
+    return node
+
+
+def _name(node: exp.Expr, inner: exp.Expr) -> str:
+    """The alias, or what PostgreSQL would call the column."""
+    if type(node) is exp.Alias or type(inner) is exp.Column:
+        return node.alias_or_name
+    node = inner
+    while isinstance(node, exp.Paren | exp.Filter | exp.Window | exp.WithinGroup):
+        node = node.this
+    if isinstance(node, exp.Case):
+        return "case"
+    if isinstance(node, exp.Func) and not isinstance(node, exp.Connector | exp.Cast):
+        return node.sql_name().lower()
+    return "?column?"

@@ -1,0 +1,57 @@
+"""The keys of a private answer: declared, public, or private ones, which a noisy number of persons selects."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from sqlanon.gateway.conditions import condition, conjuncts
+from sqlanon.gateway.core import Core, cross, key_tree
+from sqlanon.gateway.reading import literal_of
+from sqlanon.gateway.scalars import refused
+from sqlanon.gateway.sources import Named, Rows, aliased
+from sqlanon.gateway.values import Value
+
+MAX_KEYS = 10_000
+
+
+def set_key_mode(core: Core, rows: Rows, where: exp.Expr | None) -> None:
+    keys = core.keys
+    if not keys:
+        return
+    public = [place for place, key in enumerate(keys) if key.keys is None]
+    if not public:
+        core.mode = "declared"
+        core.declared = cross([key.keys or () for key in keys])
+        if len(core.declared) > MAX_KEYS:
+            raise refused(keys[0].tree, f"more than {MAX_KEYS} declared keys in one answer are not answered")
+    else:
+        owner = {each.table for place in public for each in keys[place].tree.find_all(exp.Column)}
+        source = [each for each in rows.sources if {each.alias} == owner and each.relation.nature == "public"]
+        if source and all(keys[place].public for place in public):
+            core.mode, core.public_keys = (
+                "public",
+                _public_keys(source[0], [keys[p] for p in public], rows, where),
+            )
+        else:
+            core.mode = "private"
+    for key in keys:
+        # Rows with other keys are left out before bounding, so that they cost their person nothing.
+        if core.mode != "private" and key.keys is not None and key.source is not None:
+            core.rows = core.rows.where(_among(key), copy=True)
+
+
+def _public_keys(source: Named, keys: list[Value], rows: Rows, where: exp.Expr | None) -> exp.Select:
+    relation = aliased(source)
+    select = exp.Select(distinct=exp.Distinct()).from_(relation, copy=False)
+    for place, key in enumerate(keys):
+        select = select.select(exp.alias_(key_tree(key), f"k{place}"), copy=False)
+    for part in conjuncts(where.this) if where is not None else []:
+        value = condition(part, rows)
+        if value.public and {each.table for each in value.tree.find_all(exp.Column)} == {source.alias}:
+            select = select.where(value.tree, copy=False)
+    return select.limit(MAX_KEYS + 1, copy=False)
+
+
+def _among(key: Value) -> exp.Expr:
+    values = [literal_of(each) for each in key.keys or ()]
+    return exp.In(this=key_tree(key), expressions=[value.tree for value in values])
