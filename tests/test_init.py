@@ -437,6 +437,14 @@ def test_a_name_longer_than_a_key_of_yaml() -> None:
     assert yaml_lines.read(f"columns:\n  {profile.key(name)} identifier").data == {"columns": {name: "identifier"}}
 
 
+def test_a_key_with_nulls_is_no_person(home: Home) -> None:
+    rows: list[list[Any]] = [[1, "a"], [1, "b"], [2, "a"], [None, "b"]]
+    home.table("t", {"user_id": "INTEGER", "city": "TEXT"}, rows)
+    assert home.drafted("t")[1].person is None
+    home.table("t", {"user_id": "INTEGER", "city": "TEXT"}, rows[:3])
+    assert home.drafted("t")[1].person == "user_id"
+
+
 def test_an_empty_table(home: Home) -> None:
     home.table("t", {"age": "INTEGER", "disease": "TEXT", "other": "TEXT"}, [])
     text, read = home.drafted("t")

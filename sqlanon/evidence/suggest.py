@@ -240,7 +240,9 @@ def suggest(facts: Facts) -> Suggestion:
 
 def person_key(columns: Sequence[Facts]) -> Facts | None:
     """The key of persons with several rows each; of several keys, that with the most persons."""
-    keys = [facts for facts in columns if facts.comparable and is_person_key(facts.name) and facts.repeats]
+    # A check refuses rows that belong to nobody, so a key with NULLs is no key.
+    whole = [facts for facts in columns if facts.comparable and not facts.nulls]
+    keys = [facts for facts in whole if is_person_key(facts.name) and facts.repeats]
     return max(keys, key=lambda facts: facts.distinct, default=None)
 
 
