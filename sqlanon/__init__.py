@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from sqlanon.evidence.loss import Loss as Loss
     from sqlanon.evidence.loss import loss as loss
     from sqlanon.families import explain as explain
+    from sqlanon.gateway import Answer as Answer
+    from sqlanon.gateway import open_gateway as open_gateway
     from sqlanon.policy import Policy as Policy
     from sqlanon.policy import Source as Source
     from sqlanon.policy import from_options as from_options
@@ -36,6 +38,8 @@ _HOMES = {
     "Loss": "evidence.loss",
     "loss": "evidence.loss",
     "explain": "families",
+    "Answer": "gateway",
+    "open_gateway": "gateway",
     "Policy": "policy",
     "Source": "policy",
     "from_options": "policy",
@@ -45,6 +49,7 @@ _HOMES = {
     "publish": "release",
 }
 __all__ = [
+    "Answer",
     "Evidence",
     "Loss",
     "Policy",
@@ -58,6 +63,7 @@ __all__ = [
     "from_options",
     "load",
     "loss",
+    "open_gateway",
     "parse",
     "publish",
 ]

@@ -14,10 +14,9 @@ from typing import Any
 import click
 
 from sqlanon import __version__
+from sqlanon.cli_gateway import COMMANDS
+from sqlanon.cli_policy import policy_of, policy_of_release, policy_options
 from sqlanon.errors import PolicyError, SqlanonError
-
-# Short forms for the models that are asked for most: --k 5 is --model k_anonymity k=5.
-SHORTHANDS = {"k": ("k_anonymity", "k"), "l": ("distinct_l_diversity", "l"), "t": ("t_closeness", "t")}
 
 
 class Commands(click.Group):
@@ -54,29 +53,8 @@ def main() -> None:
     """
 
 
-def policy_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """TARGET [TABLE] and the options that stand for a policy file."""
-    decorators = [
-        click.argument("target"),
-        click.argument("table", required=False),
-        click.option("--qi", help="Quasi-identifiers: columns that an attacker may know, separated by commas."),
-        click.option("--sensitive", help="Sensitive columns, separated by commas."),
-        click.option("--person", help="Column that identifies a person; persons are counted, not rows."),
-        click.option("--k", help="Ask for k-anonymity."),
-        click.option("--l", help="Ask for distinct l-diversity of each sensitive column."),
-        click.option("--t", help="Ask for t-closeness of each sensitive column (equal distance)."),
-        click.option(
-            "--model",
-            "models",
-            multiple=True,
-            metavar="'NAME KEY=VALUE …'",
-            help="Ask for any model, as in --model 'recursive_cl_diversity c=3 l=2'. May be repeated.",
-        ),
-        click.option("--nulls", type=click.Choice(["value", "unique"]), help="How NULLs match; 'value' by default."),
-    ]
-    for decorator in reversed(decorators):
-        command = decorator(command)
-    return command
+for _command in COMMANDS:
+    main.add_command(_command)
 
 
 @main.command()
@@ -109,13 +87,13 @@ def check(
     from sqlanon.engines import connect
     from sqlanon.evidence.checks import check as measure
 
-    policy, url, release = _policy_of_release(target, table, release, options) or (
-        *_policy(target, table, options),
+    policy, url, release = policy_of_release(target, table, release, options) or (
+        *policy_of(target, table, options),
         release,
     )
     engine = connect(url, memory_limit=memory_limit)
     try:
-        source = _release_source(policy, release) if release else None
+        source = _release_source(release) if release else None
         with _progress() as progress:
             told = (lambda done, total: progress("measuring", done, total)) if progress else None
             found = measure(policy, engine, release=source, limit=limit, progress=told)
@@ -163,7 +141,7 @@ def publish(
     from sqlanon.engines import connect
     from sqlanon.release import publish as run
 
-    policy, url = _policy(policy_file, None, {})
+    policy, url = policy_of(policy_file, None, {})
     writes = not dry_run and policy.release is not None and policy.release.path is None
     engine = connect(url, read_only=not writes, memory_limit=memory_limit)
     try:
@@ -207,7 +185,7 @@ def report(policy_file: str, output: Path, explore: float) -> None:
     from sqlanon.release import report as gather
     from sqlanon.report import render
 
-    policy, url = _policy(policy_file, None, {})
+    policy, url = policy_of(policy_file, None, {})
     engine = connect(url)
     try:
         with _progress() as progress:
@@ -237,7 +215,7 @@ def compile(
     from sqlanon.compiler.script import check_script
     from sqlanon.engines import connect
 
-    policy, url = _policy(target, table, options)
+    policy, url = policy_of(target, table, options)
     own = "postgres" if url and url.startswith(("postgres://", "postgresql://")) else "duckdb"
     if policy.source.path:
         policy = policy.model_copy(update={"source": connect().resolve(policy.source)})
@@ -331,82 +309,6 @@ def version() -> None:
     click.echo(f"duckdb {installed('duckdb')}, sqlglot {installed('sqlglot')}, python {platform.python_version()}")
 
 
-def _policy(target: str, table: str | None, options: dict[str, Any]) -> tuple[Any, str | None]:
-    """The policy and the database: from a policy file, or from options."""
-    from sqlanon.policy import load
-
-    if target.lower().endswith((".yml", ".yaml")):
-        given = [f"--{name}" for name, value in options.items() if value]
-        if given or table:
-            raise PolicyError(
-                f"a policy file takes no {' or '.join(given) or 'table'}",
-                hint="write it into the policy, or leave the policy file out",
-            )
-        policy = load(Path(target))
-        database = policy.source.database
-        return policy.located(), policy.locate(database) if database else None
-    return _from_options(target, table, options)
-
-
-def _policy_of_release(
-    target: str, table: str | None, release: str | None, options: dict[str, Any]
-) -> tuple[Any, str, str] | None:
-    """The policy that a release was published under, for a table of a database that is named without further words."""
-    if table is None or release is not None or any(options.values()) or target.lower().endswith((".yml", ".yaml")):
-        return None
-    from sqlanon.engines import connect
-    from sqlanon.policy import parse
-    from sqlanon.release.stored import of_release
-
-    engine = connect(target)
-    try:
-        document = of_release(engine, table)
-    except PolicyError:
-        return None
-    finally:
-        engine.close()
-    return parse(document["policy"]["text"], document["policy"]["name"]), target, table
-
-
-def _from_options(target: str, table: str | None, options: dict[str, Any]) -> tuple[Any, str | None]:
-    from sqlanon.policy import from_options
-    from sqlanon.policy.options import split_target
-
-    asked = [_model(text) for text in options["models"]]
-    for short, (name, key) in SHORTHANDS.items():
-        if options[short] is not None:
-            asked.append((name, {key: options[short]}))
-    if not asked:
-        raise PolicyError(
-            "nothing to check", hint="ask for a model, for example --k 5; or give a policy, which ends in .yml"
-        )
-    if not options["qi"] and not any("x" in params for _, params in asked):
-        raise PolicyError("no quasi-identifier is given", hint="say which columns an attacker may know: --qi age,zip")
-    url, source = split_target(target, table)
-    policy = from_options(
-        source,
-        qi=_names(options["qi"]),
-        sensitive=_names(options["sensitive"]),
-        person=options["person"],
-        models=asked,
-        **({"nulls": options["nulls"]} if options["nulls"] else {}),
-    )
-    return policy, url
-
-
-def _model(text: str) -> tuple[str, dict[str, str]]:
-    name, *pairs = text.split()
-    params = {}
-    for pair in pairs:
-        key, sign, value = pair.partition("=")
-        if not sign:
-            raise PolicyError(
-                f"--model '{text}': '{pair}' is not KEY=VALUE", hint="as in 'alpha_k_anonymity alpha=0.5 k=3'"
-            )
-        params[key] = value
-    return name, params
-
-
 @contextmanager
 def _progress() -> Iterator[Callable[[str, int, int], None] | None]:
     """A bar on standard error for work that takes a while, with an estimate; nothing where nobody looks."""
@@ -432,10 +334,6 @@ def _progress() -> Iterator[Callable[[str, int, int], None] | None]:
             bar.update(tasks[what], completed=done, total=total)
 
         yield show
-
-
-def _names(text: str | None) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()] if text else []
 
 
 def _loss(policy: Any, engine: Any, source: Any) -> tuple[Any, str | None]:
@@ -465,7 +363,7 @@ def _as_json(policy: Any, found: Any, lost: Any, release: str | None) -> Any:
     return _plain(result)
 
 
-def _release_source(policy: Any, release: str) -> Any:
+def _release_source(release: str) -> Any:
     from sqlanon.policy import Source
     from sqlanon.policy.options import source_of
 

@@ -77,15 +77,21 @@ def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(params=["duckdb", "postgres"])
 def database(request: pytest.FixtureRequest) -> Iterator[Database]:
     """Each test runs on both engines."""
-    if request.param == "duckdb":
-        made = Database(connect(":memory:"))
-    else:
-        url = request.getfixturevalue("postgres_url")
-        made = Database(connect(url))
-        made.url = url
-        made.run("DROP SCHEMA IF EXISTS other CASCADE")
-        made.run("DROP SCHEMA public CASCADE")
-        made.run("CREATE SCHEMA public")
+    if request.param == "postgres":
+        yield request.getfixturevalue("postgres")
+        return
+    made = Database(connect(":memory:"))
+    yield made
+    made.engine.close()
+
+
+@pytest.fixture
+def postgres(postgres_url: str) -> Iterator[Database]:
+    made = Database(connect(postgres_url))
+    made.url = postgres_url
+    made.run("DROP SCHEMA IF EXISTS other CASCADE")
+    made.run("DROP SCHEMA public CASCADE")
+    made.run("CREATE SCHEMA public")
     yield made
     made.engine.close()
 

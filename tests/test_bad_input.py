@@ -292,6 +292,15 @@ def run(*args: str) -> Result:
     return result
 
 
+@pytest.mark.parametrize("options", [[], ["--qi", "a", "--k", "2"]])
+@pytest.mark.parametrize("name", ["x.csv", "x.parquet", "folder"])
+def test_a_table_of_a_file_of_rows(tmp_path: Path, name: str, options: list[str]) -> None:
+    (tmp_path / "x.csv").write_text("a\n1\n")
+    (tmp_path / "folder").mkdir()
+    said = refused(str(tmp_path / name), "patients", *options)
+    assert f"{name}' holds rows itself, it has no table 'patients' in it" in said and "leave the table out" in said
+
+
 def refused(*args: str) -> str:
     result = run(*args)
     assert (result.exit_code, result.stdout) == (2, "")

@@ -9,6 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent / "bench"))
 import checks
+import gateway
 import mondrian
 import search
 
@@ -32,3 +33,11 @@ def test_search_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> None:
     search.small(times=1)
     printed = capsys.readouterr().out
     assert "search, end to end" in printed and "rewrite" in printed and "suppression 100%" in printed
+
+
+def test_gateway_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> None:
+    gateway.run(20_000, runs=2, times=1, memory=True)
+    printed = capsys.readouterr().out
+    assert "SmartNoise" in printed and "peak memory" in printed
+    for name in gateway.QUERIES:
+        assert name in printed

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
+import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
+import duckdb
 import pytest
 from click.testing import CliRunner
 from conftest import Database
 
 import sqlanon
 from sqlanon import algorithms, demo
+from sqlanon.algorithms._posing import is_searchable
 from sqlanon.cli import main
 from sqlanon.compiler.script import check_script
 from sqlanon.engines import Engine
@@ -117,6 +123,7 @@ def test_demo(tmp_path: Path) -> None:
     assert "4 of 4 requirements are broken" in result.output
     assert "all 4 requirements hold" in result.output
     assert "every requirement holds in the release as written" in result.output
+    assert re.search(r"influenza +\| \d+ ± \d+", result.output)
     assert "<svg" in (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
     again = CliRunner().invoke(main, ["check", str(tmp_path / "demo" / "policy.yml"), "--release", "patients_released"])
     assert again.exit_code == 0, again.output
@@ -135,20 +142,100 @@ def test_clinic_visits_counts_patients() -> None:
     assert re.search(r"1951 +Athens +2\b", patients.output)
 
 
+def shop(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The example of the gateway, copied to a folder that becomes the working directory."""
+    shutil.copytree(ROOT / "examples" / "gateway", folder, dirs_exist_ok=True)
+    monkeypatch.chdir(folder)
+
+
+def console(text: str) -> list[tuple[list[str], str]]:
+    """The commands of console blocks, and what is shown below each of them."""
+    blocks = re.findall(r"```console\n(.*?)```", text, flags=re.DOTALL)
+    found = [
+        command.partition("\n") for block in blocks for command in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
+    ]
+    return [(shlex.split(command, comments=True), shown) for command, _, shown in found]
+
+
+def run_line(words: list[str]) -> str:
+    """What a command prints; it may refuse, but not fail."""
+    if words[0] == "cd":
+        return ""
+    if words[0] == "python":
+        subprocess.run([sys.executable, *words[1:]], check=True)
+        return ""
+    assert words[0] == "sqlanon"
+    result = CliRunner().invoke(main, words[1:])
+    assert result.exit_code == (1 if "ERROR: " in result.stderr else 0), (words, result.output)
+    return result.output
+
+
+def without_numbers(text: str) -> list[str]:
+    """The lines of an output, with everything that hangs on noise or on the date made alike."""
+    return [re.sub(r"-{2,}", "-", re.sub(r"[\d.,:e-]*\d", "0", re.sub(r" +", " ", line))) for line in text.splitlines()]
+
+
+def test_gateway_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop(tmp_path, monkeypatch)
+    shown = {" ".join(words): run_line(words) for words, _ in console(Path("README.md").read_text(encoding="utf-8"))}
+    assert not any("ERROR: " in text for text in shown.values())
+    (joined,) = [text for command, text in shown.items() if "country" in command]
+    assert re.findall(r"^ (\w+) +\|", joined, flags=re.MULTILINE) == ["country", "France", "Germany", "Greece"]
+
+
+def test_readme_asks_with_differential_privacy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop(tmp_path, monkeypatch)
+    section = README.split("## Ask with differential privacy")[1].split("\n## ")[0]
+    lines = console(section)
+    assert len(lines) >= 7
+    for words, shown in lines:
+        expected, printed = without_numbers(shown.split("…")[0]), without_numbers(run_line(words))
+        assert printed[: len(expected)] == expected
+        assert "…" in shown or len(printed) == len(expected)
+    for command in re.findall(r"`(sqlanon [^`]*policy\.yml [^`]*)`", section):
+        run_line(shlex.split(command))
+
+
 def test_every_example_is_run_here() -> None:
-    assert {path.name for path in (ROOT / "examples").iterdir()} == {"hospital", "clinic_visits"}
+    assert {path.name for path in (ROOT / "examples").iterdir()} == {"hospital", "clinic_visits", "gateway"}
 
 
 def test_readme_policy_is_valid() -> None:
-    (text,) = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
+    text, _, gateway = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
+    assert gateway == (ROOT / "examples" / "gateway" / "policy.yml").read_text(encoding="utf-8")
     policy = parse(text)
     assert [use.name for use in policy.models] == ["k_anonymity", "distinct_l_diversity", "t_closeness"]
+
+
+def test_readme_pseudonyms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(main, ["demo"]).exit_code == 0
+    _, text, _ = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
+    file = Path(text.splitlines()[0].removeprefix("# "))
+    file.write_text(text, encoding="utf-8")
+    (shown,) = re.findall(r"\$ export SQLANON_KEY='(.*?)'\n\$ sqlanon (.*?)\n(.*?)…", README, flags=re.DOTALL)
+    monkeypatch.setenv("SQLANON_KEY", shown[0])
+    result = CliRunner().invoke(main, shown[1].split())
+    assert result.exit_code == 0, result.output + result.stderr
+    assert result.output.startswith(shown[2])
+    found = duckdb.sql(
+        f"SELECT COUNT(DISTINCT patient_id), MIN(length(patient_id)) FROM '{file.parent}/research.parquet'"
+    )
+    assert found.fetchall() == [(20_000, 64)]
+
+
+def test_readme_names_what_the_search_cannot_reach() -> None:
+    (said,) = re.findall(r"What the search cannot reach is refused, never left out: (.*?);", README, flags=re.DOTALL)
+    unreachable = {name for name, model in family("models").items() if not is_searchable(model)}
+    assert set(re.findall(r"`(\w+)`", said)) - {"sample_and_generalize"} == unreachable
 
 
 def test_readme_names_every_command_and_option() -> None:
     for name, command in main.commands.items():
         assert f"sqlanon {name}" in README, name
         assert command.help, name
+        for part, below in getattr(command, "commands", {}).items():
+            assert f"`{part}`" in README and below.help, f"{name} {part}"
 
 
 def test_readme_lists_every_algorithm() -> None:

@@ -109,15 +109,19 @@ def test_a_grant_raises_the_limit_of_one_in_its_period(ledger: Ledger) -> None:
     ledger.grant("ada", Cost(0.5, 1e-6), by="owner", reason="audit", at=NOON)
     assert ledger.left("ada", MONTHLY, NOON).left == Cost(1.5, 2e-6)
     assert ledger.left("bob", MONTHLY, NOON).left == Cost(1.0, 1e-6)
-    spend(ledger, 1.5, delta=2e-6)
     for month in (6, 8):  # a grant of the future does not count yet, and one of the past no longer
-        assert ledger.left("ada", MONTHLY, datetime(2026, month, 15, tzinfo=UTC)).left.delta <= 1e-6
+        assert ledger.left("ada", MONTHLY, datetime(2026, month, 15, tzinfo=UTC)).left == Cost(1.0, 1e-6)
+    spend(ledger, 1.5, delta=2e-6)
     assert ledger.left("ada", Limits(2, 1), datetime(2030, 1, 1, tzinfo=UTC)).left.epsilon == 1.0
     granted = ledger.history()[0]
     assert (granted.kind, granted.by, granted.reason, granted.epsilon) == ("grant", "owner", "audit", 0.5)
     capped = Limits(1.0, 1e-6, "month", total_epsilon=1.5)
     with pytest.raises(BudgetExhausted, match="all analysts"):  # which a grant does not lift
         spend(ledger, 0.1, capped, who="bob")
+    with pytest.raises(BudgetExhausted, match="not renewed"):  # nor does the next month
+        ledger.reserve(
+            "bob", Cost(0.1), capped, shape="s", fingerprint="f", policy="p", at=datetime(2031, 1, 1, tzinfo=UTC)
+        )
     with pytest.raises(PolicyError, match="rho"):
         ledger.grant("ada", Cost(rho=1), by="owner", reason="?")
 
@@ -254,6 +258,18 @@ def test_answers_are_remembered_the_first_one_stays_and_damage_forgets(ledger: L
     assert ledger.forget(datetime.now(UTC) - timedelta(hours=1)) == 0
     assert ledger.forget() == 2 and ledger.cached("l") is None
     assert ledger.history() == []
+
+
+def test_a_charge_is_settled_together_with_what_it_paid_for_or_not_at_all(ledger: Ledger) -> None:
+    first = spend(ledger, 0.1)
+    ledger.settle(first, "answered", answers={"k": "1", "l": "2"})
+    assert ledger.cached("k") == "1" and ledger.cached("l") == "2"
+    with pytest.raises(PolicyError, match="already settled"):
+        ledger.settle(first, "answered", answers={"m": "3"})
+    with pytest.raises(PolicyError, match="not Unicode"):
+        ledger.settle(spend(ledger, 0.1), "failed", answers={"n": "4", "o": "\ud800"})
+    assert ledger.cached("m") is None and ledger.cached("n") is None
+    assert [event.kind for event in ledger.history()] == ["charge", "answered", "charge"]
 
 
 def test_create_makes_a_file_for_its_owner_alone(tmp_path: Path) -> None:

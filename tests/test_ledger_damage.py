@@ -96,11 +96,12 @@ def test_a_full_disk_answers_nothing(path: Path) -> None:
 def test_a_fork_does_not_share_the_connection(path: Path) -> None:
     with Ledger.open(path) as ledger:
         fill(ledger, 2)
+        parents = ledger._connection
         if (child := os.fork()) == 0:
             code = 1
             try:
                 fill(ledger, 2)
-                code = 0
+                code = 2 if ledger._connection is parents else 0
             finally:
                 os._exit(code)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
@@ -166,7 +167,10 @@ def test_a_changed_amount_is_found_wherever_it_is(path: Path, events: int) -> No
 
 def test_a_truncated_file_refuses(filled: Path) -> None:
     right, whole = sums(filled), filled.read_bytes()
-    for size in (0, 1, 15, 16, 100, 1024, 4096, 8192, len(whole) // 2, len(whole) - 4096):
+    filled.write_bytes(b"")
+    with pytest.raises(LedgerError, match="is empty"):
+        Ledger.open(filled)
+    for size in (1, 15, 16, 100, 1024, 4096, 8192, len(whole) // 2, len(whole) - 4096):
         filled.write_bytes(whole[:size])
         with pytest.raises(LedgerError):
             Ledger.open(filled)

@@ -8,17 +8,19 @@ import math
 import re
 from typing import Any
 
+import brute
 import brute_loss
 import pytest
 from conftest import Database, shared
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from measuring import policy_for
+from test_examples import statements
 from test_models import SPECS, model_use, oracle
 
 from sqlanon import algorithms
 from sqlanon.algorithms._posing import problem
-from sqlanon.algorithms._problem import Problem
+from sqlanon.algorithms._problem import OF_NODES, Problem
 from sqlanon.algorithms._search import Infeasible
 from sqlanon.compiler.compressed import root_only
 from sqlanon.compiler.source import relation
@@ -26,6 +28,8 @@ from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.hierarchies import build_hierarchies
 from sqlanon.policy import Policy, parse
+from sqlanon.release import publish
+from sqlanon.release.script import release_script
 
 TREES = {
     "a": {"*": {"low": ["x", "y"], "high": ["z", "w"]}},
@@ -58,7 +62,7 @@ SEARCHED = sorted(set(SPECS) - NOT_SEARCHED)
 
 def task(engine: Engine, policy: Policy, **more: Any) -> Problem:
     hierarchies = {name: root_only() for name in policy.quasi_identifiers} | build_hierarchies(policy)
-    return problem(policy, engine, hierarchies, relation(policy.source, engine.dialect), **more)
+    return problem(policy, engine, hierarchies, relation(policy.source, engine.dialect), brings=OF_NODES, **more)
 
 
 def solve(engine: Engine, policy: Policy, name: str, **params: Any) -> Any:
@@ -149,6 +153,135 @@ def test_what_cannot_be_searched_is_refused(database: Database) -> None:
         policy = policy_for(["a", "b"], ["s", "u"], [use], insensitive=("n", "g", "p"))
         with pytest.raises(PolicyError, match=name):
             task(database.engine, policy)
+
+
+# A population: classes of another table, generalized alike ---------------------------------------------------------
+
+# Some of its values are not in the source, and some of the source are not in it.
+somebody = st.fixed_dictionaries(
+    {"a": st.sampled_from(["x", "y", "z", "w", None]), "b": st.sampled_from("123"), "p": st.sampled_from("abcdefgh")}
+)
+crowded = st.fixed_dictionaries(
+    {
+        "a": st.sampled_from(["x", "y", "z", None]),
+        "b": st.sampled_from("123"),
+        "s": st.sampled_from(["flu", "hiv"]),
+        "p": st.sampled_from("abcdefgh"),
+    }
+)
+KNOWN = {"a": LEAVES["a"] | {None: (None, None, "*")}, "b": LEAVES["b"]}
+
+
+def generalized(rows: Any, levels: tuple[int, ...]) -> list[Any]:
+    return [
+        item | {name: KNOWN[name][item[name]][level] for name, level in zip("ab", levels, strict=True)} for item in rows
+    ]
+
+
+def crowd_optimum(rows: Any, crowd: Any, models: Any, limit: float, person: Any) -> int | None:
+    """The least height of a node that holds. What is suppressed is not in the release: its presence is 0."""
+    heights = []
+    for levels in itertools.product(range(3), range(3)):
+        new, everybody = generalized(rows, levels), generalized(crowd, levels)
+        lost: set[Any] = set()
+        for name, params in models.items():
+            lost |= getattr(brute, f"broken_{name}")(new, ["a", "b"], population_rows=everybody, **params, **person)
+        kept = [item for item in new if (item["a"], item["b"]) not in lost]
+        # Suppression must mend everything: the models are asked again about what is left.
+        holds = kept and len(new) - len(kept) <= limit * len(new) + 1e-9
+        for name, params in models.items():
+            asked = {"population_rows": everybody, **params, **person}
+            holds = holds and not getattr(brute, f"broken_{name}")(kept, ["a", "b"], **asked)
+        if holds:
+            heights.append(sum(levels))
+    return min(heights, default=None)
+
+
+@settings(max_examples=40)
+@given(
+    rows=st.lists(crowded, min_size=1, max_size=25),
+    crowd=st.lists(somebody, max_size=60),
+    contained=st.booleans(),
+    k=st.one_of(st.none(), st.integers(2, 8)),
+    presence=st.one_of(st.none(), st.tuples(st.sampled_from([0.0, 0.1, 0.25]), st.sampled_from([0.4, 0.6, 0.9, 1.0]))),
+    limit=st.sampled_from([0.0, 0.2, 0.6]),
+    person=st.booleans(),
+    known=st.booleans(),
+)
+def test_a_population_is_searched_as_by_trying_every_node(
+    database: Database, rows: Any, crowd: Any, contained: bool, k: Any, presence: Any, limit: float, person: bool,
+    known: bool,
+) -> None:  # fmt: skip
+    if contained:  # as it should be: who is released is one of the population
+        crowd = [{name: item[name] for name in "abp"} for item in rows] + crowd
+    models: dict[str, Any] = {"k_map": {"k": k or 3}} if k or presence is None else {}
+    if presence:
+        models["delta_presence"] = {"dmin": presence[0], "dmax": presence[1]}
+    uses: list[Any] = [{"k_map": models["k_map"]}] if "k_map" in models else []
+    uses += [{"delta_presence": {"delta_min": presence[0], "delta_max": presence[1]}}] if presence else []
+    columns = ["a", "b", "p"] if known else ["a", "b"]
+    crowd = [{name: item[name] for name in columns} for item in crowd]
+    database.table("t", {"a": "TEXT", "b": "TEXT", "s": "TEXT", "p": "TEXT"}, rows)
+    database.table("crowd", dict.fromkeys(columns, "TEXT"), crowd)
+    policy = policy_for(
+        ["a", "b"], ["s"], uses, suppression_limit=limit, minimize="height", population={"table": "crowd"},
+        hierarchies={name: {"tree": {"tree": tree}} for name, tree in TREES.items()},
+        columns={"a": "quasi_identifier", "b": "quasi_identifier", "s": "sensitive", "p": "identifier"},
+        release={"table": "r"},
+        **({"person": "p"} if person else {}),
+    )  # fmt: skip
+    wanted = crowd_optimum(rows, crowd, models, limit, {"person": "p"} if person else {})
+    for name in ("exhaustive", "full_domain"):
+        if wanted is None:
+            with pytest.raises(Infeasible):
+                solve(database.engine, policy, name)
+        else:
+            found = solve(database.engine, policy, name)
+            assert found.proven and found.loss == wanted, (name, models, found.passes)
+    database.run("DROP TABLE IF EXISTS r")
+    if wanted is None:
+        with pytest.raises(PolicyError, match="no generalization"):
+            publish(policy, database.engine, workload=False)
+    else:  # the check of the table as written, by other statements, agrees
+        done = publish(policy, database.engine, workload=False)
+        assert done.document["holds"] and done.plan.loss == wanted
+
+
+def test_a_plan_with_a_population_is_a_script(database: Database) -> None:
+    """What a publisher would run by hand releases the same rows."""
+    rows = [
+        {"a": "w" if i > 37 else "xyz"[i // 3 % 3], "b": "123"[i % 3], "s": f"s{i}", "p": f"p{i}"} for i in range(40)
+    ]
+    kinds = dict.fromkeys(["a", "b", "s", "p"], "TEXT")
+    database.table("t", kinds, rows)
+    database.table("crowd", kinds, [*rows[:-3], *rows[:20], rows[0] | {"a": "v"}])
+    trees = {name: {"tree": {"tree": tree}} for name, tree in TREES.items()}
+    more: dict[str, Any] = {"population": {"table": "crowd"}, "release": {"table": "r"}, "hierarchies": trees}
+    roles = {"a": "quasi_identifier", "b": "quasi_identifier", "s": "sensitive", "p": "identifier"}
+    models = [{"k_map": {"k": 5}}, {"delta_presence": {"delta_min": 0, "delta_max": 0.9}}]
+    policy = policy_for([], [], models, columns=roles, suppression_limit=0.5, **more)
+    done = publish(policy, database.engine, workload=False)
+    assert 0 < done.plan.suppressed < 20
+    shown = sorted(database.fetch("SELECT a, b, s FROM r"))
+    database.run("DROP TABLE r")
+    for statement in statements(release_script(policy, done.plan, database.engine.dialect)):
+        database.run(statement)
+    assert sorted(database.fetch("SELECT a, b, s FROM r")) == shown
+    persons = policy_for([], [], models[:1], columns=roles, suppression_limit=0.5, person="p", **more)
+    planned = publish(persons, database.engine, dry_run=True).plan
+    with pytest.raises(PolicyError, match="persons"):
+        release_script(persons, planned, database.engine.dialect)
+
+
+def test_a_population_is_no_matter_of_local_recoding(database: Database) -> None:
+    database.table("t", {"a": "TEXT", "s": "TEXT"}, [{"a": "x", "s": "flu"}] * 3)
+    again = {"full_domain": {"recode_suppressed": True}}
+    for algorithm in ("mondrian", "top_down_specialization", "top_down_recoding", "local_suppression", again):
+        policy = policy_for(
+            ["a"], ["s"], [{"k_map": {"k": 2}}], population={"table": "t"}, algorithm=algorithm, release={"table": "r"}
+        )
+        with pytest.raises(PolicyError, match=r"k_map|population"):
+            publish(policy, database.engine)
 
 
 def test_nulls_are_values_and_hidden_by_the_root(database: Database) -> None:
@@ -275,6 +408,74 @@ def test_arx_optimum(duck: Database, case: Any) -> None:
         assert found.loss == pytest.approx(case["expected_loss"], rel=1e-9)
         ties = [item.node for item in found.candidates if abs(item.loss - found.loss) <= 1e-9 * max(1, found.loss)]
         assert tuple(case["transformation"]) in ties
+
+
+# A population of ARX: the rows of a subset are released, those of the whole table are the population.
+
+SUBSET = "DataSubset.create("
+
+
+def crowd_models(case: dict[str, Any]) -> list[Any] | None:
+    """Models on a subset, from the text of the case. With a suppression limit a presence of at least delta_min > 0 is
+    something else there: ARX lets classes be suppressed whose presence is then 0."""
+    if SUBSET not in case["config"] or "Profitability" in case["config"]:
+        return None
+    found = arx_models(case) or []
+    if len(found) < len(case["models"]):
+        return None
+    for name, numbers in re.findall(r"new (KMap|DPresence)\(([0-9., ]+), DataSubset", case["config"]):
+        given = [float(number) for number in numbers.split(",")]
+        if name == "KMap":
+            found.append({"k_map": {"k": int(given[0])}})
+        elif given[0] > 0 and case["suppression_limit"] > 0:
+            return None
+        else:
+            found.append({"delta_presence": {"delta_min": given[0], "delta_max": given[1]}})
+    return found
+
+
+def crowd_metric(case: dict[str, Any]) -> str | None:
+    return "aecs" if case["metric"] == "createAECSMetric()" else arx_metric(case)
+
+
+def crowd_cases() -> list[Any]:
+    from conftest import SHARED
+
+    path = SHARED / "oracles" / "arx_optima.json"
+    cases = json.loads(path.read_text())["cases"] if path.exists() else []
+    return [case for case in cases if crowd_models(case) and crowd_metric(case)] or [None]
+
+
+def slow_crowd(case: Any) -> bool:
+    return bool(case and case["suppression_limit"])
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=[pytest.mark.long] * slow_crowd(case)) for case in crowd_cases()],
+    ids=lambda case: case and f"{case['from'].split('.')[0][4:]}-{case['from'].rsplit(':')[-1]}",
+)  # fmt: skip
+def test_arx_optimum_with_a_population(duck: Database, case: Any) -> None:
+    if case is None:
+        shared("oracles", "arx_optima.json")
+    adult(duck)
+    path = shared("data", "adult", "adult_subset.csv")
+    duck.run(f"CREATE OR REPLACE TABLE subset AS FROM read_csv('{path}', delim=';', all_varchar=true)")
+    models = crowd_models(case)
+    assert models is not None
+    policy = adult_policy(
+        [name for name in [*ADULT, "salary-class"] if name != case["sensitive"]],
+        case["sensitive"],
+        models,
+        source={"table": "subset"},
+        population={"table": "adult"},
+        suppression_limit=case["suppression_limit"],
+        minimize=crowd_metric(case),
+    )
+    found = solve(duck.engine, policy, "full_domain")
+    assert found.proven
+    assert found.loss == pytest.approx(case["expected_loss"], rel=1e-9)
+    ties = [item.node for item in found.candidates if abs(item.loss - found.loss) <= 1e-9 * max(1, found.loss)]
+    assert tuple(case["transformation"]) in ties
 
 
 def lattice_cases() -> list[Any]:

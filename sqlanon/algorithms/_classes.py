@@ -20,11 +20,14 @@ from sqlanon.compiler.tree import (
     excess,
     inline_verdict,
     literal,
+    nested,
+    select,
     summed,
     table,
     text,
     with_verdict,
 )
+from sqlanon.compiler.tree import joined as joined_to
 from sqlanon.families import Plugin
 from sqlanon.policy import ModelUse
 
@@ -39,6 +42,7 @@ class Requirement:
     relations: Mapping[str, str]
     nested: bool  # a class that breaks it is made of classes that break it
     monotone: bool = False  # a table that holds goes on holding when it is generalized
+    everybody: bool = False  # also a class of the population without a released row can break it
 
     @property
     def params(self) -> dict[str, object]:
@@ -52,6 +56,13 @@ class Classes:
     compressed: Compressed
     requirements: tuple[Requirement, ...]
     source: str
+    population: str | None = None  # its combinations under the same keys; with `population_persons`, and their persons
+    population_persons: bool = False
+
+    @property
+    def may_suppress(self) -> bool:
+        """Where a class of the population has to have a released row, a suppressed class would break that."""
+        return not any(item.everybody for item in self.requirements)
 
     @property
     def plain(self) -> bool:
@@ -62,7 +73,31 @@ class Classes:
         self, masks: Sequence[exp.Expr], costs: Sequence[exp.Expr] = ()
     ) -> tuple[str, list[tuple[str, exp.Query]]]:
         """The classes of a node as (class_id, records, rows_, cost1, …, broken, nested): a name, and its CTEs."""
-        return self.classes_by(self.class_id(masks), self.source, costs)
+        key = self.class_id(masks)
+        return self.classes_by(key, self.source, costs, brought=self.class_population(key))
+
+    def class_population(self, key: exp.Expr) -> dict[str, exp.Query]:
+        """The CTE of the classes of the population, beside `class_sizes`, where a model looks at them."""
+        if self.population is None:
+            return {}
+        counted = self._counted(persons=self.population_persons)
+        people = select(
+            alias(key.copy(), "class_id"),
+            alias(counted, "population"),
+            source=table(self.population),
+            groups=[key.copy()],
+        )
+        same = exp.column("class_id", table="p").eq(exp.column("class_id", table="c"))
+        own = exp.Coalesce(this=exp.column("class_id", table="c"), expressions=[exp.column("class_id", table="p")])
+        numbers = [
+            alias(exp.Coalesce(this=exp.column(name, table=side), expressions=[literal(0)]), name)
+            for name, side in (("records", "c"), ("population", "p"))
+        ]
+        # What has no released row is read only where it can break a model.
+        side = "LEFT" if self.may_suppress else "FULL"
+        joins = [joined_to(nested(people, "p"), same, side=side)]
+        tree = select(alias(own, "class_id"), *numbers, source=table("class_sizes", alias="c"), joins=joins)
+        return {"class_population": tree}
 
     def classes_by(
         self,
@@ -70,10 +105,11 @@ class Classes:
         source: str,
         costs: Sequence[exp.Expr] = (),
         also: Sequence[exp.Expr] = (),
-        brought: Mapping[str, str] | None = None,
+        brought: Mapping[str, str | exp.Query] | None = None,
     ) -> tuple[str, list[tuple[str, exp.Query]]]:
         """The same for any class number `key` over a table with the columns of the compressed one; `also` are further
-        aggregates to keep of each class, `brought` relations over these classes that only the algorithm can make."""
+        aggregates to keep of each class, `brought` relations over these classes that not every algorithm can make: the
+        name of a table, or a CTE that may read `class_sizes`."""
         inlined = [inline_verdict(item.model.sql, item.params) for item in self.requirements]
         if all(verdict is not None for verdict in inlined):
             verdicts = [verdict for verdict in inlined if verdict is not None]
@@ -81,12 +117,17 @@ class Classes:
             tree = exp.select("*", *self._flags(verdicts)).from_(grouped, copy=False)
             return "node_classes", [("node_classes", tree)]
         parts: list[tuple[str, exp.Query]] = [("class_sizes", self._grouped(key, source, costs, also))]
+        made: dict[str, str] = {}
+        for relation, given in (brought or {}).items():
+            if isinstance(given, exp.Query):
+                parts.append((relation, given))
+            made[relation] = given if isinstance(given, str) else relation
         used = dict.fromkeys(item.attribute for item in self.requirements if item.attribute is not None)
         parts += [(_values_name(name, used), self._class_values(key, source, name)) for name in used]
         tree = exp.select("class_sizes.*").from_("class_sizes")
         verdicts = []
         for place, item in enumerate(self.requirements, start=1):
-            own = {"classes": "class_sizes", **(brought or {})}
+            own = {"classes": "class_sizes", **made}
             if item.attribute is not None:
                 own["class_values"] = _values_name(item.attribute, used)
             if "value_categories" in item.relations:
@@ -98,7 +139,8 @@ class Classes:
             same = exp.column("class_id", table=name).eq(exp.column("class_id", table="class_sizes"))
             tree = tree.join(name, on=same, join_type="left", copy=False)
             # A class without a result was not measured, and what was not measured is not safe.
-            verdicts.append(exp.Coalesce(this=exp.column("broken", table=name), expressions=[literal(1)]))
+            verdict: exp.Expr = exp.Coalesce(this=exp.column("broken", table=name), expressions=[literal(1)])
+            verdicts.append(exp.func("GREATEST", verdict, _unreleased(name)) if item.everybody else verdict)
             if self._convex(item):
                 lost = exp.Mul(this=exp.column("rows_", table="class_sizes"), expression=self._excess(item, name))
                 tree = tree.select(alias(lost, f"lost{place}"))
@@ -140,8 +182,8 @@ class Classes:
         ]
         return joined(found)
 
-    def _counted(self) -> exp.Expr:
-        if self.compressed.person:
+    def _counted(self, *, persons: bool | None = None) -> exp.Expr:
+        if self.compressed.person if persons is None else persons:
             return bigint(exp.Count(this=exp.Distinct(expressions=[exp.column("person")])))
         return summed(exp.column("n"))
 
@@ -167,6 +209,14 @@ class Classes:
         tree = exp.select(alias(key.copy(), "class_id"), "known.category", alias(self._counted(), "records"))
         tree = tree.from_(table(source)).join(known, on=value.eq(exp.column("value", table="known")), copy=False)
         return tree.group_by(key.copy(), "known.category", copy=False)
+
+
+def _unreleased(result: str) -> exp.Expr:
+    """1 if a class without a released row breaks a model. No suppression mends that: then all rows count as broken."""
+    broken = exp.Coalesce(this=exp.Max(this=exp.column("broken", table="u")), expressions=[literal(0)])
+    shown = exp.select("class_id").from_("class_sizes")
+    tree = exp.select(broken).from_(table(result, alias="u"))
+    return tree.where(exp.column("class_id", table="u").isin(query=shown).not_()).subquery()
 
 
 def _values_name(attribute: str, used: Mapping[str, None]) -> str:

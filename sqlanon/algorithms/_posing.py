@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from sqlanon.algorithms._classes import Requirement
-from sqlanon.algorithms._problem import ALSO_SUPPRESSED, Problem
+from sqlanon.algorithms._problem import ALSO_SUPPRESSED, OF_NODES, Problem
 from sqlanon.compiler.checks import Compiler
 from sqlanon.compiler.classes import Grouping, Prelude, totals
 from sqlanon.compiler.compressed import (
@@ -22,6 +22,8 @@ from sqlanon.compiler.compressed import (
     with_bits,
 )
 from sqlanon.compiler.lookups import taxonomy
+from sqlanon.compiler.population import population
+from sqlanon.compiler.source import relation
 from sqlanon.compiler.tree import alias, literal, referenced, table
 from sqlanon.engines import Engine
 from sqlanon.engines.steps import drop_steps, run_steps
@@ -52,13 +54,14 @@ def problem(
 
     `carry` names further columns that an algorithm counts, such as a class attribute; they are among
     `compressed.values` then.
-    `brings` are relations that the algorithm makes itself, so that it can reach models that others cannot.
+    `brings` are relations that not every algorithm has, so that it can reach models that others cannot: those of the
+    nodes of the lattice, or those that it makes itself.
     """
     draft = _draft(policy, engine.dialect, hierarchies, rows, carry, brings)
     try:
         run_steps(engine, draft.prelude.steps)
         done = len(draft.prelude.steps)
-        placed, keys = laid_out(draft.domains, engine.query(sizes(draft.domains)))
+        placed, keys = laid_out(draft.domains, engine.query(sizes(draft.domains)), strangers=_has_population(draft))
         made = _packed(policy, engine, hierarchies, draft, placed, keys)
         run_steps(engine, draft.prelude.steps[done:])
         counted = exp.select("COALESCE(SUM(n), 0)", "COUNT(*)").from_(table(made.compressed.table))
@@ -73,7 +76,7 @@ def problem(
         drop_steps(engine, draft.prelude.steps)
         raise
     # A share that is a whole number of rows must not lose one to the way that floats are written.
-    limit = math.floor(policy.suppression_limit * records + 1e-9)
+    limit = math.floor(policy.suppression_limit * records + 1e-9) if made.may_suppress else 0
     return replace(made, records=records, limit=limit, rows=size, deadline=deadline, progress=progress)
 
 
@@ -85,7 +88,11 @@ def outlined(
     bits: Mapping[str, Sequence[int]],
 ) -> Problem:
     """The same on paper: all tables planned, none made, with the bits that a plan gives each quasi-identifier."""
-    draft = _draft(policy, engine.dialect, hierarchies, rows, ())
+    draft = _draft(policy, engine.dialect, hierarchies, rows, (), OF_NODES)
+    if policy.person is not None and _has_population(draft):
+        raise PolicyError(
+            "a script cannot tell whether the population names its persons", hint="'sqlanon publish' asks the database"
+        )
     placed = tuple(with_bits(domain, bits[domain.name], leaves=1) for domain in draft.domains)
     return _packed(policy, engine, hierarchies, draft, placed, 1 + max(domain.key for domain in placed))
 
@@ -137,32 +144,63 @@ def _packed(
 ) -> Problem:
     packed = compressed(draft.prelude, draft.combined, placed, keys, draft.grouping, draft.attributes)
     requirements = tuple(_requirement(policy, draft.prelude, hierarchies, draft.grouping, *item) for item in draft.uses)
-    made = Problem(packed, requirements, packed.table, policy, engine, hierarchies, draft.prelude)
+    everybody, persons = None, False
+    if _has_population(draft) and policy.population is not None:
+        rows = relation(engine.resolve(policy.population), engine.dialect)
+        persons = policy.person is not None and policy.person in [item.name for item in engine.columns(rows)]
+        everybody = population(draft.prelude, rows, placed, keys, policy.person if persons else None)
+    made = Problem(
+        packed,
+        requirements,
+        packed.table,
+        everybody,
+        persons,
+        policy=policy,
+        engine=engine,
+        hierarchies=hierarchies,
+        prelude=draft.prelude,
+    )
     made.skip()
     return made
+
+
+def _has_population(draft: _Draft) -> bool:
+    return any("class_population" in referenced(plugin("models", use.name).sql) for use, _ in draft.uses)
 
 
 def _attributes(policy: Policy, use: ModelUse) -> list[str]:
     return [use.attribute] if use.attribute else list(policy.sensitive)
 
 
+def is_searchable(model: Plugin, brings: frozenset[str] = frozenset()) -> bool:
+    """Whether a model can be measured at any node, from the compressed table alone; joined tables are not compressed.
+
+    >>> is_searchable(plugin("models", "k_anonymity")), is_searchable(plugin("models", "k_map"))
+    (True, False)
+    """
+    made = referenced(model.sql) <= SEARCHED | brings
+    return made and not model.classes and model.counts in ("", "rows") and "joins" not in model.needs
+
+
 def _require_searchable(policy: Policy, uses: Sequence[ModelUse], brings: frozenset[str]) -> None:
     every = set(policy.quasi_identifiers)
     for use in uses:
         model = plugin("models", use.name)
-        needed = referenced(model.sql) - SEARCHED - brings
-        counts = model.counts and (model.counts != "rows" or policy.person is not None)
+        counts_persons = model.counts == "rows" and policy.person is not None
         sets = [use.qid] if isinstance(use.qid, tuple) else [policy.qid_sets()[use.qid]] if use.qid else []
-        if needed or model.classes or counts or any(set(columns) != every for columns in sets):
-            raise PolicyError(
+        if not is_searchable(model, brings) or counts_persons or any(set(columns) != every for columns in sets):
+            raise policy.error(
                 f"a search cannot reach {use.name} yet",
+                *("models", policy.models.index(use)),
                 hint="publish for the other models, and check this one with 'sqlanon check'",
             )
     if policy.nulls == "unique":
-        raise PolicyError("a search needs 'nulls: value'", hint="fill NULLs, or leave such rows out with 'query:'")
+        hint = "fill NULLs, or leave such rows out with 'query:'"
+        raise policy.error("a search needs 'nulls: value'", "nulls", hint=hint)
     if any(set(columns) != every for columns in policy.qid_sets(drop_contained=True).values()):
-        raise PolicyError(
+        raise policy.error(
             "a search needs one quasi-identifier that holds all the others",
+            "qids",
             hint="leave out 'qids:', so that all quasi-identifiers count together",
         )
 
@@ -188,7 +226,8 @@ def _requirement(
     nested = ALSO_SUPPRESSED in model.monotone
     # Shares of persons do not add up: one person may be in several classes.
     monotone = nested or (policy.person is None and is_monotone(model, use.params))
-    return Requirement(use, model, attribute, relations, nested, monotone)
+    everybody = "population" in model.needs and float(str(use.params.get("delta_min", 0))) > 0
+    return Requirement(use, model, attribute, relations, nested, monotone, everybody)
 
 
 def is_monotone(model: Plugin, params: Mapping[str, object]) -> bool:

@@ -54,15 +54,16 @@ from sqlanon.hierarchies import Hierarchy
 from sqlanon.policy import Policy
 
 FEW_ROWS = 100_000  # of a compressed table, on which many statements cost more than their work
+OF_NODES = frozenset({"class_population"})  # relations that only the classes of a node have
 ALSO_SUPPRESSED = "also under record suppression"
 
 
 @dataclass
 class Problem(Classes):
-    policy: Policy
-    engine: Engine
-    hierarchies: Mapping[str, Hierarchy]
-    prelude: Prelude
+    policy: Policy = field(kw_only=True)
+    engine: Engine = field(kw_only=True)
+    hierarchies: Mapping[str, Hierarchy] = field(kw_only=True)
+    prelude: Prelude = field(kw_only=True)
     records: int = 0
     limit: int = 0  # rows that may be suppressed
     rows: int = 0  # of the compressed table
@@ -405,6 +406,9 @@ class Problem(Classes):
         if "value_categories" in item.relations:
             parts.append(("class_categories_1", self._class_categories(self.source, key, item)))
             own["class_categories"] = "class_categories_1"
+        for relation, tree in self.class_population(key).items():
+            parts.append((relation, tree))
+            own[relation] = relation
         result = with_verdict(bind(item.model.sql, item.params, {**item.relations, **own}))
         worst = (exp.Min if item.model.worse_when_smaller else exp.Max)(this=exp.column("measured"))
         found = self.engine.query(with_parts(exp.select(worst).from_(result.subquery(alias="result")), parts))[0][0]

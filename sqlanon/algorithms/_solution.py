@@ -24,8 +24,8 @@ class Regions:
     `members`: k1, …, region (BIGINT): one row a key; a key that is missing is suppressed. Where `by_value`, also v1, …:
     rows alike on the quasi-identifiers go to different regions by their sensitive values. Where `split`, also first and
     last (BIGINT): of the rows alike on all of these, numbered from 1, these go to the region.
-    `labels`: region, l1, …, lm (TEXT, the label of each quasi-identifier), f1, …, fm (DOUBLE, the leaves that the
-    label stands for).
+    `labels`: region, l1, …, lm (TEXT, the label of each quasi-identifier, which for NULL is NULL or the name that
+    dictionaries give it), f1, …, fm (DOUBLE, the leaves that the label stands for).
     """
 
     members: str

@@ -65,7 +65,7 @@ class Splitting:
 
     def _best_that_suppresses(self, splits: Sequence[Split], now: Sequence[dict[int, Sizes]]) -> Split | None:
         records, limit = self.cuts.problem.records, self.cuts.problem.limit
-        left = limit - self.cuts.suppressed(now)
+        left = min(limit, records - 1) - self.cuts.suppressed(now)  # a release without a row is none
         # A row that is suppressed loses what it still shows; the mean over all rows stands for it.
         cost = (1 - self.cuts.loss(now)) / records
         allowed = [

@@ -42,7 +42,8 @@ def run(problem: Problem, params: Params) -> Solution:
     cuts = Cuts(problem, forest, downwards=False)
     steps = checks = 0
     now = cuts.now()
-    while cuts.suppressed(now) > problem.limit and any(cuts.moves):
+    allowed = min(problem.limit, problem.records - 1)  # a release without a row is none
+    while cuts.suppressed(now) > allowed and any(cuts.moves):
         if problem.out_of_time():
             cuts.to_roots()
         else:
@@ -52,7 +53,7 @@ def run(problem: Problem, params: Params) -> Solution:
             steps += 1
             problem.tell("merging", steps, len(forest.children))
         now = cuts.now()
-    if not cuts.suppressed(now) <= min(problem.limit, problem.records - 1):
+    if not cuts.suppressed(now) <= allowed:
         raise Infeasible(problem.measure([problem.top], problem.metric())[0])
     cuts.take_out_broken()
     cuts.turn_down()

@@ -11,10 +11,12 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 from sqlglot import exp
 
-from sqlanon.algorithms._problem import Problem
+from sqlanon.algorithms._problem import OF_NODES, Problem
 from sqlanon.algorithms._search import found
 from sqlanon.algorithms._solution import Solution
 from sqlanon.compiler.tree import table
+
+BRINGS = OF_NODES
 
 
 class Params(BaseModel):

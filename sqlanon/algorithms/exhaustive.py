@@ -9,11 +9,14 @@ import itertools
 
 from pydantic import BaseModel, ConfigDict
 
-from sqlanon.algorithms._problem import Problem
+from sqlanon.algorithms._problem import OF_NODES, Problem
 from sqlanon.algorithms._search import best_of, found
 from sqlanon.algorithms._solution import Solution
 
 BATCH = 8
+
+
+BRINGS = OF_NODES
 
 
 class Params(BaseModel):

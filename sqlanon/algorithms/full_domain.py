@@ -11,13 +11,16 @@ from dataclasses import replace
 from pydantic import BaseModel, ConfigDict, Field
 
 from sqlanon.algorithms._metrics import Measured, Node
-from sqlanon.algorithms._problem import Problem
+from sqlanon.algorithms._problem import OF_NODES, Problem
 from sqlanon.algorithms._search import Infeasible, Search, found
 from sqlanon.algorithms._solution import Solution
 from sqlanon.errors import PolicyError
 
 LOSS = "ncp"  # what each pass minimizes: a mean over records, so that passes add up
 MOST_PASSES = 100
+
+
+BRINGS = OF_NODES
 
 
 class Params(BaseModel):
@@ -46,6 +49,11 @@ def recoded(problem: Problem) -> Solution:
     if not all(item.monotone for item in problem.requirements):
         raise PolicyError(
             "rows that are recoded on their own may meet others with the same labels, which not every model survives",
+            hint="leave 'recode_suppressed' out",
+        )
+    if problem.population is not None:
+        raise PolicyError(
+            "rows that are recoded on their own cannot be compared with a population",
             hint="leave 'recode_suppressed' out",
         )
     passes: list[Node] = []

@@ -13,11 +13,14 @@ import time
 from pydantic import BaseModel, ConfigDict, Field
 
 from sqlanon.algorithms._metrics import Node
-from sqlanon.algorithms._problem import Problem
+from sqlanon.algorithms._problem import OF_NODES, Problem
 from sqlanon.algorithms._search import best_of, found
 from sqlanon.algorithms._solution import Solution
 
 BATCH = 8
+
+
+BRINGS = OF_NODES
 
 
 class Params(BaseModel):
@@ -42,7 +45,7 @@ def run(problem: Problem, params: Params) -> Solution:
                     heapq.heappush(queue, (measured.loss, sum(measured.node), measured.node))
         spent = params.seconds - max(ends - time.monotonic(), 0)
         problem.tell("looking for a good node", int(10 * spent), int(10 * params.seconds))
-    why = f"the best of {len(problem.measured):,} nodes that were measured"
+    why = f"the best of {len(problem.measured):,} nodes that were measured, not proven optimal"
     return found(problem, best_of(problem), proven=False, why=why)
 
 

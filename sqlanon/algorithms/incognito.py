@@ -17,10 +17,12 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from sqlanon.algorithms._metrics import Array, Node
-from sqlanon.algorithms._problem import Problem
+from sqlanon.algorithms._problem import OF_NODES, Problem
 from sqlanon.algorithms._search import Search, best_of, found
 from sqlanon.algorithms._solution import Candidate, Solution
 from sqlanon.algorithms._tags import Tags, heights, nodes_where, require_nested
+
+BRINGS = OF_NODES
 
 
 class Params(BaseModel):

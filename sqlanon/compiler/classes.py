@@ -37,6 +37,7 @@ from sqlanon.compiler.tree import (
     literal,
     nested,
     rows_relation,
+    same,
     select,
     summed,
     table,
@@ -57,12 +58,15 @@ def as_label(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Step:
-    """CREATE TEMPORARY TABLE name AS query; where `rows` are given, an engine may load these instead."""
+    """CREATE TEMPORARY TABLE name AS query; where `rows` are given, an engine may load these instead.
+
+    The rows of a `private` step are loaded only: no statement may hold them, and no script shows them."""
 
     name: str
     query: exp.Query
     columns: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
+    rows: tuple[tuple[str, ...], ...] = field(default=(), repr=False)
+    private: bool = False
 
 
 @dataclass(frozen=True)
@@ -117,15 +121,22 @@ class Prelude:
         return None
 
     def load(
-        self, kind: str, key: tuple[object, ...], columns: tuple[str, ...], rows: tuple[tuple[str, ...], ...]
+        self,
+        kind: str,
+        key: tuple[object, ...],
+        columns: tuple[str, ...],
+        rows: tuple[tuple[str, ...], ...],
+        *,
+        private: bool = False,
     ) -> str:
         """A table of text whose rows are known here, such as a hierarchy from a file."""
         full = (kind, *key)
         if full not in self.made:
             name = f"{self.prefix}_{kind}_{1 + sum(made[0] == kind for made in self.made)}"
             self.made[full] = name
-            query = rows_relation(rows, columns, [TEXT] * len(columns))
-            self.steps.append(Step(name, query, columns, rows))
+            shown = (("",) * len(columns),) if private else rows
+            query = rows_relation(shown, columns, [TEXT] * len(columns))
+            self.steps.append(Step(name, query, columns, rows, private))
         return self.made[full]
 
 
@@ -173,24 +184,10 @@ def numbered(prelude: Prelude, grouping: Grouping, relation: exp.Query, kept: Se
         rank = window(exp.DenseRank(), order=[exp.column(name) for name in labels(grouping)])
         return select(alias(rank, "class_id"), *kept, source=nested(relation, "r"))
     known = classes(prelude, grouping)
-    same = exp.and_(*(_null_safe(name, "k", "r") for name in labels(grouping)), copy=False)
+    pairs = [(exp.column(name, table="k"), exp.column(name, table="r")) for name in labels(grouping)]
+    alike = exp.and_(*(same(prelude.dialect, *pair) for pair in pairs), copy=False)
     chosen = [exp.column("class_id", table="k"), *(exp.column(name, table="r") for name in kept)]
-    return select(*chosen, source=nested(relation, "r"), joins=[joined(table(known, alias="k"), same)])
-
-
-def _null_safe(name: str, left: str, right: str) -> exp.Expr:
-    return exp.NullSafeEQ(this=exp.column(name, table=left), expression=exp.column(name, table=right))
-
-
-def _same_original(dialect: str, left: str, right: str) -> exp.Expr:
-    """The same sensitive value, NULL included. PostgreSQL hashes equality only."""
-    if dialect == "duckdb":
-        return _null_safe("original", left, right)
-    sides = [
-        exp.Coalesce(this=text(exp.column("original", table=side)), expressions=[literal(NULL_NODE)])
-        for side in (left, right)
-    ]
-    return sides[0].eq(sides[1])
+    return select(*chosen, source=nested(relation, "r"), joins=[joined(table(known, alias="k"), alike)])
 
 
 def cells(prelude: Prelude, grouping: Grouping, attribute: str) -> str:
@@ -211,7 +208,10 @@ def class_values(prelude: Prelude, grouping: Grouping, attribute: str) -> str:
             return select("class_id", alias(rank, "value"), "records", source=ranked)
         known = table(totals(prelude, grouping, attribute, numeric=False), alias="t")
         chosen = [exp.column("class_id", table="n"), exp.column("value", table="t"), exp.column("records", table="n")]
-        return select(*chosen, source=ranked, joins=[joined(known, _same_original(prelude.dialect, "n", "t"))])
+        sides: list[exp.Expr] = [exp.column("original", table=side) for side in ("n", "t")]
+        if prelude.dialect != "duckdb":  # compares no two types, and a release may hold its values in another
+            sides = [text(side) for side in sides]
+        return select(*chosen, source=ranked, joins=[joined(known, same(prelude.dialect, *sides))])
 
     return prelude.once("class_values", (grouping, attribute), build)
 

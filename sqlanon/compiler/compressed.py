@@ -27,6 +27,7 @@ from sqlanon.compiler.tree import (
     joined,
     literal,
     nested,
+    same,
     select,
     summed,
     table,
@@ -103,29 +104,34 @@ def dictionary(prelude: Prelude, made: str, name: str, short: str, hierarchy: Hi
     """The values of a quasi-identifier with their labels, their places among siblings, and the leaves below labels."""
 
     def build() -> exp.Query:
-        looked_up = lookup(prelude, name, hierarchy)
-        counted = alias(summed(exp.column("records")), "records")
-        values = select(alias(exp.column(short), "original"), counted, source=table(made), groups=[exp.column(short)])
-        original = exp.column("original", table="v")
-        labels = [
-            alias(exp.Coalesce(this=text(node), expressions=[literal(NULL_NODE)]), f"n{level}")
-            for level in range(hierarchy.height)
-            for node in [generalized(hierarchy, level, original.copy(), "l" if looked_up else None)]
-        ]
-        joins, missing = [], literal(0)
-        if looked_up:
-            entry = exp.column("level_0", table="l")
-            joins = [joined(table(looked_up, alias="l"), entry.eq(text(original.copy())), side="LEFT")]
-            lacks = exp.and_(entry.copy().is_(exp.Null()), original.copy().is_(exp.Null()).not_(), copy=False)
-            missing = case((lacks, literal(1)), default=literal(0))
-        chosen = [original, exp.column("records", table="v"), *labels, alias(missing, "missing")]
-        labelled = nested(select(*chosen, source=nested(values, "v"), joins=joins), "d")
-        return _ranked(labelled, hierarchy.height, looked_up)
+        own = labelled(prelude, made, name, short, hierarchy)
+        return _ranked(own, hierarchy.height, lookup(prelude, name, hierarchy))
 
     return prelude.once("dictionary", (name,), build)
 
 
-def _ranked(labelled: exp.Subquery, height: int, looked_up: str | None) -> exp.Select:
+def labelled(prelude: Prelude, made: str, name: str, short: str, hierarchy: Hierarchy) -> exp.Subquery:
+    """The values in the column `short` of a table, as d(original, records, n0, n1, …, missing)."""
+    looked_up = lookup(prelude, name, hierarchy)
+    counted = alias(summed(exp.column("records")), "records")
+    values = select(alias(exp.column(short), "original"), counted, source=table(made), groups=[exp.column(short)])
+    original = exp.column("original", table="v")
+    labels = [
+        alias(exp.Coalesce(this=text(node), expressions=[literal(NULL_NODE)]), f"n{level}")
+        for level in range(hierarchy.height)
+        for node in [generalized(hierarchy, level, original.copy(), "l" if looked_up else None)]
+    ]
+    joins, missing = [], literal(0)
+    if looked_up:
+        entry = exp.column("level_0", table="l")
+        joins = [joined(table(looked_up, alias="l"), entry.eq(text(original.copy())), side="LEFT")]
+        lacks = exp.and_(entry.copy().is_(exp.Null()), original.copy().is_(exp.Null()).not_(), copy=False)
+        missing = case((lacks, literal(1)), default=literal(0))
+    chosen = [original, exp.column("records", table="v"), *labels, alias(missing, "missing")]
+    return nested(select(*chosen, source=nested(values, "v"), joins=joins), "d")
+
+
+def _ranked(values: exp.Subquery, height: int, looked_up: str | None) -> exp.Select:
     names = ["original", "records", *(f"n{level}" for level in range(height)), "missing"]
     chosen: list[exp.Expr] = [exp.column(name, table="d") for name in names]
     joins = []
@@ -148,7 +154,7 @@ def _ranked(labelled: exp.Subquery, height: int, looked_up: str | None) -> exp.S
         unknown = exp.column("original", table="d").is_(exp.Null())
         # NULL stays NULL below the root and stands for itself alone.
         chosen.append(alias(double(case((unknown, literal(1)), default=leaves)), f"f{level}"))
-    return select(*chosen, alias(_all_leaves(looked_up), "domain"), source=labelled, joins=joins)
+    return select(*chosen, alias(_all_leaves(looked_up), "domain"), source=values, joins=joins)
 
 
 def _leaves_below(looked_up: str, level: int) -> exp.Select:
@@ -187,12 +193,17 @@ def sizes(domains: Sequence[Domain]) -> exp.Select:
     return exp.select("*").from_(union.subquery(alias="sizes")).order_by("place")
 
 
-def laid_out(domains: Sequence[Domain], rows: Sequence[Sequence[int]]) -> tuple[tuple[Domain, ...], int]:
-    """Give each quasi-identifier its bits; a new key is begun where 62 are full. Returns the number of keys too."""
+def laid_out(
+    domains: Sequence[Domain], rows: Sequence[Sequence[int]], *, strangers: bool = False
+) -> tuple[tuple[Domain, ...], int]:
+    """Give each quasi-identifier its bits; a new key is begun where 62 are full. Returns the number of keys too.
+
+    With `strangers`, on each level the bits that are all ones are no label's: they are for other tables' values.
+    """
     placed = []
     key = used = 0
     for domain, (_, leaves, missing, *tops) in zip(domains, rows, strict=True):
-        widths = [int(top or 0).bit_length() for top in tops[: domain.height]]
+        widths = [(int(top or 0) + strangers).bit_length() for top in tops[: domain.height]]
         if used + sum(widths) > BITS:
             key, used = key + 1, 0
         edges = [used]
@@ -222,10 +233,11 @@ def code(domain: Domain, name: str | None = None, level: int = 0) -> exp.Expr:
         for each in range(level, domain.height)
         if edges[each + 1] > edges[each]
     ]
-    return _added(parts) if parts else bigint(literal(0))
+    return added(parts) if parts else bigint(literal(0))
 
 
-def _added(parts: Sequence[exp.Expr]) -> exp.Expr:
+def added(parts: Sequence[exp.Expr]) -> exp.Expr:
+    """The sum of some expressions."""
     tree = parts[0]
     for part in parts[1:]:
         tree = exp.Add(this=tree, expression=part)
@@ -233,17 +245,8 @@ def _added(parts: Sequence[exp.Expr]) -> exp.Expr:
 
 
 def same_value(dialect: str, value: exp.Expr, name: str) -> exp.Expr:
-    """Whether a value is that of a dictionary's row, NULL included. PostgreSQL hashes equality only."""
-    if dialect == "duckdb":
-        return exp.NullSafeEQ(this=value, expression=exp.column("original", table=name))
-    own = exp.Coalesce(this=text(value), expressions=[literal(NULL_NODE)])
-    unknown = [case((item.is_(exp.Null()), literal(1)), default=literal(0)) for item in _both(value, name)]
-    # A value may be spelt like the label of NULL.
-    return exp.and_(own.eq(exp.column("n0", table=name)), unknown[0].eq(unknown[1]))
-
-
-def _both(value: exp.Expr, name: str) -> tuple[exp.Expr, exp.Expr]:
-    return value.copy(), exp.column("original", table=name)
+    """Whether a value is that of a row of a dictionary or of totals, NULL included."""
+    return same(dialect, value, exp.column("original", table=name))
 
 
 def compressed(
@@ -263,23 +266,20 @@ def compressed(
         leaves: list[exp.Expr] = []
         for place, domain in enumerate(domains, start=1):
             name = f"d{place}"
-            same = same_value(prelude.dialect, exp.column(domain.short, table="c"), name)
-            tree = tree.join(table(domain.dictionary, alias=name), on=same)
+            own = exp.column(domain.short, table="c")
+            tree = tree.join(table(domain.dictionary, alias=name), on=same_value(prelude.dialect, own, name))
             parts[domain.key].append(code(domain, name))
             leaves += [
                 alias(exp.column(f"f{level}", table=name), f"f{place}_{level}") for level in range(1, domain.height)
             ]
         for number, codes in enumerate(parts, start=1):
-            tree = tree.select(alias(bigint(_added(codes)), f"k{number}"))
+            tree = tree.select(alias(bigint(added(codes)), f"k{number}"))
         for attribute, short in values.items():
             own = exp.column("original" if _single(grouping, attributes) else f"s{short[1:]}", table="c")
             ranks = totals(prelude, grouping, attribute, numeric=False)
             name = f"t{short}"
             if prelude.dialect == "duckdb":
-                tree = tree.join(
-                    table(ranks, alias=name),
-                    on=exp.NullSafeEQ(this=own, expression=exp.column("original", table=name)),
-                )
+                tree = tree.join(table(ranks, alias=name), on=same_value(prelude.dialect, own, name))
                 tree = tree.select(alias(exp.column("value", table=name), short))
             else:
                 tree = tree.select(alias(window(exp.DenseRank(), order=[own]), short))

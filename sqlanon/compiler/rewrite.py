@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from sqlanon.compiler.classes import NULL_NODE
 from sqlanon.compiler.compressed import Compressed, Domain, code, same_value
 from sqlanon.compiler.source import SUPPRESSED
 from sqlanon.compiler.tree import alias, bigint, case, column, literal, table, text, window
 
+MOST_CODED = 65_536  # labels; a join to more is no faster than sorting them
 SHOWN, HASHED, HIDDEN = "shown", "hashed", "hidden"
 
 
@@ -40,10 +42,11 @@ class Output:
 def by_levels(dialect: str, rows: exp.Select, packed: Compressed, passes: Sequence[Pass], output: Output) -> exp.Select:
     """Every quasi-identifier at the level of its pass; rows that no pass can show are suppressed."""
     tree = exp.select().from_(rows.subquery(alias="original"))
+    coded = _coded(packed, passes, output) if dialect == "duckdb" else {}
     for place, domain in enumerate(packed.domains, start=1):
-        chosen = _looked_up(domain, place, passes)
+        chosen = _looked_up(domain, place, passes, coded.get(place))
         if chosen:
-            part = exp.select("original", "n0", *chosen).from_(table(domain.dictionary)).subquery(alias=f"d{place}")
+            part = exp.select("original", *chosen).from_(table(domain.dictionary)).subquery(alias=f"d{place}")
             tree = tree.join(part, on=_own_value(dialect, domain.name, f"d{place}"))
     for number, item in enumerate(passes, start=1):
         if item.broken:
@@ -53,24 +56,72 @@ def by_levels(dialect: str, rows: exp.Select, packed: Compressed, passes: Sequen
         exp.column("class_id", table=f"b{number}").is_(exp.Null()) if item.broken else exp.true()
         for number, item in enumerate(passes, start=1)
     ]
-    tree = tree.select(*_labels(packed, passes, shown_at, output), *_others(dialect, shown_at, output))
+    labels = _labels(packed, passes, shown_at, output)
+    for place in coded:
+        name = packed.domains[place - 1].name
+        labels[place - 1] = alias(exp.column("code", table=f"d{place}"), name, quoted=True)
+    tree = tree.select(*labels, *_others(dialect, shown_at, output))
     if output.secret:
         tree = tree.join(table(output.secret, alias="secret"), join_type="cross")
     if any(item.broken for item in passes) and not output.keep_suppressed:
         tree = tree.where(exp.or_(*(item.copy() for item in shown_at)))
-    return shuffled(tree)
+    return _decoded(shuffled(tree), packed, coded) if coded else shuffled(tree)
 
 
-def _looked_up(domain: Domain, place: int, passes: Sequence[Pass]) -> list[exp.Expr]:
+def _decoded(rows: exp.Select, packed: Compressed, coded: Mapping[int, int]) -> exp.Select:
+    """Shuffled rows with labels in place of their codes: DuckDB sorts numbers in half the time that strings take.
+
+    A join may change the order of rows again. So codes stand for labels, not for the exact values behind them: no order
+    can tell more than the labels do.
+    """
+    tree = exp.select().from_(rows.subquery(alias="shuffled"))
+    shown: dict[str, exp.Expr] = {}
+    for place, level in coded.items():
+        domain = packed.domains[place - 1]
+        name = f"o{place}"
+        known = exp.select(alias(_code_of(level), "code"), alias(_label_of(level), "label")).distinct()
+        known = known.from_(table(domain.dictionary))
+        same = exp.column("code", table=name).eq(column(domain.name, "shuffled"))
+        tree = tree.join(known.subquery(alias=name), on=same)
+        shown[domain.name] = exp.column("label", table=name)
+    names = [item.alias for item in rows.selects]
+    return tree.select(*(alias(shown.get(name, column(name, "shuffled")), name, quoted=True) for name in names))
+
+
+def _label_of(level: int) -> exp.Expr:
+    """What a row of a dictionary shows at a level below the root; NULL stays NULL."""
+    if level == 0:
+        return exp.column("original")
+    return case((exp.column("original").is_(exp.Null()), text(exp.Null())), default=exp.column(f"n{level}"))
+
+
+def _code_of(level: int) -> exp.Expr:
+    """A number for each label."""
+    position = exp.column("position")
+    return position if level == 0 else window(exp.Min(this=position), partition=[_label_of(level)])
+
+
+def _coded(packed: Compressed, passes: Sequence[Pass], output: Output) -> dict[int, int]:
+    """The places of quasi-identifiers that are looked up at one level alone and have few labels, and their levels."""
+    found = {}
+    suppresses = any(item.broken for item in passes)
+    for place, domain in enumerate(packed.domains, start=1):
+        levels = {item.node[place - 1] for item in passes}
+        level = min(levels)
+        simple = len(levels) == 1 and level < domain.height and not (suppresses and output.keep_suppressed)
+        if simple and (level > 0 or suppresses) and domain.leaves <= MOST_CODED:
+            found[place] = level
+    return found
+
+
+def _looked_up(domain: Domain, place: int, passes: Sequence[Pass], coded: int | None) -> list[exp.Expr]:
     """What a row takes from a dictionary: for each pass its label, and its bits of the class. Worked out once for each
     value, not for each row."""
-    found: list[exp.Expr] = []
+    found: list[exp.Expr] = [] if coded is None else [alias(_code_of(coded), "code")]
     for number, item in enumerate(passes, start=1):
         level = item.node[place - 1]
-        if 0 < level < domain.height:
-            unknown = exp.column("original").is_(exp.Null())
-            label = case((unknown, text(exp.Null())), default=exp.column(f"n{level}"))
-            found.append(alias(label, f"label_{number}"))
+        if coded is None and 0 < level < domain.height:
+            found.append(alias(_label_of(level), f"label_{number}"))
         if item.broken and level < domain.height:
             found.append(alias(code(domain, level=level), f"bits_{number}"))
     return found
@@ -176,11 +227,7 @@ def by_regions(
     keys = []
     for place, domain in enumerate(packed.domains):
         name = f"d{place + 1}"
-        part = (
-            exp.select("original", "n0", alias(code(domain), "bits"))
-            .from_(table(domain.dictionary))
-            .subquery(alias=name)
-        )
+        part = exp.select("original", alias(code(domain), "bits")).from_(table(domain.dictionary)).subquery(alias=name)
         inner = inner.join(part, on=_own_value(dialect, domain.name, name))
     for number in range(packed.keys):
         parts = [
@@ -193,7 +240,7 @@ def by_regions(
         inner = inner.select(alias(bigint(tree), _own(keys[-1]), quoted=True))
     for number, (name, ranks) in enumerate((values or {}).items(), start=1):
         short = f"v{number}"
-        inner = inner.join(table(ranks, alias=short), on=_same_rank(dialect, name, short))
+        inner = inner.join(table(ranks, alias=short), on=_own_value(dialect, name, short))
         inner = inner.select(alias(exp.column("value", table=short), _own(short), quoted=True))
         keys.append(short)
     if split:
@@ -211,7 +258,8 @@ def by_regions(
     tree_ = tree_.join(table(labels, alias="l"), on=region, join_type=how)
     shown_at: list[exp.Expr] = [exp.column("region", table="l").is_(exp.Null()).not_()]
     for place, domain in enumerate(packed.domains, start=1):
-        label: exp.Expr = exp.column(f"l{place}", table="l")
+        # NULL stays NULL below the root, as in `by_levels`.
+        label: exp.Expr = exp.Nullif(this=exp.column(f"l{place}", table="l"), expression=literal(NULL_NODE))
         if output.keep_suppressed:
             label = case((shown_at[0].copy(), label), default=literal(SUPPRESSED))
         tree_ = tree_.select(alias(label, domain.name, quoted=True))
@@ -228,12 +276,3 @@ def shuffled(tree: exp.Select) -> exp.Select:
 def _own(name: str) -> str:
     """A column beside the user's own; no sane column is called like this."""
     return f"\u2205 {name}"
-
-
-def _same_rank(dialect: str, name: str, ranks: str) -> exp.Expr:
-    value = column(name, "original")
-    if dialect == "duckdb":
-        return exp.NullSafeEQ(this=value, expression=exp.column("original", table=ranks))
-    null = literal("\u2205 NULL")
-    own = exp.Coalesce(this=text(value), expressions=[null])
-    return own.eq(exp.Coalesce(this=exp.column("label", table=ranks), expressions=[null.copy()]))

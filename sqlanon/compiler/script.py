@@ -24,6 +24,13 @@ def check_script(policy: Policy, dialect: str) -> str:
 
 def created(step: Step, dialect: str) -> str:
     """CREATE TEMPORARY TABLE … AS in a dialect; Spark has no temporary tables, but views."""
+    if step.private:
+        begin = f"CREATE TEMPORARY {'VIEW' if dialect == 'spark' else 'TABLE'} {step.name}"
+        return (
+            f"-- Make the table {step.name} yourself before you go on: it holds the key of the pseudonyms, which no\n"
+            f"-- script shows, as the one row of its column {step.columns[0]}:\n"
+            f"-- {begin} AS SELECT 'the value of SQLANON_KEY' AS {step.columns[0]}"
+        )
     if dialect == "spark":
         view = exp.Create(
             this=exp.to_table(step.name),

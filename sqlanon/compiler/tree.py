@@ -5,7 +5,8 @@ Every user identifier is quoted and every user value is a literal of the tree: n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -18,6 +19,12 @@ FILE_DIALECT = "postgres"
 DOUBLE = exp.DataType.build("double")
 TEXT = exp.DataType.build("text")
 BIGINT = exp.DataType.build("bigint")
+_ARITHMETIC: dict[type[exp.Expr], Callable[..., float]] = {
+    exp.Add: operator.add,
+    exp.Sub: operator.sub,
+    exp.Mul: operator.mul,
+    exp.Div: operator.truediv,
+}
 
 
 def column(name: str, table: str | None = None) -> exp.Column:
@@ -125,6 +132,22 @@ def union_all(queries: Sequence[exp.Query]) -> exp.Query:
     return tree
 
 
+def same(dialect: str, left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    """Whether two values of one type are equal, NULL included, as GROUP BY sees it; made for joins.
+
+    PostgreSQL hashes equality only, and would run IS NOT DISTINCT FROM as a nested loop: there arrays of one element
+    are compared. Text would not do, since 1.0 and 1.00 are one number, and some value is spelt like any word for NULL.
+
+    >>> same("postgres", column("a"), column("b")).sql("postgres")
+    'ARRAY["a"] = ARRAY["b"]'
+    >>> same("duckdb", column("a"), column("b")).sql("duckdb")
+    '"a" IS NOT DISTINCT FROM "b"'
+    """
+    if dialect == "postgres":
+        return exp.EQ(this=exp.Array(expressions=[left]), expression=exp.Array(expressions=[right]))
+    return exp.NullSafeEQ(this=left, expression=right)
+
+
 def rows_relation(rows: Iterable[Sequence[Any]], columns: Sequence[str], types: Sequence[exp.DataType]) -> exp.Select:
     """A small relation written out as VALUES; NULLs and empty relations keep their column types."""
     listed = [tuple(row) for row in rows]
@@ -198,6 +221,47 @@ def excess(text: str, params: Mapping[str, Any], result: str) -> exp.Expr:
     bounded = exp.func("GREATEST", beyond, literal(0.0))
     ratio = exp.Div(this=bounded, expression=exp.Nullif(this=exp.paren(most), expression=literal(0.0)))
     return exp.Coalesce(this=ratio, expressions=[literal(0.0)])
+
+
+def threshold(sql: str, params: Mapping[str, Any], *, smaller_is_worse: bool) -> float | None:
+    """What a model compares `measured` with, without the tolerance; None where it compares something else.
+
+    >>> share = "SELECT class_id, measured FROM shares WHERE records < :k OR measured > 1.0 / :m + 1e-12"
+    >>> threshold(share, {"m": 4, "k": 9}, smaller_is_worse=False)
+    0.25
+    >>> ratio = "SELECT class_id, most / tail AS measured FROM sums WHERE most >= :c * tail * (1 - 1e-12)"
+    >>> threshold(ratio, {"c": 3}, smaller_is_worse=False)
+    3.0
+    """
+    tree = _parsed(sql)
+    measured = next(item for item in tree.expressions if item.alias_or_name == "measured").unalias()
+    # A ratio may be compared without a division: most >= :c * tail.
+    ratio = measured.find(exp.Div)
+    own, unit = (ratio.this, ratio.expression.name) if ratio else (measured, None)
+    signs = (exp.LT, exp.LTE) if smaller_is_worse else (exp.GT, exp.GTE)
+    for found in tree.args["where"].find_all(*signs):
+        limit = found.expression
+        if found.this == own and (unit is None or unit in (item.name for item in limit.find_all(exp.Column))):
+            return _number(limit, params, unit)
+    return None
+
+
+def _number(tree: exp.Expr, params: Mapping[str, Any], unit: str | None) -> float | None:
+    """An expression of literals and parameters; `unit` is a column that counts as 1, a tolerance counts as 0."""
+    match tree:
+        case exp.Placeholder():
+            return float(params[tree.name])
+        case exp.Literal():
+            number = float(tree.name)
+            return number if number > 1e-6 else 0.0
+        case exp.Column() if tree.name == unit:
+            return 1.0
+        case exp.Paren():
+            return _number(tree.this, params, unit)
+        case exp.Binary() if type(tree) in _ARITHMETIC:
+            sides = [_number(side, params, unit) for side in (tree.this, tree.expression)]
+            return None if None in sides else float(_ARITHMETIC[type(tree)](*sides))
+    return None
 
 
 def inline_verdict(sql: str, params: Mapping[str, Any]) -> exp.Expr | None:

@@ -9,16 +9,20 @@ import duckdb
 from rich.console import Console
 
 from sqlanon.console import print_evidence
+from sqlanon.console_gateway import answer_text, notice
 from sqlanon.console_publish import print_published
 from sqlanon.engines import connect
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.checks import check
 from sqlanon.evidence.loss import loss
-from sqlanon.policy import Source, load
+from sqlanon.gateway import open_gateway
+from sqlanon.ledger import Ledger
+from sqlanon.policy import Source, load, load_gateway
 from sqlanon.release import publish, report
 from sqlanon.report import render
 
 HERE = Path(__file__).parent
+QUESTION = "SELECT disease, count(*) AS patients, avg(age) AS age FROM patients GROUP BY disease ORDER BY patients DESC"
 
 
 def generate(database: Path, rows: int) -> None:
@@ -34,7 +38,8 @@ def run(folder: Path, rows: int) -> None:
         raise PolicyError("--rows must be at least 1")
     console = Console(highlight=False)
     folder.mkdir(parents=True, exist_ok=True)
-    shutil.copy(HERE / "policy.yml", folder / "policy.yml")
+    for name in ("policy.yml", "gateway.yml"):
+        shutil.copy(HERE / name, folder / name)
     database = folder / "hospital.duckdb"
     generate(database, rows)
     console.print(f"[bold]1. {rows:,} patients were generated[/] in {database}, with a policy beside it\n")
@@ -60,4 +65,24 @@ def run(folder: Path, rows: int) -> None:
         console.print(f"   [bold]open {page}[/] in a browser")
     finally:
         engine.close()
+    console.print("\n[bold]6. Questions in SQL[/], answered with differential privacy from the table as it is")
+    ask(folder / "gateway.yml", console)
     console.print(f"\nLook around: duckdb {database}; sqlanon explain k_anonymity; sqlanon models")
+
+
+def ask(policy_file: Path, console: Console) -> None:
+    """One question, with a new ledger."""
+    policy = load_gateway(policy_file)
+    # The patients were made anew, so that nothing was spent on them. Of real data a ledger is never removed.
+    for suffix in ("", "-wal", "-shm"):
+        Path(policy.located_ledger + suffix).unlink(missing_ok=True)
+    Ledger.create(policy.located_ledger).close()
+    console.print(f"   $ sqlanon budget init {policy_file}\n   $ sqlanon query {policy_file} \\")
+    console.print(f'     "{QUESTION}"\n', soft_wrap=True)
+    gate = open_gateway(policy)
+    try:
+        answer = gate.answer(QUESTION, "analyst", intervals=True)
+    finally:
+        gate.close()
+    console.print(answer_text(answer, "table", plan=False, shown=3), markup=False, soft_wrap=True, end="")
+    console.print(notice(answer, "analyst"), style="dim", soft_wrap=True)

@@ -24,6 +24,14 @@ class ColumnInfo:
     temporal: bool
 
 
+@dataclass(frozen=True)
+class Relation:
+    """What has a name already: its kind, such as 'table' or 'view', and its full name, which tells it from others."""
+
+    kind: str
+    full_name: tuple[str, ...]
+
+
 class Engine(Protocol):
     """A connection to one database. Errors are sqlanon's own, without values."""
 
@@ -66,6 +74,12 @@ class Engine(Protocol):
 
     def interrupt(self) -> None:
         """Break off the statement that runs now; called from another thread."""
+
+    def find(self, parts: Sequence[str]) -> Relation | None:
+        """What a statement would reach by this name, if there is anything."""
+
+    def copy_grants(self, parts: Sequence[str], to: Sequence[str]) -> None:
+        """Let the same people read, and so on, another table or view, and nobody else."""
 
     def close(self) -> None: ...
 

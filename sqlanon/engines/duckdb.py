@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 from sqlglot import exp
 
-from sqlanon.engines import ColumnInfo, table_name
+from sqlanon.engines import ColumnInfo, Relation, table_name
 from sqlanon.errors import EngineError, SourceError, did_you_mean
 from sqlanon.policy import Source
 
@@ -140,6 +140,31 @@ class DuckDB:
         ).fetchall()
         return sorted(table_name(name) if here else table_name(schema, name) for here, schema, name in found)
 
+    def find(self, parts: Sequence[str]) -> Relation | None:
+        # Names are equal whatever their case; a.t may be table t of schema a or of database a.
+        *where, name = (part.lower() for part in parts)
+        with _clear_errors(self):
+            found = self._connection.execute(
+                "SELECT lower(table_catalog), lower(table_schema), lower(table_name), table_type = 'VIEW', "
+                "lower(current_database()), lower(current_schema()) "
+                "FROM information_schema.tables WHERE lower(table_name) = ?",
+                [name],
+            ).fetchall()
+        for catalog, schema, own, is_view, database, current in found:
+            spellings: list[list[str]] = [[catalog, schema]]
+            if catalog == database:
+                spellings.append([schema])
+            if schema == "main":
+                spellings.append([catalog])
+            if catalog == "temp" or (catalog, schema) == (database, current):
+                spellings.append([])
+            if where in spellings:
+                return Relation("view" if is_view else "table", (catalog, schema, own))
+        return None
+
+    def copy_grants(self, parts: Sequence[str], to: Sequence[str]) -> None:
+        return None  # DuckDB knows no users
+
 
 def _column(name: str, kind: str) -> ColumnInfo:
     base = kind.split("(")[0].strip()
@@ -208,7 +233,8 @@ def translate(error: duckdb.Error, engine: DuckDB) -> SourceError | EngineError:
         return EngineError(
             "the database ran out of memory", hint="raise --memory-limit, or free space for its temporary files"
         )
-    if isinstance(error, duckdb.IOException):
+    # A commit that cannot be written is told as an error of the transaction, with the reason inside.
+    if isinstance(error, duckdb.IOException) or ("ailed to commit" in first and "write" in first):
         return EngineError(
             "the database could not read or write a file", hint="is the disk full, or was a file removed?"
         )

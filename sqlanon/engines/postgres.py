@@ -9,7 +9,7 @@ from typing import Any, LiteralString
 
 from sqlglot import exp
 
-from sqlanon.engines import ColumnInfo, table_name
+from sqlanon.engines import ColumnInfo, Relation, table_name
 from sqlanon.errors import EngineError, PolicyError, SourceError, did_you_mean
 from sqlanon.policy import Source
 
@@ -20,6 +20,29 @@ except ImportError:
 
 NUMERIC_OIDS = {20, 21, 23, 700, 701, 1700}
 TEMPORAL_OIDS = {1082, 1114, 1184}
+KINDS = {"r": "table", "p": "table", "v": "view", "m": "materialized view", "f": "foreign table", "S": "sequence"}
+
+# The statements that take all from everybody but the owner, and that give as another table or view gives. Grants on
+# single columns are kept for those that are still there.
+REVOKES: LiteralString = """
+SELECT DISTINCT format('REVOKE ALL ON %%s FROM %%s', %(of)s::regclass,
+    CASE WHEN acl.grantee = 0 THEN 'PUBLIC' ELSE acl.grantee::regrole::text END)
+FROM pg_class, aclexplode(relacl) AS acl
+WHERE pg_class.oid = %(of)s::regclass AND acl.grantee <> relowner
+"""
+GRANTS: LiteralString = """
+SELECT format('GRANT %%s%%s ON %%s TO %%s%%s', acl.privilege_type, ' (' || quote_ident(given.attname) || ')',
+    %(to)s::regclass,
+    CASE WHEN acl.grantee = 0 THEN 'PUBLIC' ELSE acl.grantee::regrole::text END,
+    CASE WHEN acl.is_grantable THEN ' WITH GRANT OPTION' END)
+FROM pg_class, LATERAL (
+    SELECT NULL AS attname, relacl AS acl
+    UNION ALL
+    SELECT old.attname, old.attacl FROM pg_attribute AS old JOIN pg_attribute AS new ON new.attname = old.attname
+    WHERE old.attrelid = pg_class.oid AND new.attrelid = %(to)s::regclass AND NOT new.attisdropped
+) AS given, aclexplode(given.acl) AS acl
+WHERE pg_class.oid = %(of)s::regclass AND acl.grantee <> relowner
+"""
 
 
 class Postgres:
@@ -123,11 +146,37 @@ class Postgres:
         ).fetchall()
         return sorted(table_name(name) if here else table_name(schema, name) for here, schema, name in found)
 
+    def find(self, parts: Sequence[str]) -> Relation | None:
+        try:
+            found = self._connection.execute(
+                "SELECT relkind::text, nspname, relname FROM pg_class JOIN pg_namespace AS n ON n.oid = relnamespace "
+                "WHERE pg_class.oid = to_regclass(%s)",
+                [_quoted(parts)],
+            ).fetchone()
+        except psycopg.Error as error:
+            raise translate(error, self) from None
+        return Relation(KINDS.get(found[0], "relation"), (found[1], found[2])) if found else None
+
+    def copy_grants(self, parts: Sequence[str], to: Sequence[str]) -> None:
+        old, new = _quoted(parts), _quoted(to)
+        try:
+            # Default privileges may have let in others.
+            statements = self._connection.execute(REVOKES, {"of": new}).fetchall()
+            statements += self._connection.execute(GRANTS, {"of": old, "to": new}).fetchall()
+        except psycopg.Error as error:
+            raise translate(error, self) from None
+        for (statement,) in statements:
+            self._run(statement)
+
     def _run(self, sql: str) -> psycopg.Cursor[tuple[Any, ...]]:
         try:
             return self._connection.execute(_sql(sql))
         except psycopg.Error as error:
             raise translate(error, self) from None
+
+
+def _quoted(parts: Sequence[str]) -> str:
+    return ".".join('"' + part.replace('"', '""') + '"' for part in parts)
 
 
 def _sql(text: str) -> LiteralString:

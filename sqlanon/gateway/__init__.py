@@ -12,7 +12,7 @@ import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
@@ -24,9 +24,10 @@ from sqlglot import exp
 from sqlanon.engines import Engine, connect
 from sqlanon.errors import EngineError, Refused, SqlanonError
 from sqlanon.gateway.bounding import main_statement, value_statement
+from sqlanon.gateway.budget import limits_of
 from sqlanon.gateway.catalog import Catalog, Schema
 from sqlanon.gateway.controls import controlled_answer, judges
-from sqlanon.gateway.core import Core, cross
+from sqlanon.gateway.core import Core, cross, key_tree
 from sqlanon.gateway.exact import Exact
 from sqlanon.gateway.judged import Judge
 from sqlanon.gateway.noise import Key, Limit, Mechanisms, Noise, noise_for, noisy_table
@@ -38,6 +39,7 @@ from sqlanon.gateway.values import Relation
 from sqlanon.ledger import Ledger
 from sqlanon.ledger.limits import Left, Limits
 from sqlanon.mechanisms import Cost
+from sqlanon.policy import load_gateway
 from sqlanon.policy.gateway import Gateway
 
 __all__ = ["Answer", "Gate", "Part", "Prepared", "open_gateway"]
@@ -53,6 +55,7 @@ class Answer:
     left: Left | None = None
     cached: bool = False
     plain: bool = False  # of public and released tables: no noise
+    synthetic: bool = False  # of made-up data: tells nothing of the real one
     withheld: int = 0  # groups that the controls leave out of an exact answer
 
 
@@ -135,6 +138,14 @@ class Gate:
         statement = read(sql, dialect, parameters)
         exact = Exact() if self.policy.principals[principal].controls else None
         binder = Binder(self.catalog, principal, dialect, *([exact] if exact else []))
+        try:
+            return self._priced(statement, binder, exact, epsilon, intervals)
+        except RecursionError:
+            raise Refused("the statement is nested too deeply", sqlstate="54001") from None
+
+    def _priced(
+        self, statement: Statement, binder: Binder, exact: Exact | None, epsilon: float | None, intervals: bool
+    ) -> Prepared:
         relation = binder.query(statement.tree, {})
         if relation.nature == "private":
             raise Refused(
@@ -147,7 +158,7 @@ class Gate:
         if exact is not None:
             judged = judges(self.catalog, binder.cores, exact, statement)
             return Prepared(statement, relation, tree, columns, (), Cost(), limit, asked, delta, judged)
-        parts = self._parts(binder.cores, principal, asked, delta, limit)
+        parts = self._parts(binder.cores, binder.principal, asked, delta, limit)
         cost = sum((part.noise.cost for part in parts), Cost())
         return Prepared(statement, relation, tree, columns, parts, cost, limit, asked, delta)
 
@@ -155,15 +166,7 @@ class Gate:
         return self.ledger.left(principal, self.limits(principal))
 
     def limits(self, principal: str) -> Limits:
-        own, budget = self.policy.principals[principal], self.policy.budget
-        return Limits(
-            epsilon=own.epsilon if own.epsilon is not None else budget.principal.epsilon,
-            delta=own.delta if own.delta is not None else budget.principal.delta,
-            period=budget.principal.period,
-            total_epsilon=budget.total.epsilon if budget.total else None,
-            total_delta=budget.total.delta if budget.total else None,
-            accounting=self.policy.accounting,
-        )
+        return limits_of(self.policy, principal)
 
     def close(self) -> None:
         self.post.close()
@@ -192,22 +195,24 @@ class Gate:
         self, cores: Sequence[Core], principal: str, epsilon: float, delta: float, limit: Limit
     ) -> tuple[Part, ...]:
         parts = []
-        version = self._data_version()
+        version, fingerprint = self._data_version(), self.policy.fingerprint
         for core in cores:
             noise = noise_for(
                 core, limit, epsilon / len(cores), delta / len(cores),
                 mechanism=self.policy.mechanism, source=self.mechanisms,
             )  # fmt: skip
-            statements = statements_of(core, limit)
+            # The statements that read data are a function of this.
+            read = core.rows.select(core.unit, *map(key_tree, core.keys), copy=True).sql("duckdb", copy=False)
             identity = {
-                "principal": principal, "policy": self.policy.fingerprint, "data": version,
+                "principal": principal, "policy": fingerprint, "data": version,
                 "epsilon": epsilon / len(cores), "delta": delta / len(cores), "limit": [limit.rows, limit.groups],
-                "sql": [statement.sql("duckdb") for statement in statements],
+                "rows": [read, core.unique],
                 "atoms": [str(atom.identity) + str(atom.weight) for atom in core.atoms],
                 "keys": [core.mode, str(core.declared), core.public_keys.sql("duckdb") if core.public_keys else ""],
             }  # fmt: skip
             text = json.dumps(identity, sort_keys=True)
-            parts.append(Part(core, noise, statements, hashlib.sha256(text.encode()).hexdigest()))
+            key = hashlib.sha256(text.encode()).hexdigest()
+            parts.append(Part(core, noise, statements_of(core, limit), key))
         return tuple(parts)
 
     def _data_version(self) -> str:
@@ -223,7 +228,7 @@ class Gate:
     def _answered(self, prepared: Prepared, principal: str) -> Answer:
         if prepared.relation.nature == "public":
             with self._lock:
-                rows = self._guarded(lambda: self.engine.query(prepared.tree))
+                rows = self._guarded(lambda: self.engine.query(prepared.tree), charged=False)
             return Answer(prepared.columns, tuple(map(tuple, rows)), Cost(), plain=True)
         if prepared.judges:
             return controlled_answer(self, prepared, principal)
@@ -240,16 +245,21 @@ class Gate:
             with self._lock:
                 keys = {part.core.number: self._all_keys(part.core) for part in fresh}
                 left = self._charged(prepared, fresh, principal)
+                paid: dict[str, str] = {}
                 try:
                     for part in fresh:
                         rows = self._noisy(part, keys[part.core.number])
-                        self.ledger.remember(part.cache_key, principal, _kept(rows))
+                        paid[part.cache_key] = _kept(rows)
                         tables[part.core.table] = (part.core, rows)
-                except BaseException:
+                except BaseException as error:
                     with suppress(SqlanonError):
-                        self.ledger.settle(left, "failed")
+                        self.ledger.settle(left, "failed", answers=paid)
+                    if isinstance(error, Exception):
+                        # An error of another kind would tell what kind of data it met.
+                        raise _failed(charged=True) from None
                     raise
-                self.ledger.settle(left, "answered")
+                # One transaction, and on the disk before anybody sees it: whoever asks again gets the same noise.
+                self.ledger.settle(left, "answered", answers=paid)
         rows = self.post.run(tables, prepared.tree)
         cost = sum((part.noise.cost for part in fresh), Cost())
         return Answer(prepared.columns, tuple(rows), cost, left or self.left(principal), cached=not fresh)
@@ -278,7 +288,7 @@ class Gate:
             ]
         public_keys = core.public_keys
         assert public_keys is not None
-        found = self._guarded(lambda: self.engine.query(public_keys))
+        found = self._guarded(lambda: self.engine.query(public_keys), charged=False)
         domains = [key.keys for key in core.keys if key.keys is not None]
         others = cross([domain for domain in domains if domain is not None])
         if len(found) * len(others) > MAX_KEYS:
@@ -294,6 +304,11 @@ class Gate:
         return sorted(made, key=lambda key: tuple((value is None, str(value)) for value in key))
 
     def _noisy(self, part: Part, all_keys: list[Key] | None) -> list[tuple[Any, ...]]:
+        found, histograms = self._exact(part)
+        return noisy_table(part.core, part.noise, found, histograms, all_keys)
+
+    def _exact(self, part: Part) -> tuple[dict[Key, dict[str, int]], dict[int, dict[Key, Any]]]:
+        """What the statements of a core read: integers by key, and of distinct values and quantiles by atom and key."""
         core = part.core
         width = len(core.keys)
         found: dict[Key, dict[str, int]] = {}
@@ -311,16 +326,14 @@ class Gate:
                     held[tuple(row[:width])] = row[width]
                 else:
                     held.setdefault(tuple(row[:width]), {})[row[width]] = row[width + 1]
-        if all_keys is None and len(part.statements) == len(values):
-            raise EngineError("the statement could not be answered")
-        return noisy_table(core, part.noise, found, histograms, all_keys)
+        return found, histograms
 
     def _read(self, statement: exp.Select) -> list[tuple[Any, ...]]:
         if statement.find(exp.Parameter) is None:
             return self._guarded(lambda: self.engine.query(statement))
         return self._guarded(lambda: self.engine.prepared(statement)([self.ledger.secret]))
 
-    def _guarded(self, run: Any) -> list[tuple[Any, ...]]:
+    def _guarded(self, run: Any, *, charged: bool = True) -> list[tuple[Any, ...]]:
         """Run a statement; whatever goes wrong has one message, for a special one would tell about data."""
         late = threading.Event()
 
@@ -336,9 +349,9 @@ class Gate:
         except KeyboardInterrupt:
             if not late.is_set():
                 raise
-            raise _failed() from None
+            raise _failed(charged) from None
         except Exception:
-            raise _failed() from None
+            raise _failed(charged) from None
         finally:
             timer.cancel()
 
@@ -350,11 +363,17 @@ class Gate:
             time.sleep(max(0.0, math.ceil(spent / grid) * grid - spent))
 
 
-def open_gateway(policy: Gateway) -> Gate:
-    """Open the database (read-only), the ledger and the schema of a policy."""
-    ledger = Ledger.open(policy.located_ledger)
-    engine = connect(policy.located_database, read_only=True)
-    schema: Schema = schema_of(engine, policy)
+def open_gateway(policy: Gateway | str | Path) -> Gate:
+    """Open the database (read-only), the ledger and the schema of a policy, or of a policy file."""
+    if not isinstance(policy, Gateway):
+        policy = load_gateway(policy)
+    with ExitStack() as opened:
+        ledger = Ledger.open(policy.located_ledger)
+        opened.callback(ledger.close)
+        engine = connect(policy.located_database, read_only=True)
+        opened.callback(engine.close)
+        schema: Schema = schema_of(engine, policy)
+        opened.pop_all()
     return Gate(policy, engine, ledger, Catalog(policy, schema), post=PostDatabase(policy.timeout))
 
 
@@ -375,10 +394,10 @@ def _main_columns(core: Core) -> list[str]:
     return [*(["persons"] if persons or core.mode == "private" else []), *sums, *persons]
 
 
-def _failed() -> EngineError:
+def _failed(charged: bool) -> EngineError:
+    cost = "its cost stays charged" if charged else "it cost nothing"
     return EngineError(
-        "the statement could not be answered",
-        hint="its cost stays charged; ask for less at a time, or tell the owner of the data",
+        "the statement could not be answered", hint=f"{cost}; ask for less at a time, or tell the owner of the data"
     )
 
 
@@ -392,7 +411,7 @@ def _within(name: str, value: Any, most: float) -> None:
 
 
 def _whole(name: str, value: Any, most: int) -> int:
-    if value != int(value) or not 1 <= value <= most:
+    if not 1 <= value <= most or value != int(value):
         raise Refused(f"{name} is outside of what the policy allows", hint=f"give 1 to {most}", sqlstate="22023")
     return int(value)
 
@@ -407,7 +426,7 @@ def _shown(relation: Relation, binder: Binder, intervals: bool) -> tuple[exp.Que
         for name, bar in binder.bars.items():
             if bar.low is not None and bar.high is not None:
                 for ending, side in (("low", bar.low), ("high", bar.high)):
-                    tree = tree.select(exp.alias_(side.copy(), f"{name}_{ending}", quoted=True), copy=False)
+                    tree = tree.select(exp.alias_(side(), f"{name}_{ending}", quoted=True, copy=False), copy=False)
                     names.append(f"{name}_{ending}")
     if isinstance(tree, exp.Select) and tree.args.get("order") is None:
         places = [exp.Ordered(this=exp.Literal.number(place), nulls_first=False) for place in range(1, len(names) + 1)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,19 @@ from sqlglot import exp
 from sqlanon.gateway.calls import Call
 from sqlanon.gateway.core import CANDIDATES, WIDEST_BOUNDS, Atom, Core, fixed_point, quantum_for, reference, steps
 from sqlanon.gateway.scalars import Scope, bind, condition, refused
-from sqlanon.gateway.values import NUMBERS, UNDECLARED, Interval, Kind, Value, clamp, double, number, operand
+from sqlanon.gateway.values import (
+    NUMBERS,
+    TIMES,
+    UNDECLARED,
+    Interval,
+    Kind,
+    Value,
+    clamp,
+    double,
+    in_days,
+    number,
+    operand,
+)
 from sqlanon.policy.gateway import Gateway
 
 # Share of an aggregate's epsilon for each integer that it is made from: the one that its error hangs on gets most.
@@ -25,8 +38,8 @@ class Answered:
     """An aggregate over the noisy table: its value, and between which values the true one lies."""
 
     value: Value
-    low: exp.Expr | None = None
-    high: exp.Expr | None = None
+    low: Callable[[], exp.Expr] | None = None  # built where bars are asked for: those of a quotient are long
+    high: Callable[[], exp.Expr] | None = None
 
 
 Aggregate = Callable[[Call, Core, Scope, Gateway], Answered]
@@ -52,6 +65,8 @@ def answered(call: Call, core: Core, rows: Scope, policy: Gateway) -> Answered:
         return _counted(core, value, holds)
     if call.name == "count_distinct":
         return _distinct(core, value, holds, call)
+    if value.kind in TIMES and call.alpha is not None and value.bounds is not None:
+        return _as_date(_quantile(core, in_days(value), value.bounds, holds, call))
     bounds = _bounds(call, value)
     if call.name == "sum":
         return _sum(core, value, bounds, holds)
@@ -115,7 +130,25 @@ def _over(a: exp.Expr, b: exp.Expr) -> exp.Expr:
 
 
 def _at_least(tree: exp.Expr, low: float) -> exp.Expr:
-    return exp.Greatest(this=tree, expressions=[number(low)])
+    return _greatest(tree, [number(low)])
+
+
+def _at_most(tree: exp.Expr, high: float) -> exp.Expr:
+    return _least(tree, [number(high)])
+
+
+def _greatest(first: exp.Expr, others: list[exp.Expr]) -> exp.Expr:
+    # Nothing is NULL here. Without the flag each argument is written twice, to tell what NULL would give.
+    return exp.Greatest(this=first, expressions=others, ignore_nulls=True)
+
+
+def _least(first: exp.Expr, others: list[exp.Expr]) -> exp.Expr:
+    return exp.Least(this=first, expressions=others, ignore_nulls=True)
+
+
+def _held(tree: exp.Expr, low: float, high: float) -> exp.Expr:
+    """Within bounds, of noisy numbers: these are never NULL, so that the tree need not be repeated as `clamp` does."""
+    return _at_most(_at_least(tree, low), high)
 
 
 def _result(tree: exp.Expr, kind: Kind) -> Value:
@@ -124,8 +157,11 @@ def _result(tree: exp.Expr, kind: Kind) -> Value:
 
 def _counted(core: Core, value: Value | None, holds: exp.Expr | None) -> Answered:
     noisy, width = _number(core, core.atom(count_atom(value, holds)))
-    low, high = _at_least(_minus(noisy, width), 0), _at_least(_plus(noisy, width), 0)
-    return Answered(_result(_at_least(noisy, 0), "int"), low, high)
+    return Answered(
+        _result(_at_least(noisy, 0), "int"),
+        lambda: _at_least(_minus(noisy, width), 0),
+        lambda: _at_least(_plus(noisy, width), 0),
+    )
 
 
 def count_atom(value: Value | None, holds: exp.Expr | None, weight: float = 1.0) -> Atom:
@@ -141,8 +177,11 @@ def _distinct(core: Core, value: Value, holds: exp.Expr | None, call: Call) -> A
             tree = exp.Case().when(holds.copy(), tree, copy=False).else_(exp.Null(), copy=False)
         atom = Atom("distinct", tree, label="distinct values")
     noisy, width = _number(core, core.atom(atom))
-    low, high = _at_least(_minus(noisy, width), 0), _at_least(_plus(noisy, width), 0)
-    return Answered(_result(_at_least(noisy, 0), "int"), low, high)
+    return Answered(
+        _result(_at_least(noisy, 0), "int"),
+        lambda: _at_least(_minus(noisy, width), 0),
+        lambda: _at_least(_plus(noisy, width), 0),
+    )
 
 
 def _sum(core: Core, value: Value, bounds: Interval, holds: exp.Expr | None) -> Answered:
@@ -156,9 +195,11 @@ def _sum(core: Core, value: Value, bounds: Interval, holds: exp.Expr | None) -> 
         scaled = _times(tree, quantum)
         if bounds.low >= 0:
             return _at_least(scaled, 0)
-        return exp.Least(this=scaled, expressions=[number(0)]) if bounds.high <= 0 else scaled
+        return _at_most(scaled, 0) if bounds.high <= 0 else scaled
 
-    return Answered(_result(shown(noisy), kind), shown(_minus(noisy, width)), shown(_plus(noisy, width)))
+    return Answered(
+        _result(shown(noisy), kind), lambda: shown(_minus(noisy, width)), lambda: shown(_plus(noisy, width))
+    )
 
 
 @dataclass(frozen=True)
@@ -189,19 +230,15 @@ def _avg(core: Core, value: Value, bounds: Interval, holds: exp.Expr | None) -> 
 
     def mean(above: exp.Expr, below: exp.Expr) -> exp.Expr:
         offset = _over(_times(above, parts.quantum), _at_least(below, 1))
-        return clamp(_plus(number(parts.middle), offset), bounds.low, bounds.high)
+        return _held(_plus(number(parts.middle), offset), bounds.low, bounds.high)
 
-    fewer, more = _at_least(_minus(rows, rows_width), 1), _plus(rows, rows_width)
-    ends = [
-        mean(sign(total, total_width), count) for sign in (_minus, _plus) for count in (fewer, more)
-    ]  # of a quotient, over a box that holds both: its corners
-    low = exp.Least(this=ends[0], expressions=ends[1:])
-    high = exp.Greatest(this=ends[0].copy(), expressions=_copies(ends[1:]))
-    return Answered(_result(mean(total, rows), "float"), low, high)
+    def ends() -> tuple[exp.Expr, list[exp.Expr]]:
+        """Of a quotient, over a box that holds both: its corners."""
+        counts = _at_least(_minus(rows, rows_width), 1), _plus(rows, rows_width)
+        first, *others = [mean(sign(total, total_width), count) for sign in (_minus, _plus) for count in counts]
+        return first, others
 
-
-def _copies(trees: list[exp.Expr]) -> list[exp.Expr]:
-    return [tree.copy() for tree in trees]
+    return Answered(_result(mean(total, rows), "float"), lambda: _least(*ends()), lambda: _greatest(*ends()))
 
 
 def _variance(core: Core, value: Value, bounds: Interval, holds: exp.Expr | None, call: Call) -> Answered:
@@ -219,7 +256,9 @@ def _variance(core: Core, value: Value, bounds: Interval, holds: exp.Expr | None
     else:
         scaled = exp.Div(this=exp.Paren(this=square), expression=double(number(quantum)))
         tree = exp.cast(exp.Anonymous(this="ROUND", expressions=[scaled]), exp.DataType.Type.BIGINT, copy=False)
-    size = steps(max(half, reach * reach - half), quantum)
+    # What is squared was rounded to whole quanta, which may lie a little outside of the bounds.
+    rounded = steps(reach, parts.quantum) * parts.quantum
+    size = steps(max(half, rounded * rounded - half), quantum)
     squares = core.atom(Atom("sum", _where(tree, holds), size, first, quantum, label="centred sum of squares"))
     total, _ = _number(core, parts.total)
     rows, _ = _number(core, parts.rows)
@@ -231,17 +270,25 @@ def _variance(core: Core, value: Value, bounds: Interval, holds: exp.Expr | None
     if not call.population:
         correction = _over(count.copy(), _at_least(_minus(count, number(1)), 1))
         spread = exp.Paren(this=exp.Mul(this=spread, expression=correction))
-    held = clamp(spread, 0.0, reach * reach * (1.0 if call.population else 2.0))
+    held = _held(spread, 0.0, reach * reach * (1.0 if call.population else 2.0))
     return Answered(_result(exp.Sqrt(this=held) if call.name == "stddev" else held, "float"))
+
+
+def _as_date(days: Answered) -> Answered:
+    start = exp.cast(exp.Literal.string("1970-01-01"), exp.DataType.Type.DATE)
+    shift = exp.cast(days.value.tree, exp.DataType.Type.INT, copy=False)
+    return Answered(Value(exp.Paren(this=exp.Add(this=start, expression=shift)), "date", clamped=False, public=True))
 
 
 def _quantile(core: Core, value: Value, bounds: Interval, holds: exp.Expr | None, call: Call) -> Answered:
     """The bin of a value among equally wide bins; the mechanism picks one, and its middle is the answer."""
+    if value.kind == "int":
+        bounds = Interval(math.floor(bounds.low), math.ceil(bounds.high))
     width = bounds.high - bounds.low
-    whole = value.kind == "int" and width <= CANDIDATES
+    whole = value.kind == "int" and width < CANDIDATES
     bins = max(1, int(width) + 1 if whole else CANDIDATES)
-    held = fixed_point(value, bounds, 1.0, 0.0) if whole else None
-    if held is not None:
+    if whole:
+        held = fixed_point(value, bounds, 1.0, 0.0)
         tree: exp.Expr = exp.Paren(this=exp.Sub(this=held, expression=number(int(bounds.low))))
     else:
         above = exp.Sub(this=clamp(operand(value), bounds.low, bounds.high), expression=number(bounds.low))

@@ -1,17 +1,23 @@
 """The statements that read data: each bounds what one person can add before anything is summed up.
 
-    cells    rows by person, key (and value, where distinct values or a histogram are asked for)
-    heavy    persons with more rows than the limit K
-    sampled  K rows of each heavy person, chosen by a keyed hash, as cells again
-    bounded  the cells of all others and the sampled ones
+    base      the bound relation: unit, keys and the integers of the atoms, row by row
+    cells     rows by person and key, where persons are counted
+    heavy     persons with more rows than the limit K
+    sampled   K rows of each heavy person, chosen by a keyed hash
+    bounded   the rows of all others and the sampled ones
+    crowded   persons with more keys than the limit G
+    present   G cells of each crowded person, chosen likewise, and the cells of all others
 
 The hash is keyed by a secret parameter, so that nobody can aim rows at the sample; equal hashes are ordered by the row
 itself. Where a constraint of the database makes the unit unique, a person has one row, and nothing needs to be bounded.
+
+The base is read up to three times and never kept: sums of whole columns by key take less time and memory than sums for
+each person. Trees are put together from new nodes without copies, which would take longer than the statement runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sqlglot import exp
 
@@ -27,206 +33,195 @@ def main_statement(core: Core, rows: int, groups: int, minimum: int) -> exp.Sele
     if not sums and not counted:
         return None
     least = minimum if core.mode == "private" else 0
-    read = _rows(core, [(name, core.atoms[int(name[1:])].tree) for name in sums + persons])
-    statement = _Statement(core, read)
+    statement = _Statement(core, [(name, core.atoms[int(name[1:])].tree) for name in sums + persons])
     if core.unique:
         return statement.plain(sums, persons, least)
-    statement.cells(sums + persons)
-    if sums:
-        statement.bound_rows(rows, sums + persons)
-        statement.add("totals", statement.summed("bounded", sums))
     if counted:
-        limited = statement.bound_groups(groups, persons) if core.keys else "cells"
-        statement.add("heads", statement.summed(limited, persons, everyone=True))
-    return statement.joined(sums, persons, least)
+        statement.count_cells(persons)
+        if sums and core.keys:
+            statement.list_excess(rows, groups)
+    if sums:
+        statement.bound_rows(rows, sums)
+    present = statement.bound_groups(groups, persons) if counted and core.keys else "cells"
+    return statement.joined(sums, persons, present if counted else None, least)
 
 
 def value_statement(core: Core, place: int, rows: int) -> exp.Select:
     """Of one atom that looks at values: distinct values by key, or rows by key and bin."""
     atom = core.atoms[place]
-    statement = _Statement(core, _rows(core, [("v", atom.tree)]))
-    if core.unique:
-        source = statement.base_only()
-        amount: exp.Expr = exp.Count(this=exp.Star())
-    else:
-        statement.cells([], extra=["v"])
-        statement.bound_rows(rows, [], extra=["v"])
+    statement = _Statement(core, [("v", atom.tree)])
+    source = "base"
+    if not core.unique:
+        statement.bound_rows(rows, ["v"])
         source = "bounded"
-        amount = exp.Sum(this=exp.column("n"))
-    final = exp.Select()
-    for key in _key_names(core):
-        final = final.select(exp.column(key), copy=False)
+    keys = statement.keys
     if atom.kind == "distinct":
-        value = exp.Count(this=exp.Distinct(expressions=[exp.column("v")]))
-        final = final.select(exp.alias_(value, "a"), copy=False).from_(source, copy=False)
-        if core.keys:
-            final = final.group_by(*map(exp.column, _key_names(core)), copy=False)
-    else:
-        final = final.select(exp.column("v"), exp.alias_(_whole(amount), "a"), copy=False).from_(source, copy=False)
-        final = final.where(exp.Not(this=exp.Is(this=exp.column("v"), expression=exp.Null())), copy=False)
-        final = final.group_by(*map(exp.column, [*_key_names(core), "v"]), copy=False)
-    return statement.ending(final)
-
-
-def _key_names(core: Core) -> list[str]:
-    return [f"k{place}" for place in range(len(core.keys))]
-
-
-def _whole(tree: exp.Expr) -> exp.Expr:
-    return exp.Coalesce(this=tree, expressions=[number(0)])
-
-
-def _rows(core: Core, columns: Sequence[tuple[str, exp.Expr]]) -> exp.Select:
-    """The bound relation, projected to unit, keys and the integers of the atoms."""
-    select = core.rows.copy().select(exp.alias_(core.unit.copy(), UNIT), copy=False)
-    for place, key in enumerate(core.keys):
-        select = select.select(exp.alias_(key_tree(key), f"k{place}"), copy=False)
-    for name, tree in columns:
-        select = select.select(exp.alias_(tree.copy(), name), copy=False)
-    return select
+        values = _named(exp.Count(this=exp.Distinct(expressions=[exp.column("v")])), "a")
+        return statement.ending(_select([*_columns(keys), values], source, by=keys))
+    counted = [*_columns([*keys, "v"]), _named(_count(), "a")]
+    known = exp.Not(this=exp.Is(this=exp.column("v"), expression=exp.Null()))
+    return statement.ending(_select(counted, source, where=known, by=[*keys, "v"]))
 
 
 class _Statement:
     """A chain of CTEs that is built step by step."""
 
-    def __init__(self, core: Core, read: exp.Select) -> None:
+    def __init__(self, core: Core, columns: Sequence[tuple[str, exp.Expr]]) -> None:
         self.core = core
-        self.read = read
-        self.steps: list[tuple[str, exp.Query]] = []
-        self.keys = _key_names(core)
+        self.keys = [f"k{place}" for place in range(len(core.keys))]
+        read = core.rows.copy()
+        found = [(UNIT, core.unit.copy()), *zip(self.keys, map(key_tree, core.keys), strict=True)]
+        found += [(name, tree.copy()) for name, tree in columns]
+        read.set("expressions", [_named(tree, name) for name, tree in found])
+        self.steps: dict[str, exp.CTE] = {}
+        self.add("base", read, kept=False)
 
-    def add(self, name: str, query: exp.Query) -> None:
-        self.steps.append((name, query))
+    def add(self, name: str, query: exp.Query, *, kept: bool = True) -> None:
+        """`kept`: computed once and kept for all who read it, on every engine; else read anew each time."""
+        alias = exp.TableAlias(this=exp.to_identifier(name))
+        self.steps[name] = exp.CTE(this=query, alias=alias, materialized=kept)
 
-    def base_only(self) -> str:
-        self.add("base", self.read)
-        return "base"
+    def count_cells(self, persons: Sequence[str]) -> None:
+        """Rows by person and key; of persons it matters whether any row holds."""
+        by = [UNIT, *self.keys]
+        held = [_named(exp.Max(this=_one_if(name)), name) for name in persons]
+        self.add("cells", _select([*_columns(by), _named(_count(), "n"), *held], "base", by=by))
 
-    def _cells_of(self, source: exp.Expr, added: Sequence[str], extra: Sequence[str]) -> exp.Select:
-        by = [UNIT, *self.keys, *extra]
-        select = exp.Select().select(*map(exp.column, by), copy=False)
-        select = select.select(exp.alias_(exp.Count(this=exp.Star()), "n"), copy=False)
-        for name in added:
-            select = select.select(exp.alias_(self._of_rows(name, exp.Max), name), copy=False)
-        return select.from_(source, copy=False).group_by(*map(exp.column, by), copy=False)
+    def list_excess(self, rows: int, groups: int) -> None:
+        """Persons over either limit: one pass over the cells finds both."""
+        amounts = {"heavy": ("n", exp.Sum(this=exp.column("n")), rows), "crowded": ("keys", _count(), groups)}
+        over = [exp.GT(this=amount.copy(), expression=number(most)) for _, amount, most in amounts.values()]
+        found = [*_columns([UNIT]), *(_named(amount, name) for name, amount, _ in amounts.values())]
+        self.add("excess", _select(found, "cells", by=[UNIT], having=exp.Or(this=over[0], expression=over[1])))
+        for listed, (name, _, most) in amounts.items():
+            test = exp.GT(this=exp.column(name), expression=number(most))
+            self.add(listed, _select(_columns([UNIT]), "excess", where=test))
 
-    def _of_rows(self, name: str, hits: type[exp.Func]) -> exp.Expr:
-        """How rows sum up: sums add up, of persons it matters whether any row holds."""
-        if self.core.atoms[int(name[1:])].kind == "sum":
-            return exp.Sum(this=exp.column(name))
-        held = exp.Case().when(exp.column(name), number(1), copy=False).else_(number(0), copy=False)
-        return hits(this=held)
-
-    def cells(self, added: Sequence[str], extra: Sequence[str] = ()) -> None:
-        self.add("cells", self._cells_of(_aliased(self.read, "base"), added, extra))
-
-    def bound_rows(self, most: int, added: Sequence[str], extra: Sequence[str] = ()) -> None:
+    def bound_rows(self, most: int, content: Sequence[str]) -> None:
         """At most so many rows a person, over all keys together."""
-        self._list("heavy", exp.Sum(this=exp.column("n")), most)
-        content = [*self.keys, *extra, *added]
-        first = _first(_aliased(self.read, "base"), "heavy", content, most)
-        self.add("sampled", self._cells_of(_aliased(first, "chosen"), added, extra))
-        self._joined("bounded", "heavy", exp.to_table("sampled"), [*self.keys, *extra, "n", *added])
+        if "heavy" not in self.steps:
+            over = exp.GT(this=_count(), expression=number(most))
+            self.add("heavy", _select(_columns([UNIT]), "base", by=[UNIT], having=over))
+        row = [*self.keys, *content]
+        self._bound("bounded", "heavy", "base", row, row, most)
 
     def bound_groups(self, most: int, persons: Sequence[str]) -> str:
         """Cells of at most so many keys a person."""
-        self._list("crowded", exp.Count(this=exp.Star()), most)
-        first = _first(exp.to_table("cells"), "crowded", self.keys, most)
-        self._joined("present", "crowded", _aliased(first, "chosen"), [*self.keys, *persons])
+        if "crowded" not in self.steps:
+            over = exp.GT(this=_count(), expression=number(most))
+            self.add("crowded", _select(_columns([UNIT]), "cells", by=[UNIT], having=over))
+        self._bound("present", "crowded", "cells", self.keys, [*self.keys, *persons], most)
         return "present"
 
-    def _list(self, name: str, amount: exp.Expr, most: int) -> None:
-        unit = exp.column(UNIT)
-        listed = exp.Select().select(unit.copy()).from_("cells").group_by(unit.copy())
-        self.add(name, listed.having(exp.GT(this=amount, expression=number(most))))
-
-    def _joined(self, name: str, excess: str, sampled: exp.Expr, columns: Sequence[str]) -> None:
-        rest = exp.Select().select(*map(exp.column, columns)).from_("cells")
-        rest = rest.where(exp.Not(this=exp.In(this=exp.column(UNIT), query=_subquery(excess))))
-        chosen = exp.Select().select(*map(exp.column, columns)).from_(sampled)
-        self.add(name, exp.Union(this=rest, expression=chosen, distinct=False))
-
-    def summed(self, source: str, names: Sequence[str], *, everyone: bool = False) -> exp.Select:
-        select = exp.Select().select(*map(exp.column, self.keys)).from_(source)
-        if everyone:
-            select = select.select(exp.alias_(exp.Count(this=exp.Star()), "persons"), copy=False)
-        for name in names:
-            select = select.select(exp.alias_(_whole(exp.Sum(this=exp.column(name))), name), copy=False)
-        return select.group_by(*map(exp.column, self.keys), copy=False) if self.keys else select
+    def _bound(
+        self, name: str, excess: str, source: str, content: Sequence[str], columns: Sequence[str], most: int
+    ) -> None:
+        """The rows of persons that are not listed, and the first of those that are, in the order of a keyed hash."""
+        order = [_keyed_hash([UNIT, *content]), *_columns(content)]
+        place = exp.Window(
+            this=exp.RowNumber(),
+            partition_by=_columns([UNIT]),
+            order=exp.Order(expressions=[exp.Ordered(this=tree, nulls_first=False) for tree in order]),
+            over="OVER",
+        )
+        listed = exp.In(this=exp.column(UNIT), query=exp.Subquery(this=_select(_columns([UNIT]), excess)))
+        ranked = _select([*_columns(columns), _named(place, "place")], source, where=listed)
+        within = exp.LTE(this=exp.column("place"), expression=number(most))
+        same = exp.EQ(this=exp.column(UNIT, table=excess), expression=exp.column(UNIT, table=source))
+        others = exp.Not(this=exp.Exists(this=_select([number(1)], excess, where=same)))
+        rest = _select(_columns(columns), source, where=others)
+        sampled = _select(_columns(columns), _within(ranked, "ranked"), where=within)
+        self.add(name, exp.Union(this=rest, expression=sampled, distinct=False), kept=False)
 
     def plain(self, sums: Sequence[str], persons: Sequence[str], least: int) -> exp.Select:
         """One row a person: the plain query."""
-        select = exp.Select().select(*map(exp.column, self.keys)).from_(_aliased(self.read, "base"))
+        found = _columns(self.keys)
         if persons or least:
-            select = select.select(exp.alias_(exp.Count(this=exp.Star()), "persons"), copy=False)
-        for name in [*sums, *persons]:
-            select = select.select(exp.alias_(_whole(self._of_rows(name, exp.Sum)), name), copy=False)
-        return _with_least(self._grouped(select), exp.Count(this=exp.Star()), least)
+            found.append(_named(_count(), "persons"))
+        found += [_named(_total(exp.column(name)), name) for name in sums]
+        found += [_named(_total(_one_if(name)), name) for name in persons]
+        return self.ending(_select(found, "base", by=self.keys, having=_at_least(_count(), least)))
 
-    def joined(self, sums: Sequence[str], persons: Sequence[str], least: int) -> exp.Select:
-        """One row a key: sums and persons are put under each other and added, which joins keys that are NULL too."""
-        parts = {name for name, _ in self.steps}
+    def joined(self, sums: Sequence[str], persons: Sequence[str], present: str | None, least: int) -> exp.Select:
+        """One row a key: rows and cells are put under each other and added, which joins keys that are NULL too."""
+        heads = ["persons", *persons] if present is not None else []
+        names = [*heads[:1], *sums, *heads[1:]]
         sides: list[exp.Select] = []
-        for source, own in (("totals", list(sums)), ("heads", ["persons", *persons])):
-            if source not in parts:
-                continue
-            side = exp.Select().select(*map(exp.column, self.keys)).from_(source)
-            for name in self._columns(sums, persons, "heads" in parts):
-                tree = exp.column(name) if name in own else number(0)
-                side = side.select(exp.alias_(tree, name), copy=False)
-            sides.append(side)
-        if len(sides) == 1 and not least:
-            return self.ending(sides[0])
-        both: exp.Query = sides[0] if len(sides) == 1 else exp.Union(this=sides[0], expression=sides[1], distinct=False)
-        select = exp.Select().select(*map(exp.column, self.keys)).from_(_aliased(both, "sides"))
-        for name in self._columns(sums, persons, "heads" in parts):
-            select = select.select(exp.alias_(exp.Sum(this=exp.column(name)), name), copy=False)
-        return self.ending(_with_least(self._grouped(select), exp.Sum(this=exp.column("persons")), least))
+        if sums:
+            sides.append(self._side("bounded", names, sums))
+        if present is not None:
+            sides.append(self._side(present, names, heads))
+        both = sides[0] if len(sides) == 1 else exp.Union(this=sides[0], expression=sides[1], distinct=False)
+        found = [*_columns(self.keys), *(_named(_total(exp.column(name)), name) for name in names)]
+        enough = _at_least(exp.Sum(this=exp.column("persons")), least)
+        return self.ending(_select(found, _within(both, "sides"), by=self.keys, having=enough))
 
-    def _columns(self, sums: Sequence[str], persons: Sequence[str], counted: bool) -> list[str]:
-        return [*(["persons"] if counted else []), *sums, *persons]
-
-    def _grouped(self, select: exp.Select) -> exp.Select:
-        return select.group_by(*map(exp.column, self.keys), copy=False) if self.keys else select
+    def _side(self, source: str, names: Sequence[str], own: Sequence[str]) -> exp.Select:
+        """A cell is one person; what the other side has is 0 here."""
+        found = []
+        for name in names:
+            tree = exp.column(name) if name in own and name != "persons" else number(int(name in own))
+            found.append(_named(tree, name))
+        return _select([*_columns(self.keys), *found], source)
 
     def ending(self, final: exp.Select) -> exp.Select:
-        for name, query in self.steps:
-            final = final.with_(name, as_=query, copy=False)
+        final.set("with_", exp.With(expressions=list(self.steps.values())))
         return final
 
 
-def _with_least(select: exp.Select, persons: exp.Expr, least: int) -> exp.Select:
-    return select.having(exp.GTE(this=persons, expression=number(least)), copy=False) if least else select
+def _select(
+    found: Sequence[exp.Expr],
+    source: str | exp.Expr,
+    *,
+    where: exp.Expr | None = None,
+    by: Iterable[str] = (),
+    having: exp.Expr | None = None,
+) -> exp.Select:
+    """A SELECT of new nodes."""
+    table = exp.Table(this=exp.to_identifier(source)) if isinstance(source, str) else source
+    select = exp.Select(expressions=list(found), from_=exp.From(this=table))
+    if where is not None:
+        select.set("where", exp.Where(this=where))
+    if grouped := _columns(by):
+        select.set("group", exp.Group(expressions=grouped))
+    if having is not None:
+        select.set("having", exp.Having(this=having))
+    return select
 
 
-def _first(source: exp.Expr, excess: str, content: Sequence[str], most: int) -> exp.Select:
-    """The first rows of each listed person, in the order of a keyed hash."""
-    order = [_keyed_hash([UNIT, *content]), *map(exp.column, content)]
-    chosen = exp.Window(
-        this=exp.RowNumber(),
-        partition_by=[exp.column(UNIT)],
-        order=exp.Order(expressions=[exp.Ordered(this=tree, nulls_first=False) for tree in order]),
-        over="OVER",
-    )
-    ranked = exp.Select().select(exp.Star(), exp.alias_(chosen, "place")).from_(source)
-    ranked = ranked.where(exp.In(this=exp.column(UNIT), query=_subquery(excess)))
-    within = exp.LTE(this=exp.column("place"), expression=number(most))
-    return exp.Select().select(exp.Star()).from_(_aliased(ranked, "ranked")).where(within)
+def _columns(names: Iterable[str]) -> list[exp.Expr]:
+    return [exp.column(name) for name in names]
 
 
-def _aliased(query: exp.Query, name: str) -> exp.Expr:
-    return exp.Subquery(this=query.copy(), alias=exp.TableAlias(this=exp.to_identifier(name)))
+def _named(tree: exp.Expr, name: str) -> exp.Expr:
+    return exp.Alias(this=tree, alias=exp.to_identifier(name))
 
 
-def _subquery(name: str) -> exp.Expr:
-    return exp.Subquery(this=exp.Select().select(exp.column(UNIT)).from_(name))
+def _within(query: exp.Query, name: str) -> exp.Expr:
+    return exp.Subquery(this=query, alias=exp.TableAlias(this=exp.to_identifier(name)))
+
+
+def _count() -> exp.Expr:
+    return exp.Count(this=exp.Star())
+
+
+def _total(tree: exp.Expr) -> exp.Expr:
+    return exp.Coalesce(this=exp.Sum(this=tree), expressions=[number(0)])
+
+
+def _one_if(name: str) -> exp.Expr:
+    return exp.Case().when(exp.column(name), number(1), copy=False).else_(number(0), copy=False)
+
+
+def _at_least(amount: exp.Expr, least: int) -> exp.Expr | None:
+    return exp.GTE(this=amount, expression=number(least)) if least else None
 
 
 def _keyed_hash(columns: Sequence[str]) -> exp.Expr:
     """MD5 of the secret and the columns. Two rows that share one are put in order by the row itself."""
-    tree: exp.Expr = exp.cast(exp.Parameter(this=exp.Literal.number(1)), exp.DataType.Type.TEXT)
+    tree: exp.Expr = exp.cast(exp.Parameter(this=exp.Literal.number(1)), exp.DataType.Type.TEXT, copy=False)
     for name in columns:
-        shown = exp.cast(exp.column(name), exp.DataType.Type.TEXT)
+        shown = exp.cast(exp.column(name), exp.DataType.Type.TEXT, copy=False)
         part = exp.Coalesce(this=shown, expressions=[exp.Literal.string("")])
         tree = exp.DPipe(this=tree, expression=exp.Literal.string("|"), safe=True)
         tree = exp.DPipe(this=tree, expression=part, safe=True)

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from itertools import pairwise
 
 from sqlglot import exp
 
 from sqlanon.engines import ColumnInfo
 from sqlanon.errors import Refused, did_you_mean
-from sqlanon.gateway.values import LARGEST, NUMBERS, UNDECLARED, UNIT, Interval, Kind, Relation, Value, clamp
+from sqlanon.gateway.values import (
+    LARGEST,
+    NUMBERS,
+    TIMES,
+    UNDECLARED,
+    UNIT,
+    Interval,
+    Kind,
+    Relation,
+    Value,
+    clamp,
+    day_number,
+)
 from sqlanon.policy.gateway import Gateway, GatewayTable
 from sqlanon.policy.gateway_column import GatewayColumn
 
@@ -100,8 +113,9 @@ class Catalog:
             read: exp.Expr = _column("t0", column)
             if info.type.upper().split("(")[0] in ("UUID", "ENUM"):
                 read = exp.cast(read, exp.DataType.Type.TEXT)
-            if info.type.upper().startswith("NUMERIC"):
-                # PostgreSQL's numeric holds what no double does, and a cast of that would fail.
+            if info.type.upper().startswith(("NUMERIC", "DECIMAL")):
+                # PostgreSQL's numeric holds what no double does, and a cast of that would fail. Beside DuckDB's
+                # DECIMAL a whole number of many digits would.
                 read = exp.cast(clamp(read, -LARGEST, LARGEST), exp.DataType.Type.DOUBLE)
             select = select.select(exp.alias_(read, column, quoted=True), copy=False)
             columns[column] = _value(name, column, kind, declared.get(column), unit == column, chain is None)
@@ -147,5 +161,7 @@ def _value(table: str, name: str, kind: Kind, declared: GatewayColumn | None, un
         bounds = UNDECLARED
         if declared is not None and isinstance(declared.low, int | float) and isinstance(declared.high, int | float):
             bounds = Interval(declared.low, declared.high)
+    if kind in TIMES and declared is not None and isinstance(declared.low, date) and isinstance(declared.high, date):
+        bounds = Interval(day_number(declared.low), day_number(declared.high))
     keys = declared.keys if declared is not None else None
     return Value(tree, kind, bounds, keys=keys, unit=unit, source=(table, name), clamped=False, public=public)

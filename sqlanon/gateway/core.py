@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from sqlglot import exp
@@ -52,9 +53,17 @@ class Atom:
     high: float = 0.0
     bins: int = 0
 
-    @property
+    @cached_property
     def identity(self) -> tuple[Any, ...]:
-        return (self.kind, self.tree.sql("duckdb"), self.step, self.quantum, self.alpha, self.low, self.high)
+        return (
+            self.kind,
+            self.tree.sql("duckdb", copy=False),
+            self.step,
+            self.quantum,
+            self.alpha,
+            self.low,
+            self.high,
+        )
 
 
 @dataclass
@@ -105,7 +114,8 @@ def steps(size: float, quantum: float) -> int:
 
 def fixed_point(value: Value, bounds: Interval, quantum: float, centre: float) -> exp.Expr:
     """The integer that stands for a number: clamped, centred, counted in quanta. NULL stays NULL."""
-    if value.kind == "int" and quantum == 1.0 and centre == int(centre) and not value.computed:
+    exact = all(end == int(end) for end in (bounds.low, bounds.high, centre))
+    if value.kind == "int" and quantum == 1.0 and exact and not value.computed:
         held = clamp(value.tree, bounds.low, bounds.high) if not value.clamped else value.tree.copy()
         whole: exp.Expr = exp.cast(held, exp.DataType.Type.BIGINT, copy=False)
         return whole if centre == 0 else exp.Paren(this=exp.Sub(this=whole, expression=number(centre)))

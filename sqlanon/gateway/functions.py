@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from sqlanon.gateway.core import key_tree
 from sqlanon.gateway.scalars import (
     Scope,
     bind,
@@ -32,6 +33,7 @@ from sqlanon.gateway.values import (
     Value,
     clamp,
     clamp_time,
+    double,
     flushed,
     hull,
     number,
@@ -42,12 +44,14 @@ Type = exp.DataType.Type
 WHOLE = {Type.TINYINT, Type.SMALLINT, Type.INT, Type.BIGINT, Type.UTINYINT, Type.USMALLINT, Type.UINT}
 REAL = {Type.FLOAT, Type.DOUBLE, Type.DECIMAL}
 TEXT = {Type.TEXT, Type.VARCHAR}
+MOMENTS = (Type.TIMESTAMP, Type.TIMESTAMPNTZ)
 
 # Parts of a date that a person may ask for, and where they lie.
 PARTS = {
     "YEAR": (1, 9999), "QUARTER": (1, 4), "MONTH": (1, 12), "WEEK": (1, 53), "DAY": (1, 31), "DOW": (0, 6),
     "ISODOW": (1, 7), "DOY": (1, 366), "HOUR": (0, 23), "MINUTE": (0, 59),
 }  # fmt: skip
+MAX_LENGTH = 10_000  # of a text that is put together
 TRUNCATIONS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE")
 
 
@@ -108,7 +112,7 @@ def _sign(node: exp.Sign, scope: Scope) -> Value:
     only(node, "this")
     value = bind(node.this, scope)
     numbers(node, value)
-    return made(exp.Sign(this=operand(value)), "int", [value], Interval(-1, 1))
+    return made(double(exp.Sign(this=operand(value))), "int", [value], Interval(-1, 1))
 
 
 def _guarded(node: Any, scope: Scope, low: float, high: float, make: Any, end: Callable[[float], float]) -> Value:
@@ -150,7 +154,7 @@ def _pow(node: exp.Pow, scope: Scope) -> Value:
     tree = operand(value)
     for _ in range(power - 1):
         tree = exp.Mul(this=flushed(tree), expression=operand(value))
-    ends = [bounds.low**power, bounds.high**power]
+    ends = [math.prod([bounds.low] * power), math.prod([bounds.high] * power)]  # ** raises where these are infinite
     low = 0.0 if power % 2 == 0 and bounds.low <= 0 <= bounds.high else min(ends)
     return made(exp.Paren(this=tree), value.kind, [value], Interval(low, max(ends)))
 
@@ -215,7 +219,7 @@ def _cast(node: exp.Cast, scope: Scope) -> Value:
     to = node.args["to"]
     value = bind(node.this, scope)
     target = to.this
-    if isinstance(value.literal, str) and target in (Type.DATE, Type.TIMESTAMP):
+    if isinstance(value.literal, str) and target in (Type.DATE, *MOMENTS):
         return temporal(node, value.literal, "date" if target == Type.DATE else "timestamp")
     if isinstance(value.literal, str) and target in WHOLE | REAL:
         return number_literal(node, value.literal.strip())
@@ -225,15 +229,15 @@ def _cast(node: exp.Cast, scope: Scope) -> Value:
     if target in WHOLE and value.kind == "bool":
         cases = exp.Case().when(value.tree.copy(), number(1), copy=False)
         cases = cases.when(exp.Not(this=exp.Paren(this=value.tree.copy())), number(0), copy=False)
-        return made(cases, "int", [value], Interval(0, 1))
+        return made(double(cases), "int", [value], Interval(0, 1))
     if target in REAL and value.kind in NUMBERS:
         return made(operand(value), "float", [value], value.bounds)
     if target in TEXT and value.kind in ("text", "int", "bool", "date"):
-        return made(exp.cast(value.tree.copy(), Type.TEXT), "text", [value], keys=None)
+        return made(exp.cast(key_tree(value), Type.TEXT), "text", [value], keys=None)
     if target == Type.DATE and value.kind in TIMES:
         return made(exp.cast(clamp_time(value.tree), Type.DATE), "date", [value])
-    if target == Type.TIMESTAMP and value.kind in TIMES:
-        return made(exp.cast(value.tree.copy(), Type.TIMESTAMP), "timestamp", [value])
+    if target in MOMENTS and value.kind in TIMES:
+        return made(exp.cast(clamp_time(value.tree), Type.TIMESTAMP), "timestamp", [value])
     if target == Type.BOOLEAN and value.kind == "bool":
         return value
     raise refused(
@@ -271,7 +275,7 @@ def _trim(node: exp.Trim, scope: Scope) -> Value:
 def _length(node: exp.Length, scope: Scope) -> Value:
     only(node, "this")
     value = _text(node, node.this, scope)
-    return made(exp.Length(this=value.tree.copy()), "int", [value], Interval(0, 2**31))
+    return made(double(exp.Length(this=value.tree.copy())), "int", [value], Interval(0, 2**31))
 
 
 @rule(exp.Left, exp.Right)
@@ -296,8 +300,9 @@ def _substring(node: exp.Substring, scope: Scope) -> Value:
 def _pipe(node: exp.DPipe, scope: Scope) -> Value:
     only(node, "this", "expression", "safe", "operator")
     left, right = _text(node, node.this, scope), _text(node, node.expression, scope)
-    tree = exp.Paren(this=exp.DPipe(this=left.tree.copy(), expression=right.tree.copy(), safe=True))
-    return made(tree, "text", [left, right])
+    tree = exp.DPipe(this=left.tree.copy(), expression=right.tree.copy(), safe=True)
+    # Cut, or a text that doubles in each of twenty subqueries runs out of memory for those rows that hold one.
+    return made(exp.Left(this=tree, expression=number(MAX_LENGTH)), "text", [left, right])
 
 
 @rule(exp.Like, exp.ILike)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sqlglot import exp
+
 from sqlanon.errors import Refused
 from sqlanon.gateway.core import Atom, Core
 from sqlanon.mechanisms import (
@@ -91,11 +93,14 @@ def noise_for(core: Core, limit: Limit, epsilon: float, delta: float, *, mechani
         key_delta = delta / 2 if mechanism == "gaussian" else delta
         keys = source.select_keys(1 if core.unique else limit.groups, limit.minimum, key_epsilon, key_delta)
     cost = sum((part.cost for part in (*atoms, keys) if part is not None), Cost())
+    if mechanism == "gaussian":
+        # What counts is rho; of delta, only what the keys spend: the other half belongs to the conversion of rho.
+        cost = Cost(_epsilon_of(cost.rho, delta / 2), keys.cost.delta if keys is not None else 0.0, cost.rho)
     return Noise(tuple(atoms), keys, sensitivities, cost)
 
 
 def _everyone(atom: Atom) -> bool:
-    return atom.kind == "persons" and atom.tree.sql() == "TRUE"
+    return atom.kind == "persons" and type(atom.tree) is exp.Boolean and atom.tree.this is True
 
 
 def sensitivity(core: Core, atom: Atom, limit: Limit) -> int:
@@ -128,6 +133,14 @@ def _rho_of(epsilon: float, delta: float) -> float:
     return (epsilon / (math.sqrt(log + epsilon) + math.sqrt(log))) ** 2
 
 
+def _epsilon_of(rho: float, delta: float) -> float:
+    """
+    >>> round(_epsilon_of(_rho_of(1.0, 1e-6), 1e-6), 9)
+    1.0
+    """
+    return rho + 2 * math.sqrt(rho * math.log(1 / delta))
+
+
 Key = tuple[Any, ...]
 
 
@@ -149,7 +162,7 @@ def noisy_table(
     else:
         assert noise.keys is not None
         candidates = list(found)
-        counts = noise.keys.select([found[key]["persons"] for key in candidates])
+        counts = noise.keys.select([int(found[key]["persons"]) for key in candidates])
         selected = [(key, count) for key, count in zip(candidates, counts, strict=True) if count is not None]
         # The order of an engine's hash table tells of rows that were dropped.
         selected.sort(key=lambda pair: _order(pair[0]))

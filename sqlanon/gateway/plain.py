@@ -36,6 +36,8 @@ def _tree(call: Call, value: Value) -> tuple[exp.Expr, Kind]:
     if call.name == "count_distinct":
         return exp.Count(this=exp.Distinct(expressions=[inner])), "int"
     if call.name in ("min", "max"):
+        if value.kind == "bool":
+            raise refused(call.node, f"{call.name.upper()}() of a condition is not answered", sqlstate="42883")
         return (exp.Min if call.name == "min" else exp.Max)(this=inner), value.kind
     if value.kind not in NUMBERS:
         raise refused(call.node, f"{call.name.upper()}() needs numbers, not {value.kind}", sqlstate="42883")

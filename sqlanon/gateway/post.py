@@ -53,7 +53,7 @@ class PostDatabase:
         try:
             for name, (core, rows) in tables.items():
                 _load(connection, name, core, rows)
-            return connection.execute(tree.sql("duckdb")).fetchall()
+            return connection.execute(tree.sql("duckdb", copy=False)).fetchall()
         except (duckdb.Error, RuntimeError):  # a RuntimeError: interrupted
             # Noisy values may be in the text of an error; it is not needed to tell what to do.
             raise EngineError(
@@ -75,8 +75,10 @@ def _load(connection: duckdb.DuckDBPyConnection, name: str, core: Core, rows: Se
         types += [(f"a{place}", "HUGEINT" if atom.kind == "exact" else "BIGINT"), (f"h{place}", "DOUBLE")]
     if not types:
         types = [("nothing", "INTEGER")]
-    declared = ", ".join(f"{column} {kind}" for column, kind in types)
-    connection.execute(f"CREATE TEMPORARY TABLE {name} ({declared})")
     if rows and len(rows[0]):
-        marks = ", ".join(f"unnest(CAST(? AS {kind}[]))" for _, kind in types)
-        connection.execute(f"INSERT INTO {name} SELECT {marks}", [list(column) for column in zip(*rows, strict=True)])
+        filled = ", ".join(f"unnest(CAST(? AS {kind}[])) AS {column}" for column, kind in types)
+        values = [list(column) for column in zip(*rows, strict=True)]
+        connection.execute(f"CREATE TEMPORARY TABLE {name} AS SELECT {filled}", values)
+    else:
+        declared = ", ".join(f"{column} {kind}" for column, kind in types)
+        connection.execute(f"CREATE TEMPORARY TABLE {name} ({declared})")

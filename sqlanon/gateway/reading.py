@@ -16,7 +16,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from sqlanon.errors import Refused, did_you_mean
-from sqlanon.gateway.scalars import date_literal, number_literal, text_literal
+from sqlanon.gateway.scalars import date_literal, has_half_characters, number_literal, text_literal
 from sqlanon.gateway.values import Value
 
 MAX_TEXT = 20_000
@@ -42,6 +42,8 @@ def read(text: str, dialect: str, parameters: Sequence[Any] | Mapping[str, Any] 
         raise Refused(f"a statement of more than {MAX_TEXT} characters is not answered", sqlstate="54001")
     if "\x00" in text:
         raise Refused("a statement holds a zero byte", sqlstate="22021")
+    if has_half_characters(text):
+        raise Refused("a statement holds half a character", sqlstate="22021")
     explain, text = _explain(text)
     try:
         tokens = sqlglot.tokenize(text, read=dialect)
@@ -143,6 +145,8 @@ def literal_of(value: Any) -> Value:
     if isinstance(value, bool):
         return Value(exp.Boolean(this=value), "bool", literal=value, public=True)
     if isinstance(value, int | float | Decimal):
+        if not _readable(value):
+            raise Refused("a parameter is too large or too small", sqlstate="22003", hint="up to 18 digits are read")
         negative = value < 0
         literal = number_literal(exp.Null(), _digits(abs(value)))
         if not negative:
@@ -153,6 +157,13 @@ def literal_of(value: Any) -> Value:
     if isinstance(value, date | datetime):
         return date_literal(value)
     raise Refused(f"a parameter of type {type(value).__name__} is not answered", sqlstate="42804")
+
+
+def _readable(value: Any) -> bool:
+    """Numbers that have few digits when they are written out; Decimal cannot compare what is not a number."""
+    if isinstance(value, Decimal) and not (value.is_finite() and abs(value.adjusted()) <= 40):
+        return False
+    return bool(abs(value) <= 10**18)
 
 
 def _digits(value: Any) -> str:

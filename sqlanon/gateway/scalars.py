@@ -23,6 +23,7 @@ from sqlanon.gateway.values import (
     clamp_time,
     double,
     hull,
+    in_days,
     number,
     operand,
 )
@@ -154,9 +155,18 @@ def _literal(node: exp.Literal, scope: Scope) -> Value:
     return number_literal(node, text)
 
 
+def has_half_characters(text: str) -> bool:
+    """Halves of surrogate pairs, which no engine can be sent.
+
+    >>> has_half_characters("é€😀"), has_half_characters("a\\ud800")
+    (False, True)
+    """
+    return any("\ud800" <= each <= "\udfff" for each in text)
+
+
 def text_literal(text: str) -> Value:
-    if "\x00" in text or len(text) > 10_000:
-        raise Refused("a text is too long, or holds a zero byte", sqlstate="22021")
+    if "\x00" in text or len(text) > 10_000 or has_half_characters(text):
+        raise Refused("a text is too long, or holds a zero byte or half a character", sqlstate="22021")
     return Value(exp.Literal.string(text), "text", literal=text, public=True, keys=(text,))
 
 
@@ -168,8 +178,13 @@ def number_literal(node: exp.Expr, text: str) -> Value:
         raise refused(node, f"'{text[:40]}' is not a number", sqlstate="22P02") from None
     if not abs(value) <= 1e18 or (value != 0 and abs(value) < 1e-30):
         raise refused(node, "a number is too large or too small", sqlstate="22003", hint="up to 18 digits are read")
-    kind: Kind = "int" if whole else "float"
-    return Value(number(value), kind, Interval(value, value), literal=value, public=True, keys=(value,))
+    return _number(value, "int" if whole else "float")
+
+
+def _number(value: float, kind: Kind) -> Value:
+    """A fraction is a double from the start: as a DECIMAL it would fail beside a whole number of many digits."""
+    tree = number(value) if kind == "int" else double(number(value))
+    return Value(tree, kind, Interval(value, value), literal=value, public=True, keys=(value,))
 
 
 @rule(exp.Boolean)
@@ -192,8 +207,7 @@ def _neg(node: exp.Neg, scope: Scope) -> Value:
     (bounds,) = numbers(node, value)
     low, high = -bounds.high, -bounds.low
     if value.literal is not None:
-        minus = -value.literal
-        return Value(number(minus), value.kind, Interval(low, high), literal=minus, public=True, keys=(minus,))
+        return _number(-value.literal, value.kind)
     return made(exp.Neg(this=exp.Paren(this=operand(value))), value.kind, [value], Interval(low, high))
 
 
@@ -202,8 +216,7 @@ def _arithmetic(node: exp.Binary, scope: Scope) -> Value:
     only(node, "this", "expression", "operator")
     left, right = bind(node.this, scope), bind(node.expression, scope)
     if type(node) is exp.Sub and left.kind == right.kind == "date":
-        days = _days(right, scope)
-        return made(exp.Sub(this=_days(left, scope), expression=days), "int", [left, right], UNDECLARED)
+        left, right = in_days(left), in_days(right)
     a, b = numbers(node, left, right)
     if type(node) is exp.Add:
         low, high = a.low + b.low, a.high + b.high
@@ -215,13 +228,6 @@ def _arithmetic(node: exp.Binary, scope: Scope) -> Value:
     tree = exp.Paren(this=type(node)(this=operand(left), expression=operand(right)))
     whole = left.kind == right.kind == "int"
     return made(tree, "int" if whole else "float", [left, right], Interval(low, high))
-
-
-def _days(value: Value, scope: Scope) -> exp.Expr:
-    """Days since 1970 as a double; the ends of time are held to a range that every engine can subtract."""
-    held = clamp_time(value.tree)
-    start = exp.cast(exp.Literal.string("1970-01-01"), exp.DataType.Type.DATE)
-    return double(exp.Paren(this=exp.Sub(this=held, expression=start)))
 
 
 def divided(left: Value, right: Value, a: Interval, b: Interval) -> tuple[exp.Expr, Interval]:
@@ -286,6 +292,9 @@ def comparable(node: exp.Expr, left: Value, right: Value) -> tuple[exp.Expr, exp
         raise refused(
             node, f"a {left.kind} is compared with a {right.kind}", sqlstate="42883", hint="compare like with like"
         )
+    if kinds == set(TIMES):
+        # An engine makes a timestamp of the date, and fails if its year is too large for one.
+        return clamp_time(left.tree), clamp_time(right.tree)
     return left.tree.copy(), right.tree.copy()
 
 

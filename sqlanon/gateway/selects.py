@@ -445,7 +445,11 @@ class Binder:
         for (label, a), b in zip(left.columns.items(), right.columns.values(), strict=True):
             if a.kind != b.kind:
                 raise refused(node, f"{name} types {a.kind} and {b.kind} cannot be matched", sqlstate="42804")
-            columns[label] = replace(a, bounds=_wider(a, b), keys=None, unit=a.unit and b.unit, source=None)
+            columns[label] = replace(
+                a, bounds=_wider(a, b), keys=None, unit=a.unit and b.unit, source=None, public=a.public and b.public,
+                # A promise needs both sides: a literal is within its bounds as it stands, a column is not.
+                clamped=a.clamped and b.clamped, computed=a.computed or b.computed,
+            )  # fmt: skip
         if left.nature == "private":
             if type(node) is not exp.Union or node.args.get("distinct"):
                 raise refused(node, f"{name} of private rows is not answered", hint="UNION ALL is")

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from sqlanon.errors import did_you_mean
 from sqlanon.gateway.catalog import Catalog
-from sqlanon.gateway.scalars import bind, condition, only, refused
+from sqlanon.gateway.scalars import bind, comparable, condition, only, refused
 from sqlanon.gateway.values import UNIT, Nature, Relation, Value
 
 MAX_SOURCES = 12
@@ -38,7 +38,7 @@ class Rows:
 
     dialect: str
     sources: list[Named] = field(default_factory=list)
-    using: set[str] = field(default_factory=set)  # columns that a USING has merged, in lower case
+    using: dict[str, str] = field(default_factory=dict)  # columns that a USING has merged: whose values they have
     tree: exp.Select = field(default_factory=exp.Select)
     nature: Nature = "public"
     unit: exp.Expr | None = None
@@ -65,7 +65,7 @@ class Rows:
             known = [each for source in self.sources for each in source.relation.columns]
             near = did_you_mean(name, known) or _list(known)
             raise refused(node, f'column "{name}" does not exist', sqlstate="42703", hint=near)
-        source, column = found[0]
+        source, column = next((pair for pair in found if pair[0].alias == self.using.get(name.casefold())), found[0])
         return source.value(column)
 
     def has(self, name: str) -> bool:
@@ -197,9 +197,11 @@ def _on(rows: Rows, join: exp.Join, before: list[Named], right: Named, catalog: 
                 column = identifier
             a = left_rows.column(column.copy())
             b = Rows(rows.dialect, [right]).column(column.copy())
-            conditions.append(exp.EQ(this=a.tree, expression=b.tree))
+            left_side, right_side = comparable(join, a, b)  # an engine would cast a text to a number, and fail
+            conditions.append(exp.EQ(this=left_side, expression=right_side))
             linked = linked or _same_person(a, b, catalog)
-            rows.using.add(column.name.casefold())
+            kept = right.alias if (join.args.get("side") or "").upper() == "RIGHT" else _table(a)
+            rows.using[column.name.casefold()] = kept or right.alias
     if on is not None:
         whole = condition(on, rows)
         conditions.append(whole.tree)

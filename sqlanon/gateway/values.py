@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import Any, Literal
 
 from sqlglot import exp
@@ -60,7 +61,7 @@ class Value:
 
     tree: exp.Expr
     kind: Kind
-    bounds: Interval | None = None  # of numbers; None for all others
+    bounds: Interval | None = None  # of numbers; of times in days since 1970, where the policy declares them
     keys: tuple[Any, ...] | None = None  # all values that it can take, where the policy declares them
     unit: bool = False  # it is the privacy unit, by lineage
     source: tuple[str, str] | None = None  # table and column that it is, unchanged
@@ -125,6 +126,23 @@ def clamp_time(tree: exp.Expr) -> exp.Expr:
         .when(exp.LT(this=tree.copy(), expression=low.copy()), low, copy=False)
         .else_(tree.copy(), copy=False)
     )
+
+
+def day_number(moment: date) -> int:
+    """
+    >>> day_number(date(1970, 1, 2)), day_number(date(1969, 12, 31))
+    (1, -1)
+    """
+    return moment.toordinal() - date(1970, 1, 1).toordinal()
+
+
+def in_days(value: Value) -> Value:
+    """A time as a whole number of days since 1970, within the bounds of the policy."""
+    start = exp.cast(exp.Literal.string("1970-01-01"), exp.DataType.Type.DATE)
+    day = exp.cast(clamp_time(value.tree), exp.DataType.Type.DATE)
+    days = double(exp.Paren(this=exp.Sub(this=day, expression=start)))
+    bounds = value.bounds or UNDECLARED
+    return Value(clamp(days, bounds.low, bounds.high), "int", bounds, public=value.public, computed=True)
 
 
 def flushed(tree: exp.Expr) -> exp.Expr:

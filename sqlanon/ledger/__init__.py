@@ -20,7 +20,7 @@ import hashlib
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from itertools import pairwise
@@ -82,10 +82,10 @@ class Ledger:
         def add(connection: sqlite3.Connection, book: Book) -> Left:
             start, end = span(when, limits.period)
             own, total = limits.own(book.granted(principal, start, end)), limits.total()
-            sums, everyone = book.charged(principal, start), book.charged(None, start)
+            sums, everyone = book.charged(principal, start), book.charged(None, None)
             if refusal := own.refusal(f"analyst '{principal}'", sums, amounts, end):
                 raise refusal
-            if refusal := total.refusal("all analysts together", everyone, amounts, end):
+            if refusal := total.refusal("all analysts together", everyone, amounts, None):
                 raise refusal
             texts = {name: f"{value:f}" for name, value in zip(("epsilon", "delta", "rho"), amounts[:3], strict=True)}
             entry = {"shape": shape, "fingerprint": fingerprint, "policy": policy, **texts}
@@ -99,8 +99,18 @@ class Ledger:
         when = moment(at)
         return self._read(lambda _, book: _left(limits, book, principal, when, Sums(), 0))
 
-    def settle(self, reservation: Left | int, outcome: str, *, at: datetime | None = None) -> None:
-        """Note how a charge ended, once: 'answered' or 'failed'. The charge stays in either case."""
+    def settle(
+        self,
+        reservation: Left | int,
+        outcome: str,
+        *,
+        answers: Mapping[str, str] | None = None,
+        at: datetime | None = None,
+    ) -> None:
+        """Note how a charge ended, once: 'answered' or 'failed'. The charge stays in either case.
+
+        What it paid for is kept in the same transaction, by key, as `remember` does.
+        """
         if outcome not in ("answered", "failed"):
             raise PolicyError(f"unknown outcome '{outcome}'", hint="it is answered or failed")
         place = reservation.event if isinstance(reservation, Left) else reservation
@@ -113,6 +123,8 @@ class Ledger:
             if connection.execute("SELECT 1 FROM events WHERE settles = ?", [place]).fetchone():
                 raise PolicyError(f"event {place} of the ledger is already settled")
             self._append(connection, book, written(when), outcome, row[0], settles=place)
+            for key, answer in (answers or {}).items():
+                _keep(connection, key, row[0], answer)
 
         self._write(add)
         self._carry_over()
@@ -176,9 +188,8 @@ class Ledger:
 
     def remember(self, key: str, principal: str, answer: str) -> None:
         """Keep an answer. The first one stays: two askers of one question get the same bytes."""
-        values = [key, written(moment(None)), principal, answer, _digest(key, answer)]
         with self._using() as connection:
-            connection.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", values)
+            _keep(connection, key, principal, answer)
 
     def keep_query(self, text: str) -> str:
         """Keep an exact query for ever; gives the fingerprint to charge it under. Kept before it is charged:
@@ -320,6 +331,11 @@ def _digest(key: str, answer: str) -> str:
     return hashlib.sha256(f"{key}\0{answer}".encode(errors="surrogatepass")).hexdigest()
 
 
+def _keep(connection: sqlite3.Connection, key: str, principal: str, answer: str) -> None:
+    values = [key, written(moment(None)), principal, answer, _digest(key, answer)]
+    connection.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", values)
+
+
 def _head(connection: sqlite3.Connection) -> tuple[str, Head]:
     rows = connection.execute("SELECT ledger, events, hash FROM head").fetchall()
     if len(rows) != 1:
@@ -342,7 +358,7 @@ def _check_tail(connection: sqlite3.Connection, head: Head, path: Path) -> None:
 
 def _left(limits: Limits, book: Book, principal: str, when: datetime, added: Sums, place: int) -> Left:
     start, end = span(when, limits.period)
-    sums, everyone = book.charged(principal, start).plus(added), book.charged(None, start).plus(added)
+    sums, everyone = book.charged(principal, start).plus(added), book.charged(None, None).plus(added)
     own, total = limits.own(book.granted(principal, start, end)), limits.total()
     least = [
         float(min((each for each in pair if each is not None), default=ZERO))

@@ -28,7 +28,7 @@ WHOLE = Decimal(1)
 
 @dataclass(frozen=True)
 class Limits:
-    """What a principal, and all of them together, may spend in a calendar period of UTC; for ever without a period."""
+    """What a principal may spend in a calendar period of UTC, or for ever; the totals, of all of them, are for ever."""
 
     epsilon: float
     delta: float
@@ -110,7 +110,7 @@ class Budget:
             if not fits(whole[at], limit):
                 hint = f"{lower}: the limit is {limit:f}."
             elif renewal is None:
-                hint = f"{lower}, or ask the owner for a grant: this budget is not renewed."
+                hint = f"{lower}, or ask the owner of the data: this budget is not renewed."
             else:
                 hint = f"{lower}, or wait until {renewal:%Y-%m-%d}."
             verb = "have" if who.startswith("all ") else "has"

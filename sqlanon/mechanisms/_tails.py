@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_FLOOR, Context, Decimal, DivisionByZero, InvalidOperation, Overflow
+from functools import lru_cache
 from statistics import NormalDist
 
 from sqlanon.mechanisms._checks import probability
@@ -55,6 +56,7 @@ def laplace_reach(scale: float, tail: Decimal) -> int:
     return at
 
 
+@lru_cache(maxsize=1024)
 def laplace_half_width(scale: float, coverage: float) -> int:
     """The smallest h with P[-h <= noise <= h] >= coverage.
 
@@ -66,6 +68,7 @@ def laplace_half_width(scale: float, coverage: float) -> int:
     return max(0, laplace_reach(scale, exact.divide(outside, 2)) - 1)
 
 
+@lru_cache(maxsize=1024)
 def gaussian_half_width(scale: float, coverage: float) -> int:
     """An h with P[-h <= noise <= h] >= coverage: the smallest for small scales, at most one above it for large ones.
 

@@ -13,6 +13,9 @@ from sqlanon.mechanisms._cost import Cost
 from sqlanon.mechanisms._tails import ROUNDED_UP, context, laplace_reach, laplace_tail
 from sqlanon.mechanisms.laplace import laplace
 
+ROOMY = 160  # digits, so that 1 - p still has more than sixty digits of p
+TINY = Decimal("1e-60")  # below, groups * p stands for 1 - (1 - p)**groups; it is larger by a share of 1e-60 at most
+
 
 @dataclass(frozen=True)
 class KeySelection:
@@ -89,12 +92,14 @@ def _select_keys(groups: int, minimum: int, epsilon: float, delta: float) -> Key
 
 
 def at_most_once(groups: int, delta: float) -> Decimal:
-    """The p for which 1 - (1 - p)**groups = delta.
+    """The p for which 1 - (1 - p)**groups = delta, or the bound delta / groups where that is as good.
 
     >>> float(at_most_once(2, 0.75))
     0.5
     """
-    exact = context(digits_for(delta))
+    exact = context(ROOMY)
+    if delta < TINY:
+        return exact.divide(Decimal(delta), groups)
     log = exact.divide(exact.ln(exact.subtract(1, Decimal(delta))), groups)
     return exact.subtract(1, exact.exp(log))
 
@@ -105,18 +110,12 @@ def any_of(groups: int, p: Decimal) -> Decimal:
     >>> float(any_of(2, Decimal("0.5")))
     0.75
     """
-    exact = context(digits_for(p))
+    exact = context(ROOMY)
+    bound = exact.multiply(groups, p)
+    if bound < TINY:
+        return bound
     none = exact.exp(exact.multiply(groups, exact.ln(exact.subtract(1, p))))
     return exact.multiply(exact.subtract(1, none), ROUNDED_UP)
-
-
-def digits_for(p: float | Decimal) -> int:
-    """So many that 1 - p still has sixty digits of p, and of p over 2**62.
-
-    >>> digits_for(1e-300)
-    380
-    """
-    return 80 - Decimal(p).adjusted()
 
 
 def ceiling(number: Decimal) -> float:

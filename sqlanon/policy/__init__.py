@@ -6,34 +6,29 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    GetJsonSchemaHandler,
-    PrivateAttr,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
-from pydantic.json_schema import JsonSchemaValue, WithJsonSchema
-from pydantic_core import CoreSchema, PydanticCustomError
+from pydantic import BaseModel, Field, PrivateAttr, ValidationError
 
-from sqlanon import hierarchies
-from sqlanon.errors import did_you_mean
+from sqlanon.errors import PolicyError, did_you_mean
 from sqlanon.families import family
 from sqlanon.policy import checks, gateway_checks, options, schema, shape, yaml_lines
 from sqlanon.policy import gateway as section
 from sqlanon.policy.checks import Draft, Role
 from sqlanon.policy.gateway import Gateway, GatewayFile
+from sqlanon.policy.parts import (
+    SHARED,
+    AlgorithmUse,
+    Column,
+    HierarchyUse,
+    Join,
+    ModelUse,
+    Names,
+    Number,
+    OptionalText,
+    Release,
+    Source,
+    Text,
+)
 from sqlanon.policy.yaml_lines import KeyPath, Origin, Problem
-
-Text = Annotated[str, Field(min_length=1)]
-OptionalText = Text | None
-Names = Annotated[tuple[Text, ...], Field(min_length=1)]
-Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]  # strict: the text "0.05" is not a number
-
-SHARED = ConfigDict(frozen=True, extra="forbid")
 
 # What a field takes, where its type alone would say too little in a message.
 EXPECTED = {
@@ -51,171 +46,6 @@ EXPECTED = {
     "pseudonym": "true or false",
     "algorithm": "the name of an algorithm, or a mapping of one name to its parameters",
 }
-
-
-def _require_one_of(part: BaseModel, keys: Sequence[str]) -> None:
-    given = [key for key in keys if getattr(part, key) is not None]
-    if len(given) == 1:
-        return
-    said, hint = f"needs one of {', '.join(keys)}", f"add '{keys[0]}: …', for instance"
-    if given:
-        said, hint = f"has {' and '.join(given)}", f"keep exactly one of {', '.join(keys)}"
-    # A key that is there without a value is where to look; that it is empty is told once.
-    at = given[-1:] or [key for key in keys if key in part.model_fields_set]
-    raise PydanticCustomError("policy", "{said}", {"said": said, "hint": hint, "at": at[0] if at else ""})
-
-
-class Join(BaseModel):
-    """A child table that belongs to the source along a foreign key."""
-
-    model_config = SHARED
-    table: Text = Field(description="Child table, 'schema.table' allowed.")
-    on: Annotated[dict[Text, Text], Field(min_length=1), WithJsonSchema(schema.TEXT_OR_TEXTS)] = Field(
-        description="Column of what is already joined: column of the child; one name if both are equal."
-    )
-
-    @field_validator("on", mode="before")
-    @classmethod
-    def _same_name(cls, value: Any) -> Any:
-        return {value: value} if isinstance(value, str) and value else value
-
-
-class Source(BaseModel):
-    """The rows to protect: exactly one of table, view, query and path."""
-
-    model_config = SHARED
-    database: OptionalText = Field(None, description="File or URL of the database; an in-memory DuckDB if left out.")
-    table: OptionalText = Field(None, description="Table, 'schema.table' allowed.")
-    view: OptionalText = Field(None, description="View, 'schema.view' allowed.")
-    query: OptionalText = Field(None, description="SQL text of a SELECT.")
-    path: OptionalText = Field(None, description="Parquet or CSV file, folder or glob.")
-    joins: tuple[Join, ...] = Field((), description="Child tables along foreign keys.")
-
-    @model_validator(mode="after")
-    def _one_of(self) -> Source:
-        _require_one_of(self, ("table", "view", "query", "path"))
-        return self
-
-    @property
-    def kind(self) -> Literal["table", "view", "query", "path"]:
-        return "table" if self.table else "view" if self.view else "query" if self.query else "path"
-
-    @property
-    def text(self) -> str:
-        """The table, view, query or path itself."""
-        return self.table or self.view or self.query or self.path or ""
-
-
-class Release(BaseModel):
-    """Where the release is written: exactly one of table, view and path."""
-
-    model_config = SHARED
-    table: OptionalText = Field(None, description="Table to write.")
-    view: OptionalText = Field(None, description="View to write.")
-    path: OptionalText = Field(None, description="Parquet or CSV file to write.")
-
-    @model_validator(mode="after")
-    def _one_of(self) -> Release:
-        _require_one_of(self, ("table", "view", "path"))
-        return self
-
-
-class Column(BaseModel):
-    """A column and what it is to an attacker."""
-
-    model_config = SHARED
-    role: Role = Field(description="What the column is to an attacker.")
-    weight: Annotated[Number, Field(gt=0)] = Field(1.0, description="How much its loss of detail counts.")
-    pseudonym: Annotated[bool, Field(strict=True)] = Field(
-        False, description="Release an identifier as a keyed hash, in place of leaving it out."
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _role_alone(cls, value: Any) -> Any:
-        return value if isinstance(value, Mapping | Column) else {"role": value}
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        schema = handler.resolve_ref_schema(handler(core))
-        return {"anyOf": [schema["properties"]["role"], schema]}
-
-
-class HierarchyUse(BaseModel):
-    """A kind of hierarchy with its parameters; written `kind: {parameter: value}`."""
-
-    model_config = SHARED
-    kind: str
-    params: dict[str, Any] = Field(default_factory=dict)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _as_written(cls, value: Any) -> Any:
-        if not isinstance(value, Mapping) or len(value) != 1 or "kind" in value:
-            return value
-        kind, params = next(iter(value.items()))
-        return {"kind": kind, "params": {} if params is None else params}
-
-    @model_validator(mode="after")
-    def _valid_params(self) -> HierarchyUse:
-        module = hierarchies.kinds().get(self.kind)
-        if module is None:
-            raise PydanticCustomError("policy", "unknown kind of hierarchy")
-        module.Params.model_validate(self.params)
-        return self
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return schema.of_hierarchy(handler)
-
-
-class ModelUse(BaseModel):
-    """A privacy model with its parameters; written `model: {parameter: value}`."""
-
-    model_config = SHARED
-    name: str
-    params: dict[str, Any] = Field(default_factory=dict)
-    attribute: OptionalText = Field(None, description="Sensitive column; every sensitive column if left out.")
-    qid: Text | Names | None = Field(None, description="Name of a qid, or a list of columns; every qid if left out.")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _as_written(cls, value: Any) -> Any:
-        if not isinstance(value, Mapping) or len(value) != 1 or "name" in value:
-            return value
-        name, given = next(iter(value.items()))
-        if given is not None and not isinstance(given, Mapping):
-            return value
-        split = dict(given or {})
-        reserved = {key: split.pop(key) for key in ("attribute", "qid") if key in split}
-        return {"name": name, "params": split, **reserved}
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        own = handler.resolve_ref_schema(handler(core))["properties"]
-        return schema.of_model({"attribute": own["attribute"], "qid": own["qid"]})
-
-
-class AlgorithmUse(BaseModel):
-    """How the anonymization is found; written `name`, or `name: {parameter: value}`."""
-
-    model_config = SHARED
-    name: Text
-    params: dict[str, Any] = Field(default_factory=dict)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _as_written(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return {"name": value}
-        if not isinstance(value, Mapping) or len(value) != 1 or "name" in value:
-            return value
-        name, params = next(iter(value.items()))
-        return {"name": name, "params": {} if params is None else params}
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {"anyOf": [{"type": "string"}, {"type": "object", "minProperties": 1, "maxProperties": 1}]}
 
 
 class Policy(BaseModel):
@@ -257,6 +87,7 @@ class Policy(BaseModel):
         None, exclude=True, description="What the query gateway protects, how far, and who may ask."
     )
     _origin: Origin = PrivateAttr(default_factory=Origin)
+    _written_paths: dict[str, str] = PrivateAttr(default_factory=dict)  # by part, where `located` moved them
 
     @property
     def name(self) -> str:
@@ -301,19 +132,33 @@ class Policy(BaseModel):
         """The line of a part of the policy, or of what encloses it; None if it came from options."""
         return self._origin.line_of(*path)
 
+    def error(self, message: str, *path: str | int, hint: str | None = None) -> PolicyError:
+        """What is wrong with a part of the policy, with its line."""
+        return yaml_lines.report([Problem(message, hint, path)], self._origin)
+
     def locate(self, path: str) -> str:
         """A path of this policy seen from the working directory; URLs stay as they are."""
         return path if "://" in path or path == ":memory:" else str(self.base / path)
 
     def located(self) -> Policy:
         """This policy with the paths of its files seen from the working directory."""
+        if self._written_paths:
+            return self
         parts = {"source": self.source, "population": self.population, "release": self.release}
-        moved = {
-            key: part.model_copy(update={"path": self.locate(part.path)})
-            for key, part in parts.items()
-            if part is not None and part.path is not None
-        }
-        return self.model_copy(update=moved)
+        paths: dict[str, str] = {}
+        moved: dict[str, Source | Release] = {}
+        for key, part in parts.items():
+            if part is not None and part.path is not None:
+                paths[key] = part.path
+                moved[key] = part.model_copy(update={"path": self.locate(part.path)})
+        policy = self.model_copy(update=moved)
+        policy._written_paths = paths
+        return policy
+
+    @property
+    def written_paths(self) -> Mapping[str, str]:
+        """The paths that `located` changed, as they were: source, population, release."""
+        return self._written_paths
 
 
 def load(path: str | Path) -> Policy:
@@ -453,3 +298,9 @@ def missing_columns(policy: Policy, available: Sequence[str]) -> None:
 def json_schema() -> dict[str, Any]:
     """JSON Schema of a policy file, for completion and checks in editors."""
     return schema.of_policy(Policy)
+
+
+__all__ = [
+    "AlgorithmUse", "Column", "HierarchyUse", "Join", "ModelUse", "Policy", "Release", "Source",
+    "from_options", "json_schema", "load", "missing_columns", "parse",
+]  # fmt: skip

@@ -219,9 +219,12 @@ def _covers(source: str, target: str) -> bool:
 
     >>> _covers("data/*.csv", "./data/out.csv"), _covers("data", "data/out.csv"), _covers("data", "out.csv")
     (True, True, False)
+    >>> _covers("data/**/*.csv", "data/out.csv"), _covers("data/**/*.csv", "data/a/b/out.csv")
+    (True, True)
     """
     read, written = posixpath.normpath(source), posixpath.normpath(target)
-    return written == read or written.startswith(read + "/") or fnmatchcase(written, read)
+    matches = fnmatchcase(written, read) or fnmatchcase(written, read.replace("**/", ""))
+    return written == read or written.startswith(read + "/") or matches
 
 
 def check_models(draft: Draft) -> Iterator[Problem]:

@@ -63,6 +63,7 @@ def source_of(text: str) -> dict[str, str]:
 def split_target(target: str, table: str | None) -> tuple[str | None, dict[str, str]]:
     """A database with a table in it, or files: (URL, source)."""
     if table is not None:
+        require_database(target, table)
         return target, {"table": table}
     if holds_rows(target):
         return None, {"path": target}
@@ -70,6 +71,15 @@ def split_target(target: str, table: str | None) -> tuple[str | None, dict[str, 
         f"'{without_password(target)}' is a database: which table of it?",
         hint="give the table after it; a file of rows ends in .parquet, .csv or .tsv",
     )
+
+
+def require_database(target: str, table: str) -> None:
+    """A file of rows has no tables in it."""
+    if holds_rows(target):
+        raise PolicyError(
+            f"'{target}' holds rows itself, it has no table '{table}' in it",
+            hint="leave the table out, or name the database that it is in",
+        )
 
 
 def holds_rows(target: str) -> bool:

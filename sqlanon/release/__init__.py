@@ -7,23 +7,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic import ValidationError
 from sqlglot import exp
 
 from sqlanon import algorithms
 from sqlanon.algorithms._posing import problem
-from sqlanon.algorithms._problem import Problem
+from sqlanon.algorithms._problem import OF_NODES, Problem
 from sqlanon.algorithms._search import Infeasible
 from sqlanon.algorithms._solution import Solution
 from sqlanon.compiler.classes import Prelude
 from sqlanon.compiler.compressed import root_only
 from sqlanon.compiler.source import relation
 from sqlanon.engines import Engine
-from sqlanon.errors import EngineError, PolicyError, did_you_mean
+from sqlanon.errors import EngineError, PolicyError
 from sqlanon.evidence.checks import Evidence, check
 from sqlanon.evidence.hierarchies import build_hierarchies, require_valid
 from sqlanon.plan import Plan, policy_hash
 from sqlanon.policy import AlgorithmUse, Policy, missing_columns
+from sqlanon.release.asked import require_algorithm
 from sqlanon.release.blocked import blocked
 from sqlanon.release.document import described, workload_of
 from sqlanon.release.rewriting import Rewriting, rewriting
@@ -133,6 +133,7 @@ def prepared(
     policy: Policy, engine: Engine, *, time_limit: float | None = None, progress: Progress | None = None
 ) -> Problem:
     """The compressed table of a policy, with hierarchies that are known to cover it."""
+    require_algorithm(policy)
     rows = relation(engine.resolve(policy.source), engine.dialect)
     available = [item.name for item in engine.columns(rows)]
     missing_columns(policy, available)
@@ -141,7 +142,6 @@ def prepared(
         raise PolicyError("a release of joined tables is not written", hint="join them in a view or 'query:' first")
     given = build_hierarchies(policy)
     hierarchies = {name: root_only() for name in policy.quasi_identifiers} | given
-    deadline = None if time_limit is None else time.monotonic() + time_limit
     _tell(progress, "reading the table", 0, 1)
     computed = {name: item for name, item in given.items() if item.levels}
     require_valid(policy, engine, computed, Prelude(rows, engine.dialect))
@@ -151,8 +151,7 @@ def prepared(
         hierarchies,
         rows,
         carry=_carried(policy),
-        brings=getattr(_asked(policy.algorithm)[0], "BRINGS", frozenset()) if policy.algorithm else frozenset(),
-        deadline=deadline,
+        brings=_brings(policy),
         progress=progress,
     )
     try:
@@ -167,6 +166,7 @@ def prepared(
         task.close()
         raise
     _tell(progress, "reading the table", 1, 1)
+    task.deadline = None if time_limit is None else time.monotonic() + time_limit  # for the search, not for reading
     return task
 
 
@@ -177,40 +177,37 @@ def solved(task: Problem) -> tuple[Solution, Plan]:
         solution: Solution = algorithms.algorithm(name).run(task, params)
     except Infeasible:
         raise blocked(task) from None
+    except PolicyError as error:  # the algorithm does not do what the policy asks of it
+        raise task.policy.error(error.message, "algorithm", hint=error.hint) from None
     solution = replace(solution, why=f"{chosen}: {solution.why}" if chosen else solution.why)
     return solution, _plan(task, name, params.model_dump(mode="json"), solution)
-
-
-def _asked(use: AlgorithmUse) -> tuple[Any, Any]:
-    """The module and the parameters of the algorithm that a policy names."""
-    module = algorithms.algorithm(use.name)
-    try:
-        return module, module.Params.model_validate(use.params)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        known = ", ".join(module.Params.model_fields) or "none"
-        raise PolicyError(f"algorithm {use.name}: '{key}': {first['msg']}", hint=f"its parameters: {known}") from None
 
 
 def _carried(policy: Policy) -> tuple[str, ...]:
     """Columns that the algorithm counts beside those of the models, such as a class attribute."""
     if policy.algorithm is None:
         return ()
-    module, params = _asked(policy.algorithm)
-    names: tuple[str, ...] = module.carried(params) if hasattr(module, "carried") else ()
-    for name in names:
-        if name not in policy.columns:
-            raise PolicyError(
-                f"the class attribute '{name}' is no column of the policy", hint=did_you_mean(name, policy.columns)
-            )
+    module = algorithms.algorithm(policy.algorithm.name)
+    names: tuple[str, ...] = module.carried(_params(policy.algorithm)) if hasattr(module, "carried") else ()
     return names
+
+
+def _brings(policy: Policy) -> frozenset[str]:
+    """Relations that the algorithm makes itself, so that it reaches models that others cannot."""
+    if policy.algorithm is None:
+        return OF_NODES
+    brings: frozenset[str] = getattr(algorithms.algorithm(policy.algorithm.name), "BRINGS", frozenset())
+    return brings
+
+
+def _params(use: AlgorithmUse) -> Any:
+    return algorithms.algorithm(use.name).Params.model_validate(use.params)
 
 
 def _algorithm(task: Problem) -> tuple[str, Any, str]:
     use = task.policy.algorithm
     if use is not None:
-        return use.name, _asked(use)[1], ""
+        return use.name, _params(use), ""
     nodes = 1
     for size in task.shape:
         nodes *= size
@@ -224,7 +221,8 @@ def _plan(task: Problem, name: str, params: Mapping[str, Any], solution: Solutio
         policy=policy_hash(task.policy),
         algorithm=name,
         params=params,
-        minimize=task.policy.minimize,
+        # Recoding in regions or in several passes lowers the certainty penalty, whatever the policy minimizes.
+        minimize=task.policy.minimize if len(solution.passes) == 1 else "ncp",
         records=task.records,
         suppressed=solution.suppressed,
         loss=solution.loss,

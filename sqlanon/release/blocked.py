@@ -5,12 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sqlanon.algorithms._classes import Requirement
-from sqlanon.algorithms._problem import Problem
+from sqlanon.algorithms._posing import SEARCHED
+from sqlanon.algorithms._problem import OF_NODES, Problem
+from sqlanon.compiler.tree import referenced
 from sqlanon.errors import PolicyError, number
 
 
 def blocked(task: Problem) -> PolicyError:
-    alone = [(item, *_at_the_top(task, item)) for item in task.requirements]
+    """The error for a search that found nothing. It claims no more than the search knows: nothing is impossible only
+    because the time ran out, or because a heuristic or a local algorithm did not come across it."""
+    timed_out = task.out_of_time()
+    # Where what is suppressed at the top is suppressed at every node, no search could have found anything.
+    # What only the algorithm itself can measure, such as chances in a sample, is not measured here.
+    known = [item for item in task.requirements if referenced(item.model.sql) <= SEARCHED | OF_NODES]
+    alone = [(item, *_at_the_top(task, item)) for item in known if task.is_nested(item)]
     lines = [_line(task, item, measured) for item, broken, measured in alone if broken]
     if lines:
         return PolicyError(
@@ -18,12 +26,27 @@ def blocked(task: Problem) -> PolicyError:
             detail="\n".join(lines),
             hint="loosen these requirements, or publish a larger table",
         )
+    if timed_out:
+        return PolicyError(
+            "the time limit ended the search before it found a generalization that meets the requirements",
+            detail=f"{len(task.measured):,} generalizations were measured",
+            hint="raise --time-limit",
+        )
+    limit = task.policy.suppression_limit
+    # What was never measured, since it could not win, may come nearer than this.
     least = min((item.suppressed for item in task.measured.values()), default=task.records)
-    share = least / max(task.records, 1)
+    share = least / max(task.records, 1) + 0.0005
+    detail = hint = None
+    if least < task.records:
+        rows = f"{least:,} of {task.records:,} rows"
+        detail = f"of {len(task.measured):,} generalizations measured, the nearest would suppress {rows}"
+        hint = f"a suppression_limit of {share:.1%} would do, or looser requirements" if limit < share < 1 else None
+    elif limit < 1:
+        hint = "loosen the requirements, or allow more suppression"
     return PolicyError(
-        f"no generalization meets the requirements within the suppression limit of {task.policy.suppression_limit:.1%}",
-        detail=f"at least {least:,} of {task.records:,} rows had to be suppressed",
-        hint=f"a suppression_limit of {min(1.0, share + 0.0005):.1%} would do, or looser requirements",
+        f"no generalization was found that meets the requirements within the suppression limit of {limit:.1%}",
+        detail=detail,
+        hint=hint or "loosen the requirements",
     )
 
 

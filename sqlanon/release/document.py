@@ -15,7 +15,7 @@ from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._solution import Solution
 from sqlanon.compiler.compressed import Domain, code
 from sqlanon.compiler.source import relation
-from sqlanon.compiler.tree import alias, bigint, column, count_all, literal, summed, table, text
+from sqlanon.compiler.tree import alias, bigint, column, count_all, literal, summed, table, text, threshold
 from sqlanon.evidence.checks import CheckResult, Evidence
 from sqlanon.evidence.ranges import boxes_at
 from sqlanon.evidence.workload import workload
@@ -51,8 +51,8 @@ def described(
         "released": task.records - solution.suppressed,
         "suppressed": solution.suppressed,
         "suppression_limit": policy.suppression_limit,
-        "minimize": policy.minimize,
-        "loss": losses(task, solution),
+        "minimize": plan.minimize,
+        "loss": losses(task, solution, plan),
         "attributes": attributes(task, solution),
         "candidates": candidates(task, solution),
         "sql": script(task, how),
@@ -63,7 +63,7 @@ def described(
         released = relation(task.engine.resolve(staged.source), task.engine.dialect)
         before, after = class_sizes(task, None), class_sizes(task, released)
         document |= {
-            "release": {"kind": target.kind, "name": target.name},
+            "release": target.described(staged),
             "holds": found.holds,
             "breaches": list(found.breaches),
             "notes": list(found.notes),
@@ -103,7 +103,6 @@ def _json(plan: Plan) -> dict[str, Any]:
 
 def checked(item: CheckResult) -> dict[str, Any]:
     model = plugin("models", item.model)
-    numbers = [value for value in item.params.values() if isinstance(value, int | float)]
     return {
         "model": item.model,
         "params": dict(item.params),
@@ -114,16 +113,16 @@ def checked(item: CheckResult) -> dict[str, Any]:
         "broken_classes": item.broken_classes,
         "broken_records": item.broken_records,
         "measured": item.measured,
-        "required": float(numbers[-1]) if numbers else None,
+        "required": threshold(model.sql, item.params, smaller_is_worse=model.worse_when_smaller),
         "holds": item.holds,
         "summary": model.summary,
     }
 
 
-def losses(task: Problem, solution: Solution) -> dict[str, float]:
+def losses(task: Problem, solution: Solution, plan: Plan) -> dict[str, float]:
     """Every loss metric for a single node; for several passes or regions the one that was minimized."""
     if len(solution.passes) != 1:
-        return {"ncp" if solution.regions else task.policy.minimize: solution.loss}
+        return {plan.minimize: plan.loss}
     asked = max((use.params["k"] for use in task.policy.models if "k" in use.params), default=1)
     metrics = {
         name: (metric.sql, metric.filled({"k": asked} if metric.param("k") else {}))
@@ -265,12 +264,8 @@ def script(task: Problem, how: Rewriting) -> str:
     """The SQL of the release: the temporary tables that the rewrite reads, then the rewrite."""
     from sqlanon.compiler.script import created
 
-    parts = [created(step, task.engine.dialect) for step in task.prelude.steps if not _is_private(step.name)]
+    parts = [created(step, task.engine.dialect) for step in task.prelude.steps]
     return "\n\n".join([*parts, "-- the release\n" + how.select.sql(task.engine.dialect, pretty=True) + ";"]) + "\n"
-
-
-def _is_private(name: str) -> bool:
-    return name.startswith("sqlanon_search_secret")
 
 
 def versions() -> dict[str, str]:

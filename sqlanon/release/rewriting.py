@@ -10,7 +10,6 @@ from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._solution import Solution
 from sqlanon.compiler.classes import Grouping, totals
 from sqlanon.compiler.rewrite import HASHED, SHOWN, Output, Pass, by_levels, by_regions
-from sqlanon.compiler.tree import TEXT, rows_relation
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ def rewriting(task: Problem, solution: Solution, secret: str | None) -> Rewritin
 
 
 def _secret(task: Problem, secret: str | None) -> str:
-    """The key, in a table of one row: it appears in no statement that is shown. A dry run shows no pseudonym."""
-    made = task.prelude.once("secret", (), lambda: rows_relation([(secret or "",)], ["key"], [TEXT]))
+    """The key, in a table of one row: it is loaded, so that no statement holds it. A dry run shows no pseudonym."""
+    made = task.prelude.load("secret", (), ("key",), ((secret or "",),), private=True)
     task.run()
     return made

@@ -10,12 +10,11 @@ from typing import Any
 from sqlglot import exp
 
 from sqlanon.algorithms._posing import outlined
-from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._solution import Solution
 from sqlanon.compiler.compressed import root_only
 from sqlanon.compiler.script import created
 from sqlanon.compiler.source import relation, table_tree
-from sqlanon.engines import ColumnInfo
+from sqlanon.engines import ColumnInfo, Relation
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.hierarchies import build_hierarchies
 from sqlanon.plan import Plan, policy_hash
@@ -60,6 +59,11 @@ class Paper:
     def tables(self) -> list[str]:
         return []
 
+    def copy_grants(self, parts: Sequence[str], to: Sequence[str]) -> None: ...
+
+    def find(self, parts: Sequence[str]) -> Relation | None:
+        return None
+
 
 def release_script(policy: Policy, plan: Plan, dialect: str) -> str:
     """What a publisher runs for a plan: anyone may read it, and run it by hand."""
@@ -79,15 +83,11 @@ def release_script(policy: Policy, plan: Plan, dialect: str) -> str:
     how = rewriting(task, solution, None)
     name = policy.release.table or policy.release.view if policy.release else None
     parts = [f"-- The release of plan {plan.hash[:16]}: {plan.algorithm}, {_levels(plan)}."]
-    parts += [created(step, dialect) for step in _needed(task)]
+    parts += [created(step, dialect) for step in task.prelude.steps]
     made: exp.Expr = how.select
     if name:
         made = exp.Create(this=table_tree(name), kind="TABLE", expression=how.select)
     return "\n\n".join([*parts, made.sql(dialect, pretty=True) + ";"]) + "\n"
-
-
-def _needed(task: Problem) -> list[Any]:
-    return [step for step in task.prelude.steps if "_secret_" not in step.name]
 
 
 def _levels(plan: Plan) -> str:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
-
-from sqlglot import exp
 
 from sqlanon.algorithms._classes import Requirement
 from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._search import Search
-from sqlanon.compiler.tree import literal, table
 from sqlanon.engines import Engine
-from sqlanon.errors import PolicyError, SqlanonError
+from sqlanon.errors import PolicyError
 from sqlanon.policy import Policy
-from sqlanon.release.target import RELEASES
+from sqlanon.release.record import of_file, of_name
 
 KS = (2, 3, 5, 10, 20, 50)
 LIMITS = (0.0, 0.01, 0.05, 0.1)
@@ -27,26 +22,20 @@ def stored(policy: Policy, engine: Engine) -> dict[str, Any]:
     given = policy.release
     if given is None:
         raise PolicyError("the policy names no release", hint="add for example 'release: {table: patients_released}'")
-    if given.path is not None:
-        beside = Path(given.path + ".evidence.json")
-        if not beside.exists():
-            raise PolicyError(f"there is no evidence for '{given.path}'", hint="publish it first")
-        found: dict[str, Any] = json.loads(beside.read_text(encoding="utf-8"))
-        return found
-    return of_release(engine, given.table or given.view or "")
+    if given.path is None:
+        return of_release(engine, given.table or given.view or "")
+    found = of_file(given.path)
+    if found is None:
+        raise PolicyError(f"there is no evidence for '{given.path}'", hint="publish it first")
+    return found
 
 
 def of_release(engine: Engine, name: str) -> dict[str, Any]:
     """The evidence of a table or view, by its name as it was published."""
-    tree = exp.select("evidence").from_(table(RELEASES)).where(exp.column("release").eq(literal(name)))
-    try:
-        rows = engine.query(tree)
-    except SqlanonError:
-        rows = []
-    if not rows:
+    found = of_name(engine, name)
+    if found is None:
         raise PolicyError(f"there is no evidence for '{name}'", hint="publish it first: 'sqlanon publish POLICY'")
-    document: dict[str, Any] = json.loads(rows[0][0])
-    return document
+    return found
 
 
 def risk_utility_map(task: Problem, chosen: tuple[int | None, float]) -> list[dict[str, Any]]:
@@ -57,6 +46,8 @@ def risk_utility_map(task: Problem, chosen: tuple[int | None, float]) -> list[di
         for limit in LIMITS:
             if task.out_of_time():
                 return points
+            if limit and not task.may_suppress:
+                continue
             allowed = int(limit * task.records + 1e-9)
             asked = tuple(_with_k(item, k) for item in task.requirements) if k else task.requirements
             variant = replace(task, requirements=asked, limit=allowed, measured={}, _statements={})

@@ -1,11 +1,13 @@
-"""Where a release goes: a table, a view over a table of its own, or a file. Others see the old one or the new one."""
+"""Where a release goes: a table, a view over a table of its own, or a file. Others see the old one or the new one.
+
+What sqlanon did not publish is never replaced: the record of releases tells, before the search and again at the swap.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,15 +15,14 @@ from typing import Any, Protocol
 
 from sqlglot import exp
 
-from sqlanon.compiler.source import READERS, table_parts, table_tree
-from sqlanon.compiler.tree import column, literal, table
+from sqlanon.compiler.source import READERS, query_tree, table_parts, table_tree
+from sqlanon.compiler.tree import column
 from sqlanon.engines import Engine, table_name
-from sqlanon.errors import PolicyError
+from sqlanon.errors import EngineError, PolicyError
 from sqlanon.plan import Plan
 from sqlanon.policy import Policy, Source
+from sqlanon.release.record import Recorded, evidence_file, foreign, of_file, of_relation, record
 from sqlanon.release.rewriting import Rewriting
-
-RELEASES = "sqlanon_releases"  # release, created, plan_hash, plan, evidence
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,10 @@ class Target(Protocol):
     kind: str
     name: str
 
+    def require_ours(self) -> Recorded | None:
+        """Refuse to replace what somebody else made; the record of the release that would be replaced, if any."""
+
+    def described(self, staged: Staged) -> dict[str, str]: ...
     def stage(self, how: Rewriting) -> Staged: ...
     def swap(self, staged: Staged, plan: Plan, document: Mapping[str, Any]) -> None: ...
     def finish(self, staged: Staged, document: Mapping[str, Any]) -> None: ...
@@ -44,23 +49,98 @@ class Target(Protocol):
 
 
 def target_of(policy: Policy, engine: Engine) -> Target:
+    """The target of a policy, which is free, or holds an earlier release."""
     given = policy.release
     if given is None:
         raise PolicyError("the policy names no release", hint="add for example 'release: {table: patients_released}'")
-    if given.table is not None:
-        return TableTarget(engine, given.table)
-    if given.view is not None:
-        return ViewTarget(engine, given.view)
-    assert given.path is not None
-    return FileTarget(engine, given.path)
-
-
-def _create(engine: Engine, name: str, query: exp.Query) -> None:
-    if table_parts(name)[-1] in {table_parts(known)[-1] for known in engine.tables()}:
+    if given.path is not None:
+        file = FileTarget(engine, given.path)
+        file.require_ours()
+        return file
+    target = RelationTarget(engine, given.table or given.view or "", "table" if given.table else "view")
+    # The policy knows its own spelling only; what a query reads, and other spellings, the database knows.
+    if any(_reads(engine, source, target.name) for source in _sources(policy)):
         raise PolicyError(
-            f"there is a table '{name}' already, which sqlanon did not make", hint="rename it, or the release"
+            f"the release '{target.name}' would replace a table that is read", hint="give the release another name"
         )
-    engine.execute(exp.Create(this=table_tree(name), kind="TABLE", expression=query))
+    target.require_ours()
+    return target
+
+
+def _sources(policy: Policy) -> Iterator[Source]:
+    yield policy.source
+    if policy.population is not None:
+        yield policy.population
+
+
+def _reads(engine: Engine, source: Source, name: str) -> bool:
+    there = engine.find(table_parts(name))
+    if there is None or source.path is not None:
+        return False
+    if source.query is None:
+        return engine.find(table_parts(source.text)) == there
+    trees = query_tree(source.query, engine.dialect).find_all(exp.Table)
+    return any(engine.find([part.name for part in tree.parts]) == there for tree in trees if tree.name)
+
+
+@dataclass
+class RelationTarget:
+    """A table; or a view, whose readers never wait for the writing of the next table behind it."""
+
+    engine: Engine
+    name: str
+    kind: str  # table or view
+
+    def require_ours(self) -> Recorded | None:
+        there = self.engine.find(table_parts(self.name))
+        if there is None:
+            return None
+        ours = of_relation(self.engine, there)
+        if ours is None:
+            raise foreign(there.kind, self.name)
+        return ours
+
+    def described(self, staged: Staged) -> dict[str, str]:
+        behind = {"table": staged.name} if self.kind == "view" else {}
+        return {"kind": self.kind, "name": self.name, **behind}
+
+    def stage(self, how: Rewriting) -> Staged:
+        ending = "staged" if self.kind == "table" else datetime.now(UTC).strftime("%Y%m%d%H%M%S%f")
+        name = beside(self.name, ending)
+        create(self.engine, name, how.select)
+        return Staged(name, Source(table=name), how.hidden)
+
+    def swap(self, staged: Staged, plan: Plan, document: Mapping[str, Any]) -> None:
+        _without_hidden(self.engine, staged)
+        shown = staged.name
+        if self.kind == "view":
+            shown = beside(self.name, "staged")
+            create(self.engine, shown, exp.select("*").from_(table_tree(staged.name)), kind="VIEW")
+        old = self.require_ours()
+        if old is not None:
+            self.engine.copy_grants(table_parts(self.name), table_parts(shown))
+            _drop(self.engine, self.name, old.kind)
+            if old.table is not None:
+                _drop(self.engine, old.table, "table")
+        _rename(self.engine, shown, self.name, self.kind)
+        record(self.engine, self.name, plan, document, old)
+
+    def finish(self, staged: Staged, document: Mapping[str, Any]) -> None:
+        return None
+
+    def discard(self, staged: Staged) -> None:
+        return None  # the transaction takes it back
+
+
+def create(engine: Engine, name: str, query: exp.Query, kind: str = "TABLE") -> None:
+    there = engine.find(table_parts(name))
+    if there is not None:
+        raise foreign(there.kind, name)
+    engine.execute(exp.Create(this=table_tree(name), kind=kind, expression=query))
+
+
+def _drop(engine: Engine, name: str, kind: str) -> None:
+    engine.execute(exp.Drop(tables=[table_tree(name)], kind=kind.upper(), exists=True))
 
 
 def _without_hidden(engine: Engine, staged: Staged) -> None:
@@ -69,16 +149,16 @@ def _without_hidden(engine: Engine, staged: Staged) -> None:
         return
     names = [item.name for item in engine.columns(exp.select("*").from_(table_tree(staged.name)))]
     whole = beside(staged.name, "whole")
-    _rename(engine, staged.name, whole)
+    _rename(engine, staged.name, whole, "table")
     visible = exp.select(*(column(name) for name in names if name not in staged.hidden)).from_(table_tree(whole))
-    engine.execute(exp.Create(this=table_tree(staged.name), kind="TABLE", expression=visible.order_by(exp.Rand())))
-    engine.execute(exp.Drop(tables=[table_tree(whole)], kind="TABLE"))
+    create(engine, staged.name, visible.order_by(exp.Rand()))
+    _drop(engine, whole, "table")
 
 
-def _rename(engine: Engine, name: str, new: str) -> None:
+def _rename(engine: Engine, name: str, new: str, kind: str) -> None:
     own = exp.to_identifier(table_parts(new)[-1], quoted=True)
     action = exp.AlterRename(this=exp.Table(this=own))
-    engine.execute(exp.Alter(this=table_tree(name), kind="TABLE", actions=[action]))
+    engine.execute(exp.Alter(this=table_tree(name), kind=kind.upper(), actions=[action]))
 
 
 def beside(name: str, ending: str) -> str:
@@ -91,81 +171,6 @@ def beside(name: str, ending: str) -> str:
     return table_name(*schema, f"{own}__{ending}")
 
 
-def _record(engine: Engine, name: str, plan: Plan, document: Mapping[str, Any]) -> None:
-    """Keep the evidence with the release: one row a release, in the same database."""
-    names = ("release", "created", "plan_hash", "plan", "evidence")
-    columns = [exp.ColumnDef(this=exp.to_identifier(item), kind=exp.DataType.build("text")) for item in names]
-    schema = exp.Schema(this=table(RELEASES), expressions=columns)
-    engine.execute(exp.Create(this=schema, kind="TABLE", exists=True))
-    engine.execute(exp.delete(table(RELEASES), where=exp.column("release").eq(literal(name))))
-    values = (name, str(document["created"]), plan.hash, plan.to_json(), json.dumps(document, ensure_ascii=False))
-    engine.execute(exp.insert(exp.values([tuple(literal(value) for value in values)]), RELEASES))
-
-
-@dataclass
-class TableTarget:
-    engine: Engine
-    name: str
-    kind: str = "table"
-
-    def stage(self, how: Rewriting) -> Staged:
-        name = beside(self.name, "staged")
-        _create(self.engine, name, how.select)
-        return Staged(name, Source(table=name), how.hidden)
-
-    def swap(self, staged: Staged, plan: Plan, document: Mapping[str, Any]) -> None:
-        _without_hidden(self.engine, staged)
-        self.engine.execute(exp.Drop(tables=[table_tree(self.name)], kind="TABLE", exists=True))
-        _rename(self.engine, staged.name, self.name)
-        _record(self.engine, self.name, plan, document)
-
-    def finish(self, staged: Staged, document: Mapping[str, Any]) -> None:
-        return None
-
-    def discard(self, staged: Staged) -> None:
-        return None  # the transaction takes it back
-
-
-@dataclass
-class ViewTarget:
-    """The view names one of two tables in turn; readers of the view never wait for the writing of the other."""
-
-    engine: Engine
-    name: str
-    kind: str = "view"
-
-    def stage(self, how: Rewriting) -> Staged:
-        name = beside(self.name, datetime.now(UTC).strftime("%Y%m%d%H%M%S%f"))
-        _create(self.engine, name, how.select)
-        return Staged(name, Source(table=name), how.hidden)
-
-    def swap(self, staged: Staged, plan: Plan, document: Mapping[str, Any]) -> None:
-        _without_hidden(self.engine, staged)
-        older = [name for name in self._tables() if table_parts(name)[-1] != table_parts(staged.name)[-1]]
-        everything = exp.select("*").from_(table_tree(staged.name))
-        self.engine.execute(exp.Drop(tables=[table_tree(self.name)], kind="VIEW", exists=True))
-        self.engine.execute(exp.Create(this=table_tree(self.name), kind="VIEW", expression=everything))
-        for name in older:
-            self.engine.execute(exp.Drop(tables=[table_tree(name)], kind="TABLE", exists=True))
-        _record(self.engine, self.name, plan, document)
-
-    def _tables(self) -> list[str]:
-        *schema, own = table_parts(self.name)
-        found = []
-        for name in self.engine.tables():
-            *where, table_of_view = table_parts(name)
-            here = where == schema or (not where and schema[-1:] in ([], ["main"], ["public"]))
-            if here and re.fullmatch(re.escape(own) + r"__\d{20}", table_of_view):
-                found.append(name)
-        return found
-
-    def finish(self, staged: Staged, document: Mapping[str, Any]) -> None:
-        return None
-
-    def discard(self, staged: Staged) -> None:
-        return None  # the transaction takes it back
-
-
 @dataclass
 class FileTarget:
     """A Parquet or CSV file, written under another name beside it and moved over it in one step of the file system."""
@@ -174,12 +179,26 @@ class FileTarget:
     name: str
     kind: str = "path"
 
-    def stage(self, how: Rewriting) -> Staged:
+    def require_ours(self) -> Recorded | None:
         path = Path(self.name)
         if path.suffix.lower() not in READERS:
             raise PolicyError(f"'{self.name}' is neither a Parquet nor a CSV file", hint="end it in .parquet or .csv")
         if not path.parent.is_dir():
             raise PolicyError(f"there is no folder '{path.parent}'", hint="create it first")
+        beside_it = evidence_file(self.name)
+        document = of_file(self.name)
+        if document is None or document["release"]["kind"] != self.kind:
+            for file in (path, beside_it):
+                if os.path.lexists(file):
+                    raise foreign("folder" if file.is_dir() else "file", str(file))
+            return None
+        return Recorded(self.name, document)
+
+    def described(self, staged: Staged) -> dict[str, str]:
+        return {"kind": self.kind, "name": self.name}
+
+    def stage(self, how: Rewriting) -> Staged:
+        path = Path(self.name)
         if how.hidden:
             raise PolicyError(
                 f"'{how.hidden[0]}' counts persons, but must not be written to a file",
@@ -199,11 +218,19 @@ class FileTarget:
         return None
 
     def finish(self, staged: Staged, document: Mapping[str, Any]) -> None:
-        evidence = Path(self.name + ".evidence.json")
+        evidence = evidence_file(self.name)
         written = evidence.with_name(f".{evidence.name}.{os.getpid()}")
-        written.write_text(json.dumps(document, ensure_ascii=False, indent=2), encoding="utf-8")
-        os.replace(staged.name, self.name)
-        os.replace(written, evidence)
+        try:
+            written.write_text(json.dumps(document, ensure_ascii=False, indent=2), encoding="utf-8")
+            self.require_ours()
+            os.replace(staged.name, self.name)
+            os.replace(written, evidence)
+        except OSError as error:
+            raise EngineError(
+                f"'{self.name}' could not be written: {error.strerror}", hint="the previous release is still in place"
+            ) from None
+        finally:
+            written.unlink(missing_ok=True)
 
     def discard(self, staged: Staged) -> None:
         Path(staged.name).unlink(missing_ok=True)

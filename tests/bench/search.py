@@ -25,7 +25,7 @@ import sqlanon
 from sqlanon.engines import Engine
 from sqlanon.release import prepared, solved
 from sqlanon.release.rewriting import rewriting
-from sqlanon.release.target import _create
+from sqlanon.release.target import create
 
 ADULT = Path(__file__).parents[3] / "shared" / "data" / "adult"
 NAMES = ["sex", "age", "race", "marital-status", "education", "native-country", "workclass", "occupation"]
@@ -64,7 +64,7 @@ def large(rows: int, times: int = 2) -> bool:
         search = min(search, time.perf_counter() - start)
         engine._connection.execute("DROP TABLE IF EXISTS released_now")  # type: ignore[attr-defined]
         start = time.perf_counter()
-        _create(engine, "released_now", rewriting(task, solution, None).select)
+        create(engine, "released_now", rewriting(task, solution, None).select)
         rewrite = min(rewrite, time.perf_counter() - start)
         task.close()
     engine.close()

@@ -567,56 +567,89 @@ WHERE
 
 CREATE TABLE "patients_released" AS
 SELECT
-  d1.label_1 AS "age",
-  d2.label_1 AS "zip",
-  original."sex" AS "sex",
-  d4.label_1 AS "admitted",
-  original."disease" AS "disease"
+  o1.label AS "age",
+  o2.label AS "zip",
+  o3.label AS "sex",
+  o4.label AS "admitted",
+  shuffled."disease" AS "disease"
 FROM (
   SELECT
-    *
-  FROM "patients" AS source
-) AS original
+    d1.code AS "age",
+    d2.code AS "zip",
+    d3.code AS "sex",
+    d4.code AS "admitted",
+    original."disease" AS "disease"
+  FROM (
+    SELECT
+      *
+    FROM "patients" AS source
+  ) AS original
+  JOIN (
+    SELECT
+      original,
+      MIN(position) OVER (PARTITION BY CASE WHEN original IS NULL THEN CAST(NULL AS TEXT) ELSE n2 END) AS code,
+      CAST(r2 AS BIGINT) * CAST(16 AS BIGINT) + CAST(r3 AS BIGINT) * CAST(32 AS BIGINT) AS bits_1
+    FROM sqlanon_search_dictionary_1
+  ) AS d1
+    ON original."age" IS NOT DISTINCT FROM d1.original
+  JOIN (
+    SELECT
+      original,
+      MIN(position) OVER (PARTITION BY CASE WHEN original IS NULL THEN CAST(NULL AS TEXT) ELSE n1 END) AS code,
+      CAST(r4 AS BIGINT) * CAST(1024 AS BIGINT) AS bits_1
+    FROM sqlanon_search_dictionary_2
+  ) AS d2
+    ON original."zip" IS NOT DISTINCT FROM d2.original
+  JOIN (
+    SELECT
+      original,
+      position AS code,
+      CAST(r0 AS BIGINT) * CAST(4096 AS BIGINT) AS bits_1
+    FROM sqlanon_search_dictionary_3
+  ) AS d3
+    ON original."sex" IS NOT DISTINCT FROM d3.original
+  JOIN (
+    SELECT
+      original,
+      MIN(position) OVER (PARTITION BY CASE WHEN original IS NULL THEN CAST(NULL AS TEXT) ELSE n2 END) AS code,
+      CAST(r2 AS BIGINT) * CAST(1048576 AS BIGINT) AS bits_1
+    FROM sqlanon_search_dictionary_4
+  ) AS d4
+    ON original."admitted" IS NOT DISTINCT FROM d4.original
+  LEFT JOIN sqlanon_search_broken_1 AS b1
+    ON b1.class_id = (
+      d1.bits_1 + d2.bits_1 + d3.bits_1 + d4.bits_1
+    )
+  WHERE
+    b1.class_id IS NULL
+  ORDER BY
+    RANDOM()
+) AS shuffled
 JOIN (
-  SELECT
-    original,
-    n0,
-    CASE WHEN original IS NULL THEN CAST(NULL AS TEXT) ELSE n2 END AS label_1,
-    CAST(r2 AS BIGINT) * CAST(16 AS BIGINT) + CAST(r3 AS BIGINT) * CAST(32 AS BIGINT) AS bits_1
+  SELECT DISTINCT
+    MIN(position) OVER (PARTITION BY CASE WHEN original IS NULL THEN CAST(NULL AS TEXT) ELSE n2 END) AS code,
+    CASE WHEN original IS NULL THEN CAST(NULL AS TEXT) ELSE n2 END AS label
   FROM sqlanon_search_dictionary_1
-) AS d1
-  ON original."age" IS NOT DISTINCT FROM d1.original
+) AS o1
+  ON o1.code = shuffled."age"
 JOIN (
-  SELECT
-    original,
-    n0,
-    CASE WHEN original IS NULL THEN CAST(NULL AS TEXT) ELSE n1 END AS label_1,
-    CAST(r4 AS BIGINT) * CAST(1024 AS BIGINT) AS bits_1
+  SELECT DISTINCT
+    MIN(position) OVER (PARTITION BY CASE WHEN original IS NULL THEN CAST(NULL AS TEXT) ELSE n1 END) AS code,
+    CASE WHEN original IS NULL THEN CAST(NULL AS TEXT) ELSE n1 END AS label
   FROM sqlanon_search_dictionary_2
-) AS d2
-  ON original."zip" IS NOT DISTINCT FROM d2.original
+) AS o2
+  ON o2.code = shuffled."zip"
 JOIN (
-  SELECT
-    original,
-    n0,
-    CAST(r0 AS BIGINT) * CAST(4096 AS BIGINT) AS bits_1
+  SELECT DISTINCT
+    position AS code,
+    original AS label
   FROM sqlanon_search_dictionary_3
-) AS d3
-  ON original."sex" IS NOT DISTINCT FROM d3.original
+) AS o3
+  ON o3.code = shuffled."sex"
 JOIN (
-  SELECT
-    original,
-    n0,
-    CASE WHEN original IS NULL THEN CAST(NULL AS TEXT) ELSE n2 END AS label_1,
-    CAST(r2 AS BIGINT) * CAST(1048576 AS BIGINT) AS bits_1
+  SELECT DISTINCT
+    MIN(position) OVER (PARTITION BY CASE WHEN original IS NULL THEN CAST(NULL AS TEXT) ELSE n2 END) AS code,
+    CASE WHEN original IS NULL THEN CAST(NULL AS TEXT) ELSE n2 END AS label
   FROM sqlanon_search_dictionary_4
-) AS d4
-  ON original."admitted" IS NOT DISTINCT FROM d4.original
-LEFT JOIN sqlanon_search_broken_1 AS b1
-  ON b1.class_id = (
-    d1.bits_1 + d2.bits_1 + d3.bits_1 + d4.bits_1
-  )
-WHERE
-  b1.class_id IS NULL
-ORDER BY
-  RANDOM();
+) AS o4
+  ON o4.code = shuffled."admitted";

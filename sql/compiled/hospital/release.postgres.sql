@@ -354,17 +354,13 @@ SELECT
   d4.f4 AS f4_4
 FROM sqlanon_search_cells_1 AS c
 JOIN sqlanon_search_dictionary_1 AS d1
-  ON COALESCE(CAST(c.c1 AS TEXT), '∅ NULL') = d1.n0
-  AND CASE WHEN c.c1 IS NULL THEN 1 ELSE 0 END = CASE WHEN d1.original IS NULL THEN 1 ELSE 0 END
+  ON ARRAY[c.c1] = ARRAY[d1.original]
 JOIN sqlanon_search_dictionary_2 AS d2
-  ON COALESCE(CAST(c.c2 AS TEXT), '∅ NULL') = d2.n0
-  AND CASE WHEN c.c2 IS NULL THEN 1 ELSE 0 END = CASE WHEN d2.original IS NULL THEN 1 ELSE 0 END
+  ON ARRAY[c.c2] = ARRAY[d2.original]
 JOIN sqlanon_search_dictionary_3 AS d3
-  ON COALESCE(CAST(c.c3 AS TEXT), '∅ NULL') = d3.n0
-  AND CASE WHEN c.c3 IS NULL THEN 1 ELSE 0 END = CASE WHEN d3.original IS NULL THEN 1 ELSE 0 END
+  ON ARRAY[c.c3] = ARRAY[d3.original]
 JOIN sqlanon_search_dictionary_4 AS d4
-  ON COALESCE(CAST(c.c4 AS TEXT), '∅ NULL') = d4.n0
-  AND CASE WHEN c.c4 IS NULL THEN 1 ELSE 0 END = CASE WHEN d4.original IS NULL THEN 1 ELSE 0 END;
+  ON ARRAY[c.c4] = ARRAY[d4.original];
 
 CREATE TEMPORARY TABLE sqlanon_search_lookup_2 AS
 SELECT
@@ -582,42 +578,34 @@ FROM (
 JOIN (
   SELECT
     original,
-    n0,
     CASE WHEN original IS NULL THEN CAST(NULL AS TEXT) ELSE n2 END AS label_1,
     CAST(r2 AS BIGINT) * CAST(16 AS BIGINT) + CAST(r3 AS BIGINT) * CAST(32 AS BIGINT) AS bits_1
   FROM sqlanon_search_dictionary_1
 ) AS d1
-  ON COALESCE(CAST(original."age" AS TEXT), '∅ NULL') = d1.n0
-  AND CASE WHEN original."age" IS NULL THEN 1 ELSE 0 END = CASE WHEN d1.original IS NULL THEN 1 ELSE 0 END
+  ON ARRAY[original."age"] = ARRAY[d1.original]
 JOIN (
   SELECT
     original,
-    n0,
     CASE WHEN original IS NULL THEN CAST(NULL AS TEXT) ELSE n1 END AS label_1,
     CAST(r4 AS BIGINT) * CAST(1024 AS BIGINT) AS bits_1
   FROM sqlanon_search_dictionary_2
 ) AS d2
-  ON COALESCE(CAST(original."zip" AS TEXT), '∅ NULL') = d2.n0
-  AND CASE WHEN original."zip" IS NULL THEN 1 ELSE 0 END = CASE WHEN d2.original IS NULL THEN 1 ELSE 0 END
+  ON ARRAY[original."zip"] = ARRAY[d2.original]
 JOIN (
   SELECT
     original,
-    n0,
     CAST(r0 AS BIGINT) * CAST(4096 AS BIGINT) AS bits_1
   FROM sqlanon_search_dictionary_3
 ) AS d3
-  ON COALESCE(CAST(original."sex" AS TEXT), '∅ NULL') = d3.n0
-  AND CASE WHEN original."sex" IS NULL THEN 1 ELSE 0 END = CASE WHEN d3.original IS NULL THEN 1 ELSE 0 END
+  ON ARRAY[original."sex"] = ARRAY[d3.original]
 JOIN (
   SELECT
     original,
-    n0,
     CASE WHEN original IS NULL THEN CAST(NULL AS TEXT) ELSE n2 END AS label_1,
     CAST(r2 AS BIGINT) * CAST(1048576 AS BIGINT) AS bits_1
   FROM sqlanon_search_dictionary_4
 ) AS d4
-  ON COALESCE(CAST(original."admitted" AS TEXT), '∅ NULL') = d4.n0
-  AND CASE WHEN original."admitted" IS NULL THEN 1 ELSE 0 END = CASE WHEN d4.original IS NULL THEN 1 ELSE 0 END
+  ON ARRAY[original."admitted"] = ARRAY[d4.original]
 LEFT JOIN sqlanon_search_broken_1 AS b1
   ON b1.class_id = (
     d1.bits_1 + d2.bits_1 + d3.bits_1 + d4.bits_1

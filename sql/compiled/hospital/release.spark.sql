@@ -354,17 +354,13 @@ SELECT
   d4.f4 AS f4_4
 FROM sqlanon_search_cells_1 AS c
 JOIN sqlanon_search_dictionary_1 AS d1
-  ON COALESCE(CAST(c.c1 AS STRING), '∅ NULL') = d1.n0
-  AND CASE WHEN c.c1 IS NULL THEN 1 ELSE 0 END = CASE WHEN d1.original IS NULL THEN 1 ELSE 0 END
+  ON c.c1 IS NOT DISTINCT FROM d1.original
 JOIN sqlanon_search_dictionary_2 AS d2
-  ON COALESCE(CAST(c.c2 AS STRING), '∅ NULL') = d2.n0
-  AND CASE WHEN c.c2 IS NULL THEN 1 ELSE 0 END = CASE WHEN d2.original IS NULL THEN 1 ELSE 0 END
+  ON c.c2 IS NOT DISTINCT FROM d2.original
 JOIN sqlanon_search_dictionary_3 AS d3
-  ON COALESCE(CAST(c.c3 AS STRING), '∅ NULL') = d3.n0
-  AND CASE WHEN c.c3 IS NULL THEN 1 ELSE 0 END = CASE WHEN d3.original IS NULL THEN 1 ELSE 0 END
+  ON c.c3 IS NOT DISTINCT FROM d3.original
 JOIN sqlanon_search_dictionary_4 AS d4
-  ON COALESCE(CAST(c.c4 AS STRING), '∅ NULL') = d4.n0
-  AND CASE WHEN c.c4 IS NULL THEN 1 ELSE 0 END = CASE WHEN d4.original IS NULL THEN 1 ELSE 0 END;
+  ON c.c4 IS NOT DISTINCT FROM d4.original;
 
 CREATE OR REPLACE TEMPORARY VIEW sqlanon_search_lookup_2 AS
 SELECT
@@ -582,42 +578,34 @@ FROM (
 JOIN (
   SELECT
     original,
-    n0,
     CASE WHEN original IS NULL THEN CAST(NULL AS STRING) ELSE n2 END AS label_1,
     CAST(r2 AS BIGINT) * CAST(16 AS BIGINT) + CAST(r3 AS BIGINT) * CAST(32 AS BIGINT) AS bits_1
   FROM sqlanon_search_dictionary_1
 ) AS d1
-  ON COALESCE(CAST(original.`age` AS STRING), '∅ NULL') = d1.n0
-  AND CASE WHEN original.`age` IS NULL THEN 1 ELSE 0 END = CASE WHEN d1.original IS NULL THEN 1 ELSE 0 END
+  ON original.`age` IS NOT DISTINCT FROM d1.original
 JOIN (
   SELECT
     original,
-    n0,
     CASE WHEN original IS NULL THEN CAST(NULL AS STRING) ELSE n1 END AS label_1,
     CAST(r4 AS BIGINT) * CAST(1024 AS BIGINT) AS bits_1
   FROM sqlanon_search_dictionary_2
 ) AS d2
-  ON COALESCE(CAST(original.`zip` AS STRING), '∅ NULL') = d2.n0
-  AND CASE WHEN original.`zip` IS NULL THEN 1 ELSE 0 END = CASE WHEN d2.original IS NULL THEN 1 ELSE 0 END
+  ON original.`zip` IS NOT DISTINCT FROM d2.original
 JOIN (
   SELECT
     original,
-    n0,
     CAST(r0 AS BIGINT) * CAST(4096 AS BIGINT) AS bits_1
   FROM sqlanon_search_dictionary_3
 ) AS d3
-  ON COALESCE(CAST(original.`sex` AS STRING), '∅ NULL') = d3.n0
-  AND CASE WHEN original.`sex` IS NULL THEN 1 ELSE 0 END = CASE WHEN d3.original IS NULL THEN 1 ELSE 0 END
+  ON original.`sex` IS NOT DISTINCT FROM d3.original
 JOIN (
   SELECT
     original,
-    n0,
     CASE WHEN original IS NULL THEN CAST(NULL AS STRING) ELSE n2 END AS label_1,
     CAST(r2 AS BIGINT) * CAST(1048576 AS BIGINT) AS bits_1
   FROM sqlanon_search_dictionary_4
 ) AS d4
-  ON COALESCE(CAST(original.`admitted` AS STRING), '∅ NULL') = d4.n0
-  AND CASE WHEN original.`admitted` IS NULL THEN 1 ELSE 0 END = CASE WHEN d4.original IS NULL THEN 1 ELSE 0 END
+  ON original.`admitted` IS NOT DISTINCT FROM d4.original
 LEFT JOIN sqlanon_search_broken_1 AS b1
   ON b1.class_id = (
     d1.bits_1 + d2.bits_1 + d3.bits_1 + d4.bits_1

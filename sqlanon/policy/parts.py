@@ -1,0 +1,186 @@
+"""The parts of a policy: the source, the release, columns, and what is used of hierarchies, models and algorithms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, field_validator, model_validator
+from pydantic.json_schema import JsonSchemaValue, WithJsonSchema
+from pydantic_core import CoreSchema, PydanticCustomError
+
+from sqlanon import hierarchies
+from sqlanon.policy import schema
+from sqlanon.policy.checks import Role
+
+Text = Annotated[str, Field(min_length=1)]
+OptionalText = Text | None
+Names = Annotated[tuple[Text, ...], Field(min_length=1)]
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]  # strict: the text "0.05" is not a number
+
+SHARED = ConfigDict(frozen=True, extra="forbid")
+
+
+def _require_one_of(part: BaseModel, keys: Sequence[str]) -> None:
+    given = [key for key in keys if getattr(part, key) is not None]
+    if len(given) == 1:
+        return
+    said, hint = f"needs one of {', '.join(keys)}", f"add '{keys[0]}: …', for instance"
+    if given:
+        said, hint = f"has {' and '.join(given)}", f"keep exactly one of {', '.join(keys)}"
+    # A key that is there without a value is where to look; that it is empty is told once.
+    at = given[-1:] or [key for key in keys if key in part.model_fields_set]
+    raise PydanticCustomError("policy", "{said}", {"said": said, "hint": hint, "at": at[0] if at else ""})
+
+
+class Join(BaseModel):
+    """A child table that belongs to the source along a foreign key."""
+
+    model_config = SHARED
+    table: Text = Field(description="Child table, 'schema.table' allowed.")
+    on: Annotated[dict[Text, Text], Field(min_length=1), WithJsonSchema(schema.TEXT_OR_TEXTS)] = Field(
+        description="Column of what is already joined: column of the child; one name if both are equal."
+    )
+
+    @field_validator("on", mode="before")
+    @classmethod
+    def _same_name(cls, value: Any) -> Any:
+        return {value: value} if isinstance(value, str) and value else value
+
+
+class Source(BaseModel):
+    """The rows to protect: exactly one of table, view, query and path."""
+
+    model_config = SHARED
+    database: OptionalText = Field(None, description="File or URL of the database; an in-memory DuckDB if left out.")
+    table: OptionalText = Field(None, description="Table, 'schema.table' allowed.")
+    view: OptionalText = Field(None, description="View, 'schema.view' allowed.")
+    query: OptionalText = Field(None, description="SQL text of a SELECT.")
+    path: OptionalText = Field(None, description="Parquet or CSV file, folder or glob.")
+    joins: tuple[Join, ...] = Field((), description="Child tables along foreign keys.")
+
+    @model_validator(mode="after")
+    def _one_of(self) -> Source:
+        _require_one_of(self, ("table", "view", "query", "path"))
+        return self
+
+    @property
+    def kind(self) -> Literal["table", "view", "query", "path"]:
+        return "table" if self.table else "view" if self.view else "query" if self.query else "path"
+
+    @property
+    def text(self) -> str:
+        """The table, view, query or path itself."""
+        return self.table or self.view or self.query or self.path or ""
+
+
+class Release(BaseModel):
+    """Where the release is written: exactly one of table, view and path."""
+
+    model_config = SHARED
+    table: OptionalText = Field(None, description="Table to write.")
+    view: OptionalText = Field(None, description="View to write.")
+    path: OptionalText = Field(None, description="Parquet or CSV file to write.")
+
+    @model_validator(mode="after")
+    def _one_of(self) -> Release:
+        _require_one_of(self, ("table", "view", "path"))
+        return self
+
+
+class Column(BaseModel):
+    """A column and what it is to an attacker."""
+
+    model_config = SHARED
+    role: Role = Field(description="What the column is to an attacker.")
+    weight: Annotated[Number, Field(gt=0)] = Field(1.0, description="How much its loss of detail counts.")
+    pseudonym: Annotated[bool, Field(strict=True)] = Field(
+        False, description="Release an identifier as a keyed hash, in place of leaving it out."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _role_alone(cls, value: Any) -> Any:
+        return value if isinstance(value, Mapping | Column) else {"role": value}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = handler.resolve_ref_schema(handler(core))
+        return {"anyOf": [schema["properties"]["role"], schema]}
+
+
+class HierarchyUse(BaseModel):
+    """A kind of hierarchy with its parameters; written `kind: {parameter: value}`."""
+
+    model_config = SHARED
+    kind: str
+    params: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_written(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping) or len(value) != 1 or "kind" in value:
+            return value
+        kind, params = next(iter(value.items()))
+        return {"kind": kind, "params": {} if params is None else params}
+
+    @model_validator(mode="after")
+    def _valid_params(self) -> HierarchyUse:
+        module = hierarchies.kinds().get(self.kind)
+        if module is None:
+            raise PydanticCustomError("policy", "unknown kind of hierarchy")
+        module.Params.model_validate(self.params)
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return schema.of_hierarchy(handler)
+
+
+class ModelUse(BaseModel):
+    """A privacy model with its parameters; written `model: {parameter: value}`."""
+
+    model_config = SHARED
+    name: str
+    params: dict[str, Any] = Field(default_factory=dict)
+    attribute: OptionalText = Field(None, description="Sensitive column; every sensitive column if left out.")
+    qid: Text | Names | None = Field(None, description="Name of a qid, or a list of columns; every qid if left out.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_written(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping) or len(value) != 1 or "name" in value:
+            return value
+        name, given = next(iter(value.items()))
+        if given is not None and not isinstance(given, Mapping):
+            return value
+        split = dict(given or {})
+        reserved = {key: split.pop(key) for key in ("attribute", "qid") if key in split}
+        return {"name": name, "params": split, **reserved}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        own = handler.resolve_ref_schema(handler(core))["properties"]
+        return schema.of_model({"attribute": own["attribute"], "qid": own["qid"]})
+
+
+class AlgorithmUse(BaseModel):
+    """How the anonymization is found; written `name`, or `name: {parameter: value}`."""
+
+    model_config = SHARED
+    name: Text
+    params: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_written(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"name": value}
+        if not isinstance(value, Mapping) or len(value) != 1 or "name" in value:
+            return value
+        name, params = next(iter(value.items()))
+        return {"name": name, "params": {} if params is None else params}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [{"type": "string"}, {"type": "object", "minProperties": 1, "maxProperties": 1}]}

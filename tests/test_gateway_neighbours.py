@@ -1,0 +1,203 @@
+"""Neighbour replay: with and without one person, what is read differs by no more than the noise is made for."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Database
+from gateway_grammar import Asked, rows, statements, without
+from gateway_world import COLUMNS, World, policy, put, world
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sqlanon.engines import connect
+from sqlanon.errors import Refused
+from sqlanon.gateway import Part, Prepared, _main_columns
+from sqlanon.mechanisms import quantile_scores
+
+LIMITS = {"rows": 3, "groups": 2, "minimum_group": 1}  # with 1, no sum is left out because of its number of persons
+Exact = dict[tuple[Any, ...], int]
+
+
+@dataclass
+class Neighbours:
+    """Two gates with one secret."""
+
+    one: World
+    other: World
+
+    def fill(self, tables: Any, person: int) -> None:
+        for each, found in ((self.one, tables), (self.other, without(tables, person))):
+            engine = each.spy.engine
+            for name, declared in COLUMNS.items():
+                engine._connection.execute(f'DELETE FROM "{name}"')  # type: ignore[attr-defined]
+                put(engine, name, declared, found[name])
+
+
+@pytest.fixture(scope="module")
+def duck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Neighbours]:
+    folder = tmp_path_factory.mktemp("neighbours")
+    yield _neighbours(folder, lambda: connect(":memory:", read_only=False))
+
+
+@pytest.fixture
+def pair(database: Database, postgres_url: str, tmp_path: Path) -> Iterator[Neighbours]:
+    """On PostgreSQL the other one lives in a schema of its own."""
+    if database.engine.dialect == "duckdb":
+        pytest.skip("has a test of its own")
+    other = connect(postgres_url)
+    other._connection.execute("CREATE SCHEMA other")  # type: ignore[attr-defined]
+    other._connection.execute("SET search_path = other")  # type: ignore[attr-defined]
+    engines = iter([database.engine, other])
+    yield _neighbours(tmp_path, lambda: next(engines))
+    other.close()
+
+
+def _neighbours(folder: Path, engine: Callable[[], Any]) -> Neighbours:
+    wanted = policy(**LIMITS)
+    one = world(folder, {}, given=wanted, engine=engine())
+    other = world(folder, {}, given=wanted, engine=engine(), name="other.ledger")
+    other.gate.ledger = one.gate.ledger  # the secret is the same, the person is the only difference
+    return Neighbours(one, other)
+
+
+def exact(of: World, part: Part) -> dict[str, Exact | dict[tuple[Any, ...], Exact]]:
+    """What is read before noise: integers by key for each atom, histograms by key for quantiles."""
+    core, width = part.core, len(part.core.keys)
+    found: dict[str, Any] = defaultdict(dict)
+    values = [place for place, atom in enumerate(core.atoms) if atom.kind in ("distinct", "quantile")]
+    waiting = list(part.statements)
+    if len(waiting) > len(values):
+        for row in of.gate._read(waiting.pop(0)):
+            for name, value in zip(_main_columns(core), row[width:], strict=True):
+                found[name][_key(row[:width])] = int(value)
+    for place, statement in zip(values, waiting, strict=True):
+        for row in of.gate._read(statement):
+            if core.atoms[place].kind == "distinct":
+                found[f"a{place}"][_key(row[:width])] = int(row[width])
+            else:
+                found[f"a{place}"].setdefault(_key(row[:width]), {})[int(row[width])] = int(row[width + 1])
+    return found
+
+
+def _key(values: Any) -> tuple[Any, ...]:
+    return tuple(str(value) for value in values)  # NaN equals itself as a text
+
+
+def moved(one: Exact, other: Exact) -> int:
+    return sum(abs(one.get(key, 0) - other.get(key, 0)) for key in one.keys() | other.keys())
+
+
+def moved_scores(atom: Any, one: Any, other: Any) -> int:
+    """The largest change of a score in each group, over all groups."""
+    return sum(
+        max(abs(a - b) for a, b in zip(_scores(atom, one.get(key, {})), _scores(atom, other.get(key, {})), strict=True))
+        for key in one.keys() | other.keys()
+    )
+
+
+def _scores(atom: Any, histogram: Exact) -> list[int]:
+    counts = [0] * atom.bins
+    for place, amount in histogram.items():
+        counts[place] += amount  # type: ignore[call-overload]
+    belows = [sum(counts[:place]) for place in range(atom.bins)] if atom.bins < 300 else _running(counts)
+    total = sum(counts)
+    aboves = [total - below - count for below, count in zip(belows, counts, strict=True)]
+    return quantile_scores(belows, aboves, atom.alpha)
+
+
+def _running(counts: list[int]) -> list[int]:
+    below, found = 0, []
+    for count in counts:
+        found.append(below)
+        below += count
+    return found
+
+
+def check(pair: Neighbours, asked: Asked) -> None:
+    try:
+        prepared = pair.one.prepare(asked.sql)
+    except Refused as error:
+        with pytest.raises(Refused) as again:
+            pair.other.prepare(asked.sql)
+        assert str(again.value) == str(error)
+        return
+    same(prepared, pair.other.prepare(asked.sql))
+    for part in prepared.parts:
+        one, other = exact(pair.one, part), exact(pair.other, part)
+        assert pair.one.gate._all_keys(part.core) == pair.other.gate._all_keys(part.core)
+        groups = prepared.limit.groups if part.core.keys and not part.core.unique else 1
+        assert moved(one.get("persons", {}), other.get("persons", {})) <= groups, asked.sql  # type: ignore[arg-type]
+        for place, (atom, reach) in enumerate(zip(part.core.atoms, part.noise.sensitivities, strict=True)):
+            a, b = one.get(f"a{place}", {}), other.get(f"a{place}", {})
+            change = moved_scores(atom, a, b) if atom.kind == "quantile" else moved(a, b)  # type: ignore[arg-type]
+            assert change <= reach, f"{atom.label} moves by {change}, not {reach}: {asked.sql}"
+
+
+def same(one: Prepared, other: Prepared) -> None:
+    """Everything but the data: statements, scales, thresholds and costs."""
+    assert one.cost == other.cost
+    for a, b in zip(one.parts, other.parts, strict=True):
+        assert [each.sql() for each in a.statements] == [each.sql() for each in b.statements]
+        assert a.noise.sensitivities == b.noise.sensitivities
+        assert [each and each.scale for each in a.noise.atoms] == [each and each.scale for each in b.noise.atoms]
+        assert (a.noise.keys and a.noise.keys.threshold) == (b.noise.keys and b.noise.keys.threshold)
+
+
+QUIET = [
+    HealthCheck.function_scoped_fixture,
+    HealthCheck.too_slow,
+    HealthCheck.filter_too_much,
+    HealthCheck.data_too_large,
+]
+
+
+def replay(pair: Neighbours, examples: int) -> None:
+    @settings(max_examples=examples, suppress_health_check=QUIET, deadline=None)
+    @given(tables=rows(), person=st.integers(1, 3), asked=st.lists(statements(), min_size=1, max_size=4))
+    def run(tables: Any, person: int, asked: list[Asked]) -> None:
+        pair.fill(tables, person)
+        for each in asked:
+            check(pair, each)
+
+    run()
+
+
+def test_one_person_moves_no_answer_further_than_its_noise(duck: Neighbours) -> None:
+    replay(duck, 25)
+
+
+def test_one_person_moves_no_answer_further_on_postgres(pair: Neighbours) -> None:
+    replay(pair, 6)
+
+
+@pytest.mark.long
+def test_one_person_moves_no_answer_long(duck: Neighbours) -> None:
+    replay(duck, 3000)
+
+
+@pytest.mark.long
+def test_one_person_moves_no_answer_long_on_postgres(pair: Neighbours) -> None:
+    replay(pair, 500)
+
+
+def test_the_grammar_is_answered(duck: Neighbours) -> None:
+    """A grammar whose statements are refused would test nothing."""
+    counted = {"answered": 0, "refused": 0}
+
+    @settings(max_examples=60, suppress_health_check=QUIET, deadline=None, database=None, derandomize=True)
+    @given(asked=statements())
+    def run(asked: Asked) -> None:
+        try:
+            duck.one.prepare(asked.sql)
+            counted["answered"] += 1
+        except Refused:
+            counted["refused"] += 1
+
+    run()
+    assert counted["answered"] > 3 * counted["refused"], counted
