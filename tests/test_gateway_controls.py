@@ -355,7 +355,7 @@ def spread(sizes: Sequence[int], controls: Controls) -> bool:
 
 
 @given(people=PEOPLE, controls=CONTROLS)
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_groups_are_let_out_as_the_rules_say(tmp_path_factory: Any, people: Any, controls: Any) -> None:
     site = Site(Database(connect(":memory:")), tmp_path_factory.mktemp("site"))
     # Two rows of each two persons: the unit is not unique.
@@ -448,7 +448,7 @@ def test_persons_with_many_rows_overlap_by_rows_too(site: Site) -> None:
     ranges=st.lists(st.tuples(st.integers(0, 15), st.integers(1, 12)), min_size=1, max_size=6),
     overlap=st.integers(0, 4),
 )
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_overlap_is_as_brute_force_says(tmp_path_factory: Any, people: int, ranges: Any, overlap: int) -> None:
     site = Site(Database(connect(":memory:")), tmp_path_factory.mktemp("site"))
     site.exams([exam(number, "U", "CS", number) for number in range(people)])

@@ -139,8 +139,7 @@ def _classes(engine: Engine, sets: Sequence[QuerySet]) -> list[tuple[dict[Cell, 
         keys = [exp.column(f"k{at}") for at in range(each.keys)]
         rank = exp.Window(this=exp.DenseRank(), order=exp.Order(expressions=keys), over="OVER")
         group = rank if keys else exp.Literal.number(1)
-        held = sqlglot.parse_one(each.held, read=each.dialect)
-        assert isinstance(held, exp.Query)
+        held = _held(each)
         part = exp.Select().select(UNIT, f"{place} AS q", exp.alias_(group, "g"), "n")
         part = part.from_(held.subquery("held")).where("ok = 1")
         parts = part if parts is None else exp.Union(this=parts, expression=part, distinct=False)
@@ -158,6 +157,16 @@ def _classes(engine: Engine, sets: Sequence[QuerySet]) -> list[tuple[dict[Cell, 
         cells = (tuple(map(int, cell.split(":"))) for cell in text.split())
         classes.append(({(q, g): n for q, g, n in cells}, int(size)))
     return classes
+
+
+def _held(each: QuerySet) -> exp.Select:
+    """Persons with their rows; without keys the answer was given as a whole, and there is nothing to judge again."""
+    tree = sqlglot.parse_one(each.relation if not each.keys else each.held, read=each.dialect)
+    assert isinstance(tree, exp.Select)
+    if each.keys:
+        return tree
+    rows = tree.where(sqlglot.parse_one(each.present, read=each.dialect)).subquery("r")
+    return exp.Select().select(UNIT, "COUNT(*) AS n", "1 AS ok").from_(rows).group_by(UNIT)
 
 
 # ---- linear algebra

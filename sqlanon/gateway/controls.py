@@ -248,20 +248,32 @@ def _shared_rows(judge: Judge, place: int, others: Sequence[QuerySet], most: int
 
 def _shared(judge: Judge, place: int, others: Sequence[QuerySet], most: int, version: str) -> exp.Select:
     """How many pairs of a group and an earlier group share more persons than they may."""
-    mine = exp.Select().select(UNIT, *judge.keys).from_(JUDGED).where(f"ok = 1 AND n{place} > 0")
+    if judge.keys:
+        mine = exp.Select().select(UNIT, *judge.keys).from_(JUDGED).where(f"ok = 1 AND n{place} > 0")
+    else:
+        mine = _persons(judge.relation(), judge.asked.sets[place])
     branches: list[exp.Query] = []
     for other in others:
-        theirs = sqlglot.parse_one(other.held, read=other.dialect)
-        assert isinstance(theirs, exp.Query)
+        texts = (other.held,) if other.keys else (other.relation, other.present)
+        theirs, *present = (sqlglot.parse_one(text, read=other.dialect) for text in texts)
+        assert isinstance(theirs, exp.Select)
+        theirs = _persons(theirs, present[0]) if present else theirs
         # Of other data it is not known any more which groups were let out: all of them count.
-        let_out = f"m.{UNIT} = t.{UNIT}" + (" AND t.ok = 1" if other.version == version else "")
+        judged = other.keys and other.version == version
+        let_out = f"m.{UNIT} = t.{UNIT}" + (" AND t.ok = 1" if judged else "")
         branch = exp.Select().select(exp.alias_(number(1), "found")).from_("sqlanon_mine AS m")
         branch = branch.join(_aliased(theirs, "t"), on=let_out)
         by = [*(f"m.{key}" for key in judge.keys), *(f"t.k{at}" for at in range(other.keys))]
         branch = branch.group_by(*by) if by else branch
         branches.append(branch.having(exp.GT(this=exp.Count(this=exp.Star()), expression=number(most))))
-    final = judge.ending(_counted(branches))
+    final = _counted(branches)
+    final = judge.ending(final) if judge.keys else final
     return final.with_("sqlanon_mine", as_=mine, copy=False)
+
+
+def _persons(relation: exp.Select, present: exp.Expr) -> exp.Select:
+    """The persons of a query set without keys: it was answered, or it is withheld as a whole. Nothing to judge."""
+    return relation.copy().where(present.copy(), copy=False).distinct(copy=False)
 
 
 def _counted(branches: Sequence[exp.Query]) -> exp.Select:
