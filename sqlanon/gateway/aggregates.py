@@ -11,7 +11,17 @@ from sqlglot import exp
 
 from sqlanon.gateway.calls import Call
 from sqlanon.gateway.conditions import condition
-from sqlanon.gateway.core import CANDIDATES, WIDEST_BOUNDS, Atom, Core, fixed_point, quantum_for, reference, steps
+from sqlanon.gateway.core import (
+    CANDIDATES,
+    WIDEST_BOUNDS,
+    Atom,
+    Core,
+    bounded_double,
+    fixed_point,
+    quantum_for,
+    reference,
+    steps,
+)
 from sqlanon.gateway.scalars import Scope, bind, refused
 from sqlanon.gateway.values import (
     NUMBERS,
@@ -24,7 +34,6 @@ from sqlanon.gateway.values import (
     double,
     in_days,
     number,
-    operand,
 )
 from sqlanon.policy.gateway import Gateway
 
@@ -292,7 +301,7 @@ def _quantile(core: Core, value: Value, bounds: Interval, holds: exp.Expr | None
         held = fixed_point(value, bounds, 1.0, 0.0)
         tree: exp.Expr = exp.Paren(this=exp.Sub(this=held, expression=number(int(bounds.low))))
     else:
-        above = exp.Sub(this=clamp(operand(value), bounds.low, bounds.high), expression=number(bounds.low))
+        above = exp.Sub(this=bounded_double(value, bounds), expression=number(bounds.low))
         share = exp.Div(this=exp.Paren(this=above), expression=double(number(width / bins if width else 1.0)))
         tree = exp.cast(clamp(exp.Floor(this=share), 0, bins - 1), exp.DataType.Type.BIGINT, copy=False)
     if holds is not None:

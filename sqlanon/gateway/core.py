@@ -112,6 +112,13 @@ def steps(size: float, quantum: float) -> int:
     return max(1, int(exact) if quantum == 1.0 and exact == int(exact) else math.ceil(exact) + 1)
 
 
+def bounded_double(value: Value, bounds: Interval) -> exp.Expr:
+    """A number as a double within bounds. One that was computed may pass the bounds of its arithmetic by a rounding."""
+    tree = operand(value)
+    once = value.literal is None and not value.clamped and value.bounds == bounds
+    return tree if once else clamp(tree, bounds.low, bounds.high)
+
+
 def fixed_point(value: Value, bounds: Interval, quantum: float, centre: float) -> exp.Expr:
     """The integer that stands for a number: clamped, centred, counted in quanta. NULL stays NULL."""
     exact = all(end == int(end) for end in (bounds.low, bounds.high, centre))
@@ -119,11 +126,12 @@ def fixed_point(value: Value, bounds: Interval, quantum: float, centre: float) -
         held = clamp(value.tree, bounds.low, bounds.high) if not value.clamped else value.tree.copy()
         whole: exp.Expr = exp.cast(held, exp.DataType.Type.BIGINT, copy=False)
         return whole if centre == 0 else exp.Paren(this=exp.Sub(this=whole, expression=number(centre)))
-    tree = clamp(operand(value), bounds.low, bounds.high)
+    tree = bounded_double(value, bounds)
     if centre:
         tree = exp.Paren(this=exp.Sub(this=tree, expression=number(centre)))
     if quantum != 1.0:
-        tree = exp.Div(this=tree, expression=double(number(quantum)))
+        # A power of two: its reciprocal is exact too, and engines need not look for a division by zero.
+        tree = exp.Mul(this=tree, expression=double(number(1 / quantum)))
     return exp.cast(exp.Anonymous(this="ROUND", expressions=[tree]), exp.DataType.Type.BIGINT, copy=False)
 
 
