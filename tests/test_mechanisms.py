@@ -240,7 +240,7 @@ BAD_DELTAS = (0, 1, -1e-6, 1.5, math.nan, math.inf, None)
     + [(select_keys, (1, bad, 1.0, 1e-6)) for bad in (*BAD_SENSITIVITIES, 1.5)]
     + [(quantile_sensitivity, (bad, 0.5)) for bad in BAD_SENSITIVITIES]
     + [(quantile_sensitivity, (1, bad)) for bad in (-0.1, 1.1, math.nan, None)],
-    ids=repr,
+    ids=lambda part: getattr(part, "__name__", None) or repr(part)[:40],
 )
 def test_bad_arguments_are_refused(build: Callable[..., object], arguments: tuple[object, ...]) -> None:
     with pytest.raises(MechanismError) as failure:
