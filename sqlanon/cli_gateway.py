@@ -109,9 +109,11 @@ def query(
                 sys.exit(1 if isinstance(error, Refused | BudgetExhausted | MechanismError) else 2)
         click.echo(answer_text(answer, form, plan=plan, shown=len(prepared.columns)), nl=False)
         click.echo(notice(answer, who, plan=plan), err=True)
+        return
     except KeyboardInterrupt:
         click.echo("sqlanon: interrupted; what was charged by then stays charged", err=True)
-        sys.exit(130)
+    # Out here the error holds no open database any more, of which DuckDB would complain at the end.
+    sys.exit(130)
 
 
 @click.group()

@@ -340,6 +340,7 @@ class Gate:
             raise _failed(charged) from None
         finally:
             timer.cancel()
+            timer.join()
 
     def _wait(self, started: float) -> None:
         """Answers leave on a grid of time: how long the data took is not told."""

@@ -62,6 +62,7 @@ class PostDatabase:
             ) from None
         finally:
             timer.cancel()
+            timer.join()  # it holds the connection
             connection.close()
 
     def close(self) -> None:
