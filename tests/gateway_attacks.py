@@ -429,6 +429,13 @@ def listed(*texts: str) -> list[str]:
     return [line for text in texts for line in text.strip().splitlines()]
 
 
+def doubled(first: str, on: str, other: str) -> str:
+    """Fourteen CTEs, each of which reads the one before it twice."""
+    steps = [f"a0 AS ({first})"]
+    steps += [f"a{n} AS (SELECT x.{on}, x.{other} FROM a{n - 1} x JOIN a{n - 1} y USING ({on}))" for n in range(1, 15)]
+    return f"WITH {', '.join(steps)} SELECT COUNT(*) FROM a14"
+
+
 def refused() -> list[str]:
     """Every statement that must be refused from its text."""
     statements = listed(ROWS, MODIFIERS, JOINS, SUBQUERIES, FUNCTIONS, STATEMENTS, NAMES)
@@ -452,6 +459,9 @@ def refused() -> list[str]:
         "SELECT COUNT(*) FROM visits WHERE age > " + "- " * 2500 + "1",
         "SELECT " + ", ".join(["COUNT(*)"] * 101) + " FROM visits",
         "SELECT COUNT(*) FROM " + "(SELECT * FROM " * 40 + "visits" + ") t" * 40,
+        "SELECT SUM(" + "SQRT(" * 9 + "age" + ")" * 9 + ") FROM visits",
+        doubled("SELECT user_id, age FROM visits", "user_id", "age"),
+        doubled("SELECT region, COUNT(*) AS n FROM visits GROUP BY region", "region", "n"),
         "SELECT COUNT(*) FROM visits v, " + ", ".join(f"regions r{number}" for number in range(15)),
     ]
     return statements

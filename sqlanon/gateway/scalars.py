@@ -28,6 +28,7 @@ from sqlanon.gateway.values import (
 # Divisors nearer to zero than this give NULL, so that no quotient overflows.
 TINY = 1e-9
 MAX_DIVISOR = 300  # nodes
+MAX_TREE = 5_000  # nodes of one expression, as it is written for an engine
 Rule = Callable[[Any, "Scope"], Value]
 RULES: dict[type, Rule] = {}
 
@@ -99,6 +100,9 @@ def spelling(node: exp.Expr) -> str:
 
 def made(tree: exp.Expr, kind: Kind, parts: Sequence[Value], bounds: Interval | None = None, keys: Any = None) -> Value:
     """A value that was computed from others."""
+    if sum(1 for _ in tree.walk()) > MAX_TREE:
+        # Some functions write their argument four times: five of them, one inside the other, a thousand times.
+        raise Refused("an expression is too long to be answered", sqlstate="54001", hint="compute less at a time")
     public = all(part.public for part in parts)
     if kind in NUMBERS and bounds is None:
         bounds = UNDECLARED

@@ -26,6 +26,7 @@ from sqlanon.gateway.values import NUMBERS, UNIT, Interval, Relation, Value, hul
 from sqlanon.gateway.windows import window
 
 MAX_DEPTH = 20
+MAX_NODES = 30_000  # of a relation, as it is written for an engine
 SELECT_ARGS = (
     "with_",
     "expressions",
@@ -129,11 +130,17 @@ class Binder:
         if type(node) is exp.Subquery:
             only(node, "this", "alias")
             return self.query(node.this, ctes, depth + 1)
+        known = self._with(node, ctes, depth)
         if type(node) in (exp.Union, exp.Except, exp.Intersect):
-            return self._set_operation(node, self._with(node, ctes, depth), depth)
-        if type(node) is not exp.Select:
+            found = self._set_operation(node, known, depth)
+        elif type(node) is exp.Select:
+            found = self._select(node, known, depth)
+        else:
             raise refused(node, f"{node.key.upper()} is not answered", hint="only SELECT is")
-        return self._select(node, self._with(node, ctes, depth), depth)
+        if sum(1 for _ in found.tree.walk()) > MAX_NODES:
+            # A CTE is written wherever it is read: each that reads the one before it twice makes twice as much.
+            raise refused(node, "the statement is too long to be answered", sqlstate="54001")
+        return found
 
     def _with(self, node: exp.Expr, ctes: dict[str, Relation], depth: int) -> dict[str, Relation]:
         clause = node.args.get("with_")
