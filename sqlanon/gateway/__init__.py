@@ -28,6 +28,7 @@ from sqlanon.gateway.catalog import Catalog, Schema
 from sqlanon.gateway.controls import controlled_answer, judges
 from sqlanon.gateway.core import Core, cross, key_tree
 from sqlanon.gateway.exact import Exact
+from sqlanon.gateway.fanout import require_few
 from sqlanon.gateway.granted import granted
 from sqlanon.gateway.judged import Judge
 from sqlanon.gateway.kept import as_text, from_text, typed_key
@@ -98,6 +99,7 @@ class Gate:
     mechanisms: Mechanisms = field(default_factory=Mechanisms)
     post: PostDatabase = field(default_factory=PostDatabase)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _counted: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def answer(
         self,
@@ -229,6 +231,8 @@ class Gate:
         left = None
         if fresh:
             with self._lock:
+                for part in fresh:
+                    require_few(part.core.fanouts, self._public_number)
                 keys = {part.core.number: self._all_keys(part.core) for part in fresh}
                 left = self._charged(prepared, fresh, principal)
                 paid: dict[str, str] = {}
@@ -260,6 +264,14 @@ class Gate:
             fingerprint=hashlib.sha256(" ".join(part.cache_key for part in fresh).encode()).hexdigest(),
             policy=self.policy.fingerprint,
         )
+
+    def _public_number(self, query: exp.Select) -> int:
+        """One number about public tables, counted once for each version of the data."""
+        known = (self._data_version(), query.sql("duckdb"))
+        if known not in self._counted:
+            ((found,),) = self._guarded(lambda: self.engine.query(query), charged=False)
+            self._counted[known] = int(found or 0)
+        return self._counted[known]
 
     def _all_keys(self, core: Core) -> list[Key] | None:
         """The keys that appear whatever the private data say; None if they are private."""

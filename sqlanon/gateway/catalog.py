@@ -139,7 +139,7 @@ class Catalog:
         present = exp.Not(this=exp.Is(this=_column(last, key), expression=exp.Null()))
         select = select.where(present, copy=False)
         unique = len(chain) == 1 and (name, key) in self.schema.unique
-        return Relation(select, columns, "private", unique=unique, hidden=hidden, table=name)
+        return Relation(select, columns, "private", unique=unique, hidden=hidden, table=name, privates=1)
 
 
 def _column(table: str, name: str) -> exp.Column:

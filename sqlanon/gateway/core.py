@@ -77,6 +77,7 @@ class Core:
     keys: list[Value]
     mode: KeyMode
     declared: tuple[tuple[Any, ...], ...] = ()  # keys of the mode declared
+    fanouts: tuple[exp.Select, ...] = ()  # see `fanout`
     public_keys: exp.Select | None = None  # query for the keys of the mode public
     atoms: list[Atom] = field(default_factory=list)
 

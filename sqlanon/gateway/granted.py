@@ -10,6 +10,9 @@ from sqlanon.gateway.noise import Limit
 from sqlanon.gateway.reading import Statement
 from sqlanon.policy.gateway import Gateway
 
+# Of what the policy allows: whatever else a statement might tell, such as by failing, is not to be had for nothing.
+LEAST = 0.01
+
 
 def granted(policy: Gateway, statement: Statement, epsilon: float | None) -> tuple[float, float, Limit]:
     """What a statement asks for, within what the policy allows: a query can only lower it."""
@@ -29,10 +32,10 @@ def granted(policy: Gateway, statement: Statement, epsilon: float | None) -> tup
 
 
 def _within(name: str, value: Any, most: float) -> None:
-    if not isinstance(value, int | float) or not math.isfinite(value) or not 1e-6 * most <= value <= most:
+    if not isinstance(value, int | float) or not math.isfinite(value) or not LEAST * most <= value <= most:
         raise Refused(
             f"{name} is outside of what the policy allows a statement",
-            hint=f"give a number above 0 and at most {most:g}",
+            hint=f"give {LEAST * most:g} to {most:g}",
             sqlstate="22023",
         )
 

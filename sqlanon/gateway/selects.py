@@ -17,6 +17,7 @@ from sqlanon.gateway.calls import call_of, holds_aggregate, is_aggregate
 from sqlanon.gateway.catalog import Catalog
 from sqlanon.gateway.conditions import condition
 from sqlanon.gateway.core import Core, key_reference, key_tree
+from sqlanon.gateway.fanout import fanouts_of
 from sqlanon.gateway.items import Item, groups_of, items_of, meant
 from sqlanon.gateway.keys import set_key_mode
 from sqlanon.gateway.plain import person_aggregate, plain_aggregate
@@ -245,7 +246,7 @@ class Binder:
         if having is not None:
             select = select.having(having, copy=False)
         outside = {name: value.renamed(exp.column(exp.to_identifier(name, quoted=True))) for name, value in columns}
-        return Relation(select, outside, "private", unique=unique)
+        return Relation(select, outside, "private", unique=unique, fanouts=fanouts_of(rows), privates=rows.privates)
 
     def _nothing_more(self, node: exp.Select) -> None:
         for name in ("having", "order", "limit", "offset"):
@@ -261,7 +262,7 @@ class Binder:
     ) -> Relation:
         """One private aggregate: its exact integers become a noisy table, and the rest is SQL over that table."""
         assert rows.unit is not None
-        core = Core(len(self.cores), rows.tree, rows.unit, rows.unique, keys, "none")
+        core = Core(len(self.cores), rows.tree, rows.unit, rows.unique, keys, "none", fanouts=fanouts_of(rows))
         self.cores.append(core)
         for key in keys:
             if key.kind == "null":
@@ -374,7 +375,8 @@ class Binder:
         made = type(node)(this=left.tree.copy(), expression=right.tree.copy(), distinct=bool(node.args.get("distinct")))
         if left.nature != "private":
             return self._around(node, Relation(made, columns, left.nature))
-        return Relation(made, columns, "private")
+        fanouts = (*left.fanouts, *right.fanouts)
+        return Relation(made, columns, "private", fanouts=fanouts, privates=left.privates + right.privates)
 
     def _around(self, node: exp.Expr, relation: Relation) -> Relation:
         """A set operation as a subquery, so that ORDER BY and LIMIT are bound by the same rules as elsewhere."""

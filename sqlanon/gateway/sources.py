@@ -14,6 +14,7 @@ from sqlanon.gateway.scalars import bind, only, refused
 from sqlanon.gateway.values import UNIT, Nature, Relation, Value
 
 MAX_SOURCES = 12
+MAX_PRIVATES = 4  # private tables in one FROM: a person's rows are multiplied by each
 FindRelation = Callable[[exp.Expr], Relation]
 
 
@@ -44,6 +45,11 @@ class Rows:
     nature: Nature = "public"
     unit: exp.Expr | None = None
     unique: bool = False
+    equal: dict[str, list[str]] = field(default_factory=dict)  # by alias: columns that a join compares with =
+
+    @property
+    def privates(self) -> int:
+        return sum(source.relation.privates for source in self.sources)
 
     def column(self, node: exp.Column) -> Value:
         only(node, "this", "table")
@@ -115,6 +121,8 @@ def rows_of(select: exp.Select, catalog: Catalog, dialect: str, find: FindRelati
         raise refused(nested, "a join inside parentheses is not answered")
     for number, join in enumerate(joins, start=1):
         _join(rows, join, _named(join.this, number, rows, find), catalog)
+    if rows.privates > MAX_PRIVATES:
+        raise refused(select, f"more than {MAX_PRIVATES} private tables in a FROM are not answered", sqlstate="54001")
     return rows
 
 
@@ -200,6 +208,7 @@ def _on(rows: Rows, join: exp.Join, before: list[Named], right: Named, catalog: 
             b = Rows(rows.dialect, [right]).column(column.copy())
             left_side, right_side = comparable(join, a, b)  # an engine would cast a text to a number, and fail
             conditions.append(exp.EQ(this=left_side, expression=right_side))
+            _compare(rows, a, b)
             linked = linked or _same_person(a, b, catalog)
             kept = right.alias if (join.args.get("side") or "").upper() == "RIGHT" else _table(a)
             rows.using[column.name.casefold()] = kept or right.alias
@@ -210,8 +219,17 @@ def _on(rows: Rows, join: exp.Join, before: list[Named], right: Named, catalog: 
             if type(part) is exp.EQ and type(part.this) is exp.Column and type(part.expression) is exp.Column:
                 a, b = bind(part.this, rows), bind(part.expression, rows)
                 across = (_table(a) == right.alias) != (_table(b) == right.alias)
+                _compare(rows, a, b)
                 linked = linked or (across and _same_person(a, b, catalog))
     return conditions, linked
+
+
+def _compare(rows: Rows, a: Value, b: Value) -> None:
+    if _table(a) == _table(b):
+        return
+    for value in (a, b):
+        if isinstance(value.tree, exp.Column):
+            rows.equal.setdefault(value.tree.table, []).append(value.tree.name)
 
 
 def _table(value: Value) -> str | None:

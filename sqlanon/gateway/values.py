@@ -85,6 +85,8 @@ class Relation:
     unique: bool = False  # at most one row a person, by a constraint of the database or by GROUP BY
     hidden: frozenset[str] = frozenset()
     table: str | None = None  # the table of the policy that it is, unchanged
+    fanouts: tuple[exp.Select, ...] = ()  # of public tables inside: how many rows they make of one, multiplied
+    privates: int = 0  # private tables inside, counted as often as they are read
 
 
 def number(value: float) -> exp.Expr:

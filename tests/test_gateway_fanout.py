@@ -1,0 +1,93 @@
+"""Joins with public tables: what they make of one row is counted in public, and limited before anything is charged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sqlanon.engines import connect
+from sqlanon.errors import Refused
+from sqlanon.gateway import Gate
+from sqlanon.gateway.catalog import Catalog
+from sqlanon.gateway.schema import schema_of
+from sqlanon.ledger import Ledger
+from sqlanon.policy.gateway import Gateway
+
+POLICY = {
+    "database": ":memory:",
+    "unit": {"table": "people", "key": "id"},
+    "tables": {"people": {}, "visits": {"unit": "id"}, "places": {"public": True}},
+    "rows": 5,
+    "budget": {"statement": {"epsilon": 1.0, "delta": 1e-6}, "principal": {"epsilon": 50.0, "delta": 1e-3}},
+    "time_grid": 0.0,
+}
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Gate]:
+    engine = connect(":memory:")
+    engine._connection.execute(  # type: ignore[attr-defined]
+        "CREATE TABLE people AS SELECT i AS id FROM range(50) t(i);"
+        "CREATE TABLE visits AS SELECT i AS id, i % 10 AS place FROM range(50) t(i);"
+        "CREATE TABLE places AS SELECT i AS place, i % 2 AS side, 'n' || i AS name FROM range(40) t(i)"
+    )
+    policy = Gateway.model_validate(POLICY)
+    made = Gate(policy, engine, Ledger.create(tmp_path / "l"), Catalog(policy, schema_of(engine, policy)))
+    yield made
+    made.close()
+
+
+GROWING = "SELECT COUNT(*) FROM visits v JOIN places a ON v.id = 7 CROSS JOIN places b"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        GROWING,
+        "SELECT COUNT(*) FROM places a CROSS JOIN places b JOIN visits v ON v.id = 7",
+        "SELECT COUNT(*) FROM (SELECT v.id FROM visits v CROSS JOIN places a) v CROSS JOIN places b",
+        "SELECT COUNT(*) FROM visits v JOIN places a ON v.id = 7 OR v.place = a.place JOIN places b ON TRUE",
+        "SELECT COUNT(*) FROM visits v JOIN (SELECT x.name FROM places x CROSS JOIN places y) z ON v.id = 7",
+        # Twenty rows a side, twice over, and ten times: 20 * 20 * 40.
+        "SELECT COUNT(*) FROM visits v JOIN places a ON v.place = a.side JOIN places b ON a.side = b.side "
+        "CROSS JOIN places c",
+    ],
+)
+def test_rows_that_grow_for_one_person_alone(gate: Gate, sql: str) -> None:
+    """It would run into the timeout if and only if person 7 is there: an answer without noise."""
+    with pytest.raises(Refused, match="1,000 rows of one"):
+        gate.answer(sql)
+    assert gate.ledger.history() == []
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT COUNT(*) FROM visits v JOIN places a ON TRUE",
+        "SELECT COUNT(*) FROM visits v JOIN places a USING (place) JOIN places b ON b.place = a.place",
+        "SELECT COUNT(*) FROM visits v JOIN places a ON v.place = a.place CROSS JOIN places b",
+        "SELECT a.side, COUNT(*) FROM places a LEFT JOIN visits v USING (place) GROUP BY a.side",
+        "SELECT COUNT(*) FROM visits v JOIN places a ON v.place = a.side JOIN places b ON a.side = b.side",
+    ],
+)
+def test_joins_that_stay_small(gate: Gate, sql: str) -> None:
+    assert gate.answer(sql).rows
+    assert [event.kind for event in gate.ledger.history()] == ["charge", "answered"]
+
+
+def test_a_private_table_is_joined_to_itself_a_few_times(gate: Gate) -> None:
+    joins = "".join(f" JOIN visits v{number} USING (id)" for number in range(1, 4))
+    assert gate.answer(f"SELECT COUNT(*) FROM visits v{joins}").rows
+    with pytest.raises(Refused, match="more than 4 private tables"):
+        gate.answer(f"SELECT COUNT(*) FROM visits v{joins} JOIN people p USING (id)")
+    with pytest.raises(Refused, match="more than 4 private tables"):
+        gate.answer("WITH a AS (SELECT x.id FROM visits x JOIN visits y USING (id)), b AS (SELECT p.id FROM a p "
+                    "JOIN a q USING (id)) SELECT COUNT(*) FROM b x JOIN visits y USING (id)")  # fmt: skip
+
+
+def test_a_statement_for_next_to_nothing(gate: Gate) -> None:
+    with pytest.raises(Refused, match="epsilon is outside"):
+        gate.answer("SELECT COUNT(*) FROM visits", epsilon=0.009)
+    assert gate.answer("SELECT COUNT(*) FROM visits", epsilon=0.01).rows
