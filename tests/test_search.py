@@ -512,3 +512,17 @@ def test_optima_of_another_tool(duck: Database) -> None:
 def test_all_optima_of_another_tool(duck: Database, metric: str) -> None:
     shared("oracles", "lattice_optima.json")
     agrees(duck, [case for case in lattice_cases() if case["metric"] == metric])
+
+
+def test_a_release_of_nulls_alone_is_compared_with_a_population(database: Database) -> None:
+    """NULL tells no level of the hierarchy: it is released as it was, so the population is compared as it is."""
+    database.table("t", {"a": "TEXT", "b": "TEXT", "s": "TEXT"}, [{"a": None, "b": "1", "s": "flu"}])
+    database.table("crowd", {"a": "TEXT", "b": "TEXT"}, [{"a": "x", "b": "1"}] * 5 + [{"a": None, "b": "1"}])
+    policy = policy_for(
+        ["a", "b"], ["s"], [{"delta_presence": {"delta_min": 0.0, "delta_max": 1.0}}], minimize="height",
+        population={"table": "crowd"}, hierarchies={name: {"tree": {"tree": tree}} for name, tree in TREES.items()},
+        columns={"a": "quasi_identifier", "b": "quasi_identifier", "s": "sensitive"}, release={"table": "r"},
+    )  # fmt: skip
+    database.run("DROP TABLE IF EXISTS r")
+    assert publish(policy, database.engine, workload=False).document["holds"]
+    database.run("DROP TABLE r")

@@ -95,8 +95,13 @@ def infer_levels(
                 f"the released values of '{name}' do not all stand on one level of its hierarchy",
                 hint="loss is measured for releases that generalize each column to one level",
             )
-        levels[name] = fitting[0] if fitting else hierarchies[name].height
+        levels[name] = fitting[0] if fitting else _without_labels(engine, release, hierarchies[name])
     return levels
+
+
+def _without_labels(engine: Engine, release: exp.Select, hierarchy: Hierarchy) -> int:
+    """The level of a column without any label: NULLs are as they were; of no rows at all, nothing is left."""
+    return 0 if engine.query(exp.select("1").from_(release.subquery(alias="released")).limit(1)) else hierarchy.height
 
 
 def _measure(
