@@ -70,7 +70,7 @@ def recoded(problem: Problem) -> Solution:
         parts.append((kept, (best.loss * rest.records - best.suppressed) / kept if kept else 0.0))
         problem.tell("recoding suppressed rows", problem.records - best.suppressed, problem.records)
         rest = _rest(rest, passes, best)
-    if rest.records > problem.limit:
+    if rest.records > problem.limit or not passes:  # a release without a single row shown is none
         raise Infeasible(None)
     lost = sum(rows * loss for rows, loss in parts) + rest.records
     return Solution(

@@ -186,9 +186,7 @@ def _others(dialect: str, shown_at: Sequence[exp.Expr], output: Output) -> list[
         if what == HASHED:
             value = pseudonym(value, name, dialect)
         if output.keep_suppressed and name in output.sensitive:
-            # Without a pass no row is shown.
-            shown = exp.or_(*(flag.copy() for flag in shown_at)) if shown_at else exp.false()
-            value = case((shown, value), default=exp.Null())
+            value = case((exp.or_(*(flag.copy() for flag in shown_at)), value), default=exp.Null())
         found.append(alias(value, name, quoted=True))
     return found
 
