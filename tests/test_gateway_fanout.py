@@ -50,6 +50,10 @@ GROWING = "SELECT COUNT(*) FROM visits v JOIN places a ON v.id = 7 CROSS JOIN pl
         "SELECT COUNT(*) FROM (SELECT v.id FROM visits v CROSS JOIN places a) v CROSS JOIN places b",
         "SELECT COUNT(*) FROM visits v JOIN places a ON v.id = 7 OR v.place = a.place JOIN places b ON TRUE",
         "SELECT COUNT(*) FROM visits v JOIN (SELECT x.name FROM places x CROSS JOIN places y) z ON v.id = 7",
+        # Compared with each other only: all rows of one meet one private row, and then those of the other.
+        "SELECT COUNT(*) FROM visits v CROSS JOIN places a JOIN places b ON a.side = b.side CROSS JOIN places c",
+        "SELECT COUNT(*) FROM visits v CROSS JOIN places a JOIN places b ON a.place = b.place "
+        "CROSS JOIN places c JOIN places d ON c.place = d.place",
         # Twenty rows a side, twice over, and ten times: 20 * 20 * 40.
         "SELECT COUNT(*) FROM visits v JOIN places a ON v.place = a.side JOIN places b ON a.side = b.side "
         "CROSS JOIN places c",

@@ -18,21 +18,32 @@ MOST_ROWS = 1_000  # of one private row
 
 
 def fanouts_of(rows: Rows) -> tuple[exp.Select, ...]:
-    """Queries of public tables whose answers, multiplied, are the most rows that one private row becomes."""
-    inner = [each for source in rows.sources for each in source.relation.fanouts]
-    return (*inner, *(_most(each, rows) for each in rows.sources if each.relation.nature == "public"))
+    """Queries of public tables whose answers, multiplied, are the most rows that one private row becomes.
+
+    From the private tables outwards: a public table that is compared with what is reached already gives the rows that
+    share a value; one that nothing reached compares with gives all of its rows.
+    """
+    found = [each for source in rows.sources for each in source.relation.fanouts]
+    left = [source for source in rows.sources if source.relation.nature == "public"]
+    reached = {source.alias for source in rows.sources if source not in left}
+    while left:
+        compared = {one.table: one.name for one, other in rows.equal if other.table in reached}
+        source = next((each for each in left if each.alias in compared), left[0])
+        found.append(_most(source, compared.get(source.alias)))
+        reached.add(source.alias)
+        left.remove(source)
+    return tuple(found)
 
 
-def _most(source: Named, rows: Rows) -> exp.Select:
-    """The rows of a public table, or of those that share a value of the column that it is joined on."""
-    count = exp.alias_(exp.Count(this=exp.Star()), "n")
-    counted = exp.Select().select(count).from_(aliased(source))
-    joined_on = rows.equal.get(source.alias)
-    if not joined_on:
+def _most(source: Named, column: str | None) -> exp.Select:
+    """The rows of a public table; with a column, the most of them that share a value of it."""
+    counted = exp.Select().select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(aliased(source))
+    if column is None:
         return counted
-    counted = counted.group_by(source.tree(joined_on[0]))
-    inner = exp.Subquery(this=counted, alias=exp.TableAlias(this=exp.to_identifier("shares")))
-    return exp.Select().select(exp.Max(this=exp.column("n"))).from_(inner)
+    shares = exp.Subquery(
+        this=counted.group_by(source.tree(column)), alias=exp.TableAlias(this=exp.to_identifier("shares"))
+    )
+    return exp.Select().select(exp.Max(this=exp.column("n"))).from_(shares)
 
 
 def require_few(queries: Sequence[exp.Select], ask: Callable[[exp.Select], int]) -> None:

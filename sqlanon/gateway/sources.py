@@ -45,7 +45,7 @@ class Rows:
     nature: Nature = "public"
     unit: exp.Expr | None = None
     unique: bool = False
-    equal: dict[str, list[str]] = field(default_factory=dict)  # by alias: columns that a join compares with =
+    equal: list[tuple[exp.Column, exp.Column]] = field(default_factory=list)  # columns that joins compare with =
 
     @property
     def privates(self) -> int:
@@ -225,11 +225,8 @@ def _on(rows: Rows, join: exp.Join, before: list[Named], right: Named, catalog: 
 
 
 def _compare(rows: Rows, a: Value, b: Value) -> None:
-    if _table(a) == _table(b):
-        return
-    for value in (a, b):
-        if isinstance(value.tree, exp.Column):
-            rows.equal.setdefault(value.tree.table, []).append(value.tree.name)
+    if isinstance(a.tree, exp.Column) and isinstance(b.tree, exp.Column):
+        rows.equal += [(a.tree, b.tree), (b.tree, a.tree)]
 
 
 def _table(value: Value) -> str | None:
