@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from sqlanon.engines import connect
 from sqlanon.errors import Refused
-from sqlanon.gateway import Part, Prepared, _main_columns
+from sqlanon.gateway import Part, Prepared
+from sqlanon.gateway.prepared import main_columns
 from sqlanon.mechanisms import quantile_scores
 
 LIMITS = {"rows": 3, "groups": 2, "minimum_group": 1}
@@ -74,7 +75,7 @@ def exact(of: World, part: Part) -> dict[str, Exact | dict[tuple[Any, ...], Exac
     waiting = list(part.statements)
     if len(waiting) > len(values):
         for row in of.gate._read(waiting.pop(0)):
-            for name, value in zip(_main_columns(core), row[width:], strict=True):
+            for name, value in zip(main_columns(core), row[width:], strict=True):
                 found[name][_key(row[:width])] = int(value)
     for place, statement in zip(values, waiting, strict=True):
         for row in of.gate._read(statement):

@@ -13,13 +13,11 @@ from sqlglot import exp
 
 from sqlanon.algorithms._classes import Classes, Requirement, rows_where, with_parts
 from sqlanon.algorithms._metrics import (
-    AverageSize,
     Known,
     Linear,
     Measured,
     Metric,
     Node,
-    Squares,
     named,
 )
 from sqlanon.algorithms._recoded import RECODED
@@ -34,7 +32,6 @@ from sqlanon.compiler.tree import (
     alias,
     bigint,
     bind,
-    double,
     inline_verdict,
     literal,
     nested,
@@ -43,13 +40,10 @@ from sqlanon.compiler.tree import (
     summed,
     table,
     union_all,
-    window,
     with_verdict,
 )
 from sqlanon.engines import Engine
 from sqlanon.engines.steps import drop_steps, run_steps
-from sqlanon.errors import PolicyError
-from sqlanon.families import plugin
 from sqlanon.hierarchies import Hierarchy
 from sqlanon.policy import Policy
 
@@ -144,77 +138,6 @@ class Problem(Classes):
                 for place, domain in enumerate(self.domains, start=1)
             ]
         return self._marginals
-
-    def metric(self, name: str | None = None) -> Metric:
-        """The metric that the policy minimizes, ready for a search over the whole lattice."""
-        name = name or self.policy.minimize
-        weights = [self.policy.columns[domain.name].weight for domain in self.domains]
-        count = len(self.domains)
-        whole = sum(weights)
-        leaves = [float(domain.leaves) for domain in self.domains]
-        flags = ("broken",) if self.nested else ("broken", "nested")
-
-        def linear(components: Sequence[Sequence[float]], relative_to: Sequence[float], **more: bool | float) -> Linear:
-            return Linear(
-                self.compressed,
-                self.shape,
-                self.marginals(),
-                self.records,
-                components,
-                leaves_matter=bool(more.get("leaves", True)),
-                relative_to=relative_to,
-                scale=float(more.get("scale", 1.0)),
-                geometric=bool(more.get("geometric", False)),
-                suppresses=self.limit > 0,
-                flags=flags,
-            )
-
-        steps = [leaf - 1 if leaf > 1 else 0.0 for leaf in leaves]
-        match name:
-            case "ncp":
-                return linear([[weight / whole for weight in weights]], steps)
-            case "ncp_geometric":
-                each = [[float(i == j) for j in range(count)] for i in range(count)]
-                return linear(each, steps, geometric=True)
-            case "iloss":
-                return linear([weights], leaves, scale=self.records)
-            case "precision":
-                heights = [float(domain.height) for domain in self.domains]
-                return linear([[1 / count] * count], heights, leaves=False)
-            case "minimal_distortion":
-                return linear([[1.0] * count], [1.0] * count, leaves=False, scale=self.records)
-            case "discernibility" | "discernibility_star":
-                return Squares(self.shape, self.records, penalty=name == "discernibility", flags=flags)
-            case "aecs" | "c_avg":
-                asked = max((use.params["k"] for use in self.policy.models if "k" in use.params), default=1)
-                return AverageSize(self.shape, self.records, self.limit, int(asked), name == "aecs")
-            case "non_uniform_entropy":
-                return Known(self._entropies(), sql=plugin("loss", name).sql)
-            case "kl_divergence":
-                return Known([[0.0] * size for size in self.shape], sql=plugin("loss", name).sql, always=True)
-            case "height":
-                return Known([[float(level) for level in range(size)] for size in self.shape])
-        raise PolicyError(
-            f"a search cannot minimize '{name}'",
-            hint="take ncp, ncp_geometric, iloss, precision, minimal_distortion, discernibility, discernibility_star, "
-            "aecs, c_avg or height",
-        )
-
-    def _entropies(self) -> list[list[float]]:
-        """For each attribute and level the bits that are lost by showing labels in place of values."""
-        found = []
-        for domain in self.domains:
-            own = double(exp.column("records"))
-            bits = []
-            for level in range(1, domain.height):
-                label = window(exp.Sum(this=own.copy()), partition=[exp.column(f"n{level}")])
-                bits.append(alias(_bits(own.copy(), label), f"b{level}"))
-            bits.append(alias(_bits(own.copy(), window(exp.Sum(this=own.copy()))), f"b{domain.height}"))
-            inner = exp.select(*bits).from_(table(domain.dictionary))
-            sums = [exp.Sum(this=exp.column(f"b{level}")) for level in range(1, domain.height + 1)]
-            row = self.engine.query(exp.select(*sums).from_(inner.subquery(alias="bits")))[0]
-            found.append([0.0, *(float(value or 0) for value in row)])
-        return found
 
     # Measuring ----------------------------------------------------------------------------------------------------
 
@@ -413,29 +336,6 @@ class Problem(Classes):
         worst = (exp.Min if item.model.worse_when_smaller else exp.Max)(this=exp.column("measured"))
         found = self.engine.query(with_parts(exp.select(worst).from_(result.subquery(alias="result")), parts))[0][0]
         return None if found is None else float(found)
-
-    def digest(self, members: str, labels: str) -> dict[str, object]:
-        """How many regions there are, and a digest of their labels that does not depend on the order of rows."""
-        names = [
-            exp.Coalesce(this=exp.column(f"l{i}"), expressions=[literal("\u2205")])
-            for i in range(1, len(self.domains) + 1)
-        ]
-        line: exp.Expr = names[0]
-        for name in names[1:]:
-            line = exp.DPipe(this=exp.DPipe(this=line, expression=literal("|")), expression=name)
-        ordered = exp.select(alias(line, "line")).from_(table(labels))
-        lines = exp.GroupConcat(
-            this=exp.Order(this=exp.column("line"), expressions=[exp.Ordered(this=exp.column("line"))]),
-            separator=literal("\n"),
-        )
-        tree = exp.select("COUNT(*)", exp.MD5(this=lines)).from_(ordered.subquery(alias="labels"))
-        count, digest = self.engine.query(tree)[0]
-        return {"count": int(count), "md5": str(digest)}
-
-
-def _bits(own: exp.Expr, whole: exp.Expr) -> exp.Expr:
-    ratio = exp.Div(this=whole, expression=own)
-    return exp.Div(this=exp.Mul(this=own.copy(), expression=exp.Ln(this=ratio)), expression=exp.Ln(this=literal(2.0)))
 
 
 def _parameter(number: int, kind: exp.DataType) -> exp.Expr:

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sqlanon.algorithms._cuts import Cuts, Sizes, smallest
 from sqlanon.algorithms._forest import Forest, TreeNode
+from sqlanon.algorithms._minimized import minimized
 from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._search import Infeasible
 from sqlanon.algorithms._solution import Solution
@@ -54,7 +55,7 @@ def run(problem: Problem, params: Params) -> Solution:
             problem.tell("merging", steps, len(forest.children))
         now = cuts.now()
     if not cuts.suppressed(now) <= allowed:
-        raise Infeasible(problem.measure([problem.top], problem.metric())[0])
+        raise Infeasible(problem.measure([problem.top], minimized(problem))[0])
     cuts.take_out_broken()
     cuts.turn_down()
     undoing = Splitting(cuts, losses, detail, suppresses=False)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 from sqlglot import exp
 
+from sqlanon.algorithms._minimized import minimized
 from sqlanon.algorithms._problem import OF_NODES, Problem
 from sqlanon.algorithms._search import found
 from sqlanon.algorithms._solution import Solution
@@ -24,7 +25,7 @@ class Params(BaseModel):
 
 
 def run(problem: Problem, params: Params) -> Solution:
-    metric = problem.metric()
+    metric = minimized(problem)
     distinct = _distinct_values(problem)
     node = problem.top if problem.out_of_time() else problem.bottom
     while True:

@@ -9,6 +9,7 @@ import itertools
 
 from pydantic import BaseModel, ConfigDict
 
+from sqlanon.algorithms._minimized import minimized
 from sqlanon.algorithms._problem import OF_NODES, Problem
 from sqlanon.algorithms._search import best_of, found
 from sqlanon.algorithms._solution import Solution
@@ -24,7 +25,7 @@ class Params(BaseModel):
 
 
 def run(problem: Problem, params: Params) -> Solution:
-    metric = problem.metric()
+    metric = minimized(problem)
     nodes = itertools.product(*(range(size) for size in problem.shape))
     every = 1
     for size in problem.shape:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pydantic import BaseModel, ConfigDict, Field
 
 from sqlanon.algorithms._metrics import Measured, Node
+from sqlanon.algorithms._minimized import minimized
 from sqlanon.algorithms._problem import OF_NODES, Problem
 from sqlanon.algorithms._search import Infeasible, Search, found
 from sqlanon.algorithms._solution import Solution
@@ -33,7 +34,7 @@ class Params(BaseModel):
 def run(problem: Problem, params: Params) -> Solution:
     if params.recode_suppressed:
         return recoded(problem)
-    search = Search(problem, problem.metric())
+    search = Search(problem, minimized(problem))
     best = search.run()
     proven = search.complete
     why = "no other node can lose less" if proven else "the time ran out: the best node so far, not proven optimal"
@@ -61,7 +62,7 @@ def recoded(problem: Problem) -> Solution:
     rest = replace(problem, measured={}, limit=problem.records, _statements={})
     checks = 0
     while rest.records and len(passes) < MOST_PASSES:
-        best = Search(rest, rest.metric(LOSS)).run()
+        best = Search(rest, minimized(rest, LOSS)).run()
         checks += len(rest.measured)
         if best is None:
             break

@@ -13,6 +13,7 @@ import time
 from pydantic import BaseModel, ConfigDict, Field
 
 from sqlanon.algorithms._metrics import Node
+from sqlanon.algorithms._minimized import minimized
 from sqlanon.algorithms._problem import OF_NODES, Problem
 from sqlanon.algorithms._search import best_of, found
 from sqlanon.algorithms._solution import Solution
@@ -29,7 +30,7 @@ class Params(BaseModel):
 
 
 def run(problem: Problem, params: Params) -> Solution:
-    metric = problem.metric()
+    metric = minimized(problem)
     ends = time.monotonic() + params.seconds
     first = problem.measure([problem.top], metric)[0]
     # Below a node that fails, nested models fail too; others may hold again, so that they are followed as well.

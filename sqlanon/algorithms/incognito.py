@@ -17,6 +17,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from sqlanon.algorithms._metrics import Array, Node
+from sqlanon.algorithms._minimized import minimized
 from sqlanon.algorithms._problem import OF_NODES, Problem
 from sqlanon.algorithms._search import Search, best_of, found
 from sqlanon.algorithms._solution import Candidate, Solution
@@ -31,7 +32,7 @@ class Params(BaseModel):
 
 def run(problem: Problem, params: Params) -> Solution:
     require_nested(problem, "incognito")
-    tags = Tags(problem, problem.metric())
+    tags = Tags(problem, minimized(problem))
     tags.measure([problem.top])
     if not tags.holds[problem.top]:
         return found(problem, None, proven=False, why="")

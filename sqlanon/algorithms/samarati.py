@@ -11,6 +11,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 
 from sqlanon.algorithms._metrics import Measured
+from sqlanon.algorithms._minimized import minimized
 from sqlanon.algorithms._problem import OF_NODES, Problem
 from sqlanon.algorithms._search import TIE, best_of, found, is_better
 from sqlanon.algorithms._solution import Solution
@@ -25,7 +26,7 @@ class Params(BaseModel):
 
 def run(problem: Problem, params: Params) -> Solution:
     require_nested(problem, "samarati")
-    tags = Tags(problem, problem.metric())
+    tags = Tags(problem, minimized(problem))
     tags.measure([problem.top])
     if not tags.holds[problem.top]:
         return found(problem, None, proven=False, why="")

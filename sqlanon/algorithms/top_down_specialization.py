@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sqlanon.algorithms._cuts import Cuts
 from sqlanon.algorithms._forest import Forest
+from sqlanon.algorithms._minimized import minimized
 from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._search import Infeasible
 from sqlanon.algorithms._solution import Solution
@@ -40,7 +41,7 @@ def run(problem: Problem, params: Params) -> Solution:
     gains = forest.information(params.class_attribute) if params.class_attribute else detail
     cuts = Cuts(problem, forest, downwards=True)
     if problem.records == 0 or cuts.suppressed(cuts.now()):
-        raise Infeasible(problem.measure([problem.top], problem.metric())[0])
+        raise Infeasible(problem.measure([problem.top], minimized(problem))[0])
     splitting = Splitting(cuts, gains, detail, suppresses=True)
     splitting.run()
     ended = "no other keeps the models" if splitting.finished else "then the time ran out"

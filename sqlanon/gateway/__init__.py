@@ -22,23 +22,22 @@ from sqlglot import exp
 
 from sqlanon.engines import Engine, connect
 from sqlanon.errors import EngineError, Refused, SqlanonError
-from sqlanon.gateway.bounding import main_statement, value_statement
 from sqlanon.gateway.budget import limits_of
 from sqlanon.gateway.catalog import Catalog, Schema
 from sqlanon.gateway.controls import controlled_answer, judges
 from sqlanon.gateway.core import Core, cross, key_tree
 from sqlanon.gateway.exact import Exact
+from sqlanon.gateway.explain import explained
 from sqlanon.gateway.fanout import require_few
 from sqlanon.gateway.granted import granted
-from sqlanon.gateway.judged import Judge
 from sqlanon.gateway.kept import as_text, from_text, typed_key
 from sqlanon.gateway.keys import MAX_KEYS
-from sqlanon.gateway.noise import Key, Limit, Mechanisms, Noise, noise_for, noisy_table
+from sqlanon.gateway.noise import Key, Limit, Mechanisms, noise_for, noisy_table
 from sqlanon.gateway.post import PostDatabase
+from sqlanon.gateway.prepared import Answer, Part, Prepared, main_columns, shown, statements_of
 from sqlanon.gateway.reading import DIALECTS, Statement, read
 from sqlanon.gateway.schema import schema_of
 from sqlanon.gateway.selects import Binder
-from sqlanon.gateway.values import Relation
 from sqlanon.ledger import Ledger
 from sqlanon.ledger.limits import Left, Limits
 from sqlanon.mechanisms import Cost
@@ -46,46 +45,6 @@ from sqlanon.policy import load_gateway
 from sqlanon.policy.gateway import Gateway
 
 __all__ = ["Answer", "Gate", "Part", "Prepared", "open_gateway"]
-
-
-@dataclass(frozen=True)
-class Answer:
-    """Columns and rows, what they cost, and what is left."""
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
-    cost: Cost
-    left: Left | None = None
-    cached: bool = False
-    plain: bool = False  # of public and released tables: no noise
-    synthetic: bool = False  # of made-up data: tells nothing of the real one
-    withheld: int = 0  # groups that the controls leave out of an exact answer
-
-
-@dataclass(frozen=True)
-class Part:
-    """A core with the statements that read it and the noise that covers it."""
-
-    core: Core
-    noise: Noise
-    statements: tuple[exp.Select, ...]
-    cache_key: str
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A statement that was bound and priced: a function of its text, the policy and the schema alone."""
-
-    statement: Statement
-    relation: Relation
-    tree: exp.Query
-    columns: tuple[str, ...]
-    parts: tuple[Part, ...]
-    cost: Cost
-    limit: Limit
-    epsilon: float
-    delta: float
-    judges: tuple[Judge, ...] = ()  # of an exact answer under controls; it has no parts
 
 
 @dataclass
@@ -115,8 +74,6 @@ class Gate:
         started = time.monotonic()
         prepared = self.prepare(sql, principal, parameters, dialect=dialect, epsilon=epsilon, intervals=intervals)
         if prepared.statement.explain:
-            from sqlanon.gateway.explain import explained
-
             return explained(self, prepared, principal)
         try:
             return self._answered(prepared, principal)
@@ -158,7 +115,7 @@ class Gate:
                 sqlstate="42501",
             )
         asked, delta, limit = granted(self.policy, statement, epsilon)
-        tree, columns = _shown(relation, binder, intervals)
+        tree, columns = shown(relation, binder, intervals)
         if exact is not None:
             judged = judges(self.catalog, binder.cores, exact, statement)
             return Prepared(statement, relation, tree, columns, (), Cost(), limit, asked, delta, judged)
@@ -314,7 +271,7 @@ class Gate:
         values = [place for place, atom in enumerate(core.atoms) if atom.kind in ("distinct", "quantile")]
         statements = list(part.statements)
         if len(statements) > len(values):
-            names = _main_columns(core)
+            names = main_columns(core)
             for row in self._read(statements.pop(0)):
                 found[tuple(row[:width])] = dict(zip(names, row[width:], strict=True))
         for place, statement in zip(values, statements, strict=True):
@@ -376,43 +333,8 @@ def open_gateway(policy: Gateway | str | Path) -> Gate:
     return Gate(policy, engine, ledger, Catalog(policy, schema), post=PostDatabase(policy.timeout))
 
 
-def statements_of(core: Core, limit: Limit) -> tuple[exp.Select, ...]:
-    """All statements that read data for a core."""
-    first = main_statement(core, limit.rows, limit.groups, limit.minimum)
-    rest = [
-        value_statement(core, place, limit.rows)
-        for place, atom in enumerate(core.atoms)
-        if atom.kind in ("distinct", "quantile")
-    ]
-    return (*([first] if first is not None else []), *rest)
-
-
-def _main_columns(core: Core) -> list[str]:
-    sums = [f"a{place}" for place, atom in enumerate(core.atoms) if atom.kind == "sum"]
-    persons = [f"a{place}" for place, atom in enumerate(core.atoms) if atom.kind == "persons"]
-    return [*(["persons"] if persons or core.mode == "private" else []), *sums, *persons]
-
-
 def _failed(charged: bool) -> EngineError:
     cost = "its cost stays charged" if charged else "it cost nothing"
     return EngineError(
         "the statement could not be answered", hint=f"{cost}; ask for less at a time, or tell the owner of the data"
     )
-
-
-def _shown(relation: Relation, binder: Binder, intervals: bool) -> tuple[exp.Query, tuple[str, ...]]:
-    """The outermost query: with error bars if asked for, and in a fixed order if the analyst gave none."""
-    tree = relation.tree
-    assert isinstance(tree, exp.Query)
-    tree = tree.copy()
-    names = list(relation.columns)
-    if intervals and isinstance(tree, exp.Select) and not tree.args.get("distinct"):
-        for name, bar in binder.bars.items():
-            if bar.low is not None and bar.high is not None:
-                for ending, side in (("low", bar.low), ("high", bar.high)):
-                    tree = tree.select(exp.alias_(side(), f"{name}_{ending}", quoted=True, copy=False), copy=False)
-                    names.append(f"{name}_{ending}")
-    if isinstance(tree, exp.Select) and tree.args.get("order") is None:
-        places = [exp.Ordered(this=exp.Literal.number(place), nulls_first=False) for place in range(1, len(names) + 1)]
-        tree = tree.order_by(*places, copy=False)
-    return tree, tuple(names)

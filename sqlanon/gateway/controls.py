@@ -33,13 +33,14 @@ from sqlanon.gateway.core import Core
 from sqlanon.gateway.exact import Exact
 from sqlanon.gateway.judged import JUDGED, Judge, people
 from sqlanon.gateway.kept import as_text, from_text
+from sqlanon.gateway.prepared import Answer, Prepared
 from sqlanon.gateway.values import UNIT, number
 from sqlanon.ledger import Ledger
 from sqlanon.mechanisms import Cost
 from sqlanon.policy.gateway import Controls
 
 if TYPE_CHECKING:
-    from sqlanon.gateway import Answer, Gate, Prepared
+    from sqlanon.gateway import Gate
     from sqlanon.gateway.reading import Statement
 
 EXACT = "exact "  # begins the shape of a charge for an exact answer
@@ -78,8 +79,6 @@ def judges(catalog: Catalog, cores: Sequence[Core], exact: Exact, statement: Sta
 
 def controlled_answer(gate: Gate, prepared: Prepared, principal: str) -> Answer:
     """The exact answer to a statement, if the controls let it out."""
-    from sqlanon.gateway import Answer
-
     controls = gate.policy.controls
     assert controls is not None
     version, asked = gate._data_version(), [judge.answer() for judge in prepared.judges]

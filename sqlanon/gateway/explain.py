@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from sqlanon.errors import number
 from sqlanon.gateway.controls import plan
+from sqlanon.gateway.prepared import Answer, Part, Prepared
 from sqlanon.mechanisms import Choice, Cost, Mechanism
 
 if TYPE_CHECKING:
-    from sqlanon.gateway import Answer, Gate, Part, Prepared
+    from sqlanon.gateway import Gate
 
 KEYS = {
     "none": "no keys: one row, always",
@@ -19,8 +20,6 @@ KEYS = {
 
 
 def explained(gate: Gate, prepared: Prepared, principal: str) -> Answer:
-    from sqlanon.gateway import Answer
-
     lines: list[str] = []
     if prepared.relation.nature == "public":
         lines += ["Public or released tables only: answered as they are, at no cost.", ""]

@@ -6,25 +6,23 @@ Over public and noisy rows: SQL as it is, written anew.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from sqlglot import exp
 
 from sqlanon.gateway import functions  # noqa: F401  (its rules register themselves)
 from sqlanon.gateway.aggregates import Aggregate, Answered, answered
-from sqlanon.gateway.calls import call_of, holds_aggregate, is_aggregate
+from sqlanon.gateway.calls import holds_aggregate
 from sqlanon.gateway.catalog import Catalog
 from sqlanon.gateway.conditions import condition
-from sqlanon.gateway.core import Core, key_reference, key_tree
+from sqlanon.gateway.core import Core, key_tree
 from sqlanon.gateway.fanout import fanouts_of
 from sqlanon.gateway.items import Item, groups_of, items_of, meant
 from sqlanon.gateway.keys import set_key_mode
-from sqlanon.gateway.plain import person_aggregate, plain_aggregate
+from sqlanon.gateway.places import Place
 from sqlanon.gateway.scalars import bind, only, refused
 from sqlanon.gateway.sources import Named, Rows, rows_of
 from sqlanon.gateway.values import NUMBERS, UNIT, Interval, Relation, Value, hull
-from sqlanon.gateway.windows import window
 
 MAX_DEPTH = 20
 MAX_NODES = 30_000  # of a relation, as it is written for an engine
@@ -43,75 +41,6 @@ SELECT_ARGS = (
 )
 
 Columns = list[tuple[str, Value]]
-
-
-@dataclass
-class Place:
-    """Where an expression stands: what aggregates and windows mean there."""
-
-    rows: Rows
-    kind: str  # rows, plain, person or group
-    binder: Binder
-    core: Core | None = None
-    bars: dict[int, Answered] = field(default_factory=dict)  # error bars, by the identity of the node
-
-    @property
-    def dialect(self) -> str:
-        return self.rows.dialect
-
-    def column(self, node: exp.Column) -> Value:
-        if self.kind in ("group", "person"):
-            raise refused(
-                node,
-                f'column "{node.sql(self.dialect)}" must appear in the GROUP BY clause or be used in an aggregate',
-                sqlstate="42803",
-            )
-        return self.rows.column(node)
-
-    def special(self, node: exp.Expr) -> Value | None:
-        if self.core is not None or self.kind == "person":
-            key = self._key(node)
-            if key is not None:
-                return key
-        if type(node) is exp.Window:
-            return self._window(node)
-        if not is_aggregate(node):
-            return None
-        call = call_of(node, self.rows)
-        assert call is not None
-        if self.kind == "plain":
-            return plain_aggregate(call, self.rows)
-        if self.kind == "person":
-            return person_aggregate(call, self.rows, self.binder.catalog.policy.rows)
-        if self.core is not None:
-            found = self.binder.aggregate(call, self.core, self.rows, self.binder.catalog.policy)
-            self.bars[id(node)] = found
-            return found.value
-        raise refused(node, "an aggregate is not allowed here", sqlstate="42803")
-
-    keys: Sequence[Value] = ()
-
-    def _window(self, node: exp.Window) -> Value:
-        if self.kind == "person":
-            raise refused(node, "a window over persons compares them with each other", hint="use it inside a subquery")
-        over_persons = self.kind == "rows" and self.rows.nature == "private"
-        return window(node, self, self.rows if over_persons else None)
-
-    def _key(self, node: exp.Expr) -> Value | None:
-        """The key of the group that an expression is, or None."""
-        if (
-            type(node) in (exp.Literal, exp.Null, exp.Boolean)
-            or holds_aggregate(node)
-            or node.find(exp.Window, exp.Query)
-        ):
-            return None
-        if node.find(exp.Column) is None:
-            return None
-        written = bind(node, self.rows).tree.sql("duckdb")
-        for place, key in enumerate(self.keys):
-            if key.tree.sql("duckdb") == written:
-                return key if self.core is None else key_reference(self.core, place)
-        return None
 
 
 class Binder:
@@ -185,11 +114,8 @@ class Binder:
             return self._plain(node, rows, items, groups)
         aggregated = [*(item.node for item in items), node.args.get("having"), node.args.get("order")]
         has_aggregate = any(part is not None and holds_aggregate(part) for part in aggregated)
-        if distinct is not None:
-            if groups or has_aggregate:
-                pass  # DISTINCT of noisy rows
-            else:
-                groups = [item.node for item in items]
+        if distinct is not None and not groups and not has_aggregate:
+            groups = [item.node for item in items]  # of an aggregate, DISTINCT is of the noisy rows
         keys = [bind(group, rows) for group in groups]
         if any(key.unit for key in keys):
             return self._person(node, rows, items, keys)

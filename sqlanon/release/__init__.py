@@ -26,6 +26,7 @@ from sqlanon.policy import AlgorithmUse, Policy, missing_columns
 from sqlanon.release.asked import require_algorithm
 from sqlanon.release.blocked import blocked
 from sqlanon.release.document import described, workload_of
+from sqlanon.release.regions import digest
 from sqlanon.release.rewriting import Rewriting, rewriting
 from sqlanon.release.stored import risk_utility_map, stored
 from sqlanon.release.target import Staged, Target, target_of
@@ -229,7 +230,7 @@ def _plan(task: Problem, name: str, params: Mapping[str, Any], solution: Solutio
         proven=solution.proven,
         why=solution.why,
         passes=tuple(task.levels(node) for node in solution.passes),
-        regions=task.digest(solution.regions.members, solution.regions.labels) if solution.regions else None,
+        regions=digest(task, solution.regions.labels) if solution.regions else None,
         bits={domain.name: domain.bits for domain in task.domains},
     )
 

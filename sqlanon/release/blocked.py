@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sqlanon.algorithms._classes import Requirement
+from sqlanon.algorithms._minimized import minimized
 from sqlanon.algorithms._posing import SEARCHED
 from sqlanon.algorithms._problem import OF_NODES, Problem
 from sqlanon.compiler.tree import referenced
@@ -53,7 +54,7 @@ def blocked(task: Problem) -> PolicyError:
 def _at_the_top(task: Problem, item: Requirement) -> tuple[bool, float | None]:
     """Whether a requirement alone fails with all rows in one class, and what was measured."""
     single = replace(task, requirements=(item,), measured={}, limit=0, _statements={})
-    broken = single.measure([task.top], single.metric("height"))[0].suppressed > 0
+    broken = single.measure([task.top], minimized(single, "height"))[0].suppressed > 0
     return broken, single.measured_value(task.top)
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from sqlanon.algorithms._classes import Requirement
+from sqlanon.algorithms._minimized import minimized
 from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._search import Search
 from sqlanon.engines import Engine
@@ -51,7 +52,7 @@ def risk_utility_map(task: Problem, chosen: tuple[int | None, float]) -> list[di
             allowed = int(limit * task.records + 1e-9)
             asked = tuple(_with_k(item, k) for item in task.requirements) if k else task.requirements
             variant = replace(task, requirements=asked, limit=allowed, measured={}, _statements={})
-            search = Search(variant, variant.metric())
+            search = Search(variant, minimized(variant))
             best = search.run()
             if best is None or not search.complete:
                 continue

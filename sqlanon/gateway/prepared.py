@@ -1,0 +1,93 @@
+"""A statement on its way: bound and priced, with the statements that will read data, and at last its answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlglot import exp
+
+from sqlanon.gateway.bounding import main_statement, value_statement
+from sqlanon.gateway.core import Core
+from sqlanon.gateway.judged import Judge
+from sqlanon.gateway.noise import Limit, Noise
+from sqlanon.gateway.reading import Statement
+from sqlanon.gateway.selects import Binder
+from sqlanon.gateway.values import Relation
+from sqlanon.ledger.limits import Left
+from sqlanon.mechanisms import Cost
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Columns and rows, what they cost, and what is left."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    cost: Cost
+    left: Left | None = None
+    cached: bool = False
+    plain: bool = False  # of public and released tables: no noise
+    synthetic: bool = False  # of made-up data: tells nothing of the real one
+    withheld: int = 0  # groups that the controls leave out of an exact answer
+
+
+@dataclass(frozen=True)
+class Part:
+    """A core with the statements that read it and the noise that covers it."""
+
+    core: Core
+    noise: Noise
+    statements: tuple[exp.Select, ...]
+    cache_key: str
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A statement that was bound and priced: a function of its text, the policy and the schema alone."""
+
+    statement: Statement
+    relation: Relation
+    tree: exp.Query
+    columns: tuple[str, ...]
+    parts: tuple[Part, ...]
+    cost: Cost
+    limit: Limit
+    epsilon: float
+    delta: float
+    judges: tuple[Judge, ...] = ()  # of an exact answer under controls; it has no parts
+
+
+def statements_of(core: Core, limit: Limit) -> tuple[exp.Select, ...]:
+    """All statements that read data for a core."""
+    first = main_statement(core, limit.rows, limit.groups, limit.minimum)
+    rest = [
+        value_statement(core, place, limit.rows)
+        for place, atom in enumerate(core.atoms)
+        if atom.kind in ("distinct", "quantile")
+    ]
+    return (*([first] if first is not None else []), *rest)
+
+
+def main_columns(core: Core) -> list[str]:
+    sums = [f"a{place}" for place, atom in enumerate(core.atoms) if atom.kind == "sum"]
+    persons = [f"a{place}" for place, atom in enumerate(core.atoms) if atom.kind == "persons"]
+    return [*(["persons"] if persons or core.mode == "private" else []), *sums, *persons]
+
+
+def shown(relation: Relation, binder: Binder, intervals: bool) -> tuple[exp.Query, tuple[str, ...]]:
+    """The outermost query: with error bars if asked for, and in a fixed order if the analyst gave none."""
+    tree = relation.tree
+    assert isinstance(tree, exp.Query)
+    tree = tree.copy()
+    names = list(relation.columns)
+    if intervals and isinstance(tree, exp.Select) and not tree.args.get("distinct"):
+        for name, bar in binder.bars.items():
+            if bar.low is not None and bar.high is not None:
+                for ending, side in (("low", bar.low), ("high", bar.high)):
+                    tree = tree.select(exp.alias_(side(), f"{name}_{ending}", quoted=True, copy=False), copy=False)
+                    names.append(f"{name}_{ending}")
+    if isinstance(tree, exp.Select) and tree.args.get("order") is None:
+        places = [exp.Ordered(this=exp.Literal.number(place), nulls_first=False) for place in range(1, len(names) + 1)]
+        tree = tree.order_by(*places, copy=False)
+    return tree, tuple(names)
