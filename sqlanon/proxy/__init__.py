@@ -1,0 +1,1 @@
+"""The proxy: PostgreSQL clients, and HTTP, in front of the gateway."""
