@@ -107,10 +107,10 @@ def sizes(array: pa.Array) -> pa.Array:
     return fixed(array.is_valid(), lengths.astype(">i4"))
 
 
-def joined(*parts: pa.Array | bytes) -> pa.Array:
+def joined(*parts: pa.Array | bytes, between: bytes = b"") -> pa.Array:
     """Cells side by side; NULL counts as nothing."""
-    scalars = [pa.scalar(part, CELL) if isinstance(part, bytes) else part for part in parts]
-    return pc.binary_join_element_wise(*scalars, pa.scalar(b"", CELL), null_handling="replace", null_replacement=b"")
+    scalars = [pa.scalar(part, CELL) if isinstance(part, bytes) else part for part in (*parts, between)]
+    return pc.binary_join_element_wise(*scalars, null_handling="replace", null_replacement=b"")
 
 
 def where_valid(like: pa.Array, array: pa.Array) -> pa.Array:

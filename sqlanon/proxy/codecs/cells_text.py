@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -148,14 +146,7 @@ def _float(array: pa.Array, *, double: bool) -> pa.Array:
     size = np.abs(values)
     usual = (size >= 1e-4) & (size < (1e14 if double else 1e6)) | (size == 0)
     again = values[~usual].tolist()
-    return redone(_cast(array), ~usual, again, _float8 if double else float4)
-
-
-def _float8(value: float) -> str:
-    # Python's digits differ at powers of two, and halfway between two floats, which no decimal is down there.
-    if 1e-300 < abs(value) < 1e-4 and abs(math.frexp(value)[0]) != 0.5:
-        return repr(value)
-    return float8(value)
+    return redone(_cast(array), ~usual, again, float8 if double else float4)
 
 
 def _numeric(array: pa.Array) -> pa.Array:
