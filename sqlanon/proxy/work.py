@@ -29,10 +29,14 @@ WorkerKind = Literal["query", "catalogue"]
 
 @dataclass(frozen=True)
 class CopyOptions:
-    """COPY (…) TO STDOUT: the format, and the options that its rows are written with."""
+    """COPY (…) TO STDOUT: how its rows are written. What stands before and after them is the server's to send."""
 
     format: Literal["text", "csv", "binary"] = "text"
-    options: tuple[tuple[str, Any], ...] = ()
+    delimiter: str | None = None
+    null: str | None = None
+    quote: str = '"'
+    escape: str | None = None
+    force_quote: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

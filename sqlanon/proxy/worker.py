@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -176,7 +176,8 @@ def parts(batch: Any) -> Iterator[Any]:
 
 def encode(batch: Any, described: Described, ask: Ask) -> Encoded:
     if ask.copy is not None:
-        return copy_rows(batch, described.columns, ask.copy.format, **dict(ask.copy.options))
+        options = {each.name: getattr(ask.copy, each.name) for each in fields(ask.copy)}
+        return copy_rows(batch, described.columns, **options)
     return data_rows(batch, described.columns, ask.formats)
 
 
