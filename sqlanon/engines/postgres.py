@@ -15,11 +15,14 @@ from sqlanon.policy import Source
 
 try:
     import psycopg
+    from psycopg.types.string import TextLoader
 except ImportError:
     raise SourceError("PostgreSQL needs the package psycopg", hint="pip install 'sqlanon[postgres]'") from None
 
 NUMERIC_OIDS = {20, 21, 23, 700, 701, 1700}
 TEMPORAL_OIDS = {1082, 1114, 1184}
+TEXTS = ("numeric", "uuid", "bytea", "json", "jsonb", "time", "timestamptz", "interval")
+ARRAYS = ("int2", "int4", "int8", "float4", "float8", "text", "varchar", "bool", "date", "timestamp")
 KINDS = {"r": "table", "p": "table", "v": "view", "m": "materialized view", "f": "foreign table", "S": "sequence"}
 
 # The statements that take all from everybody but the owner, and that give as another table or view gives. Grants on
@@ -72,7 +75,15 @@ class Postgres:
 
         stream = self._connected()
         self._streams.append(stream)
+        for name in TEXTS:
+            # As the server writes them: Python has no value for all that they hold.
+            known = stream.adapters.types[name]
+            for oid in (known.oid, known.array_oid):
+                stream.adapters.register_loader(oid, TextLoader)
+        for name in ARRAYS:
+            stream.adapters.register_loader(stream.adapters.types[name].array_oid, TextLoader)
         try:
+            stream.execute("SET timezone = 'UTC'")
             with stream.transaction(), stream.cursor(name="sqlanon_rows") as cursor:
                 cursor.execute(_sql(tree.sql(self.dialect)))
                 names = [str(place) for place, _ in enumerate(cursor.description or [])]

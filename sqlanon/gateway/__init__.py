@@ -86,7 +86,7 @@ class Gate:
         return self.answer_prepared(prepared, principal, started)
 
     def answer_prepared(self, prepared: Prepared, principal: str, started: float | None = None) -> Answer:
-        """`started` is when the statement came in, as time.monotonic() tells it: the time grid is counted from there."""
+        """`started` is when the statement came in, by time.monotonic(): the time grid is counted from there."""
         if prepared.statement.explain:
             return explained(self, prepared, principal)
         return self._answered(prepared, principal, time.monotonic() if started is None else started)

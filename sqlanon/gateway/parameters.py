@@ -24,7 +24,7 @@ EXAMPLES: dict[Kind, Any] = {
     "int": 1, "float": 0.5, "text": "2000-01-01", "bool": True, "date": date(2000, 1, 1),
     "timestamp": datetime(2000, 1, 1),
 }  # fmt: skip
-TYPES: dict[Kind, exp.DataType.Type] = {
+TYPES: dict[Kind, Any] = {
     "int": exp.DataType.Type.BIGINT, "float": exp.DataType.Type.DOUBLE, "text": exp.DataType.Type.TEXT,
     "bool": exp.DataType.Type.BOOLEAN, "date": exp.DataType.Type.DATE, "timestamp": exp.DataType.Type.TIMESTAMP,
 }  # fmt: skip

@@ -120,7 +120,7 @@ def made(tree: exp.Expr, kind: Kind, parts: Sequence[Value], bounds: Interval | 
 
 
 def numbers(node: exp.Expr, *values: Value) -> list[Interval]:
-    known = next((value.kind for value in values if value.kind in NUMBERS), "float")
+    known: Kind = next((value.kind for value in values if value.kind in NUMBERS), "float")
     for value in values:
         value.must_be(known)
         if value.kind not in NUMBERS or value.bounds is None:

@@ -112,9 +112,7 @@ def _list(names: list[str]) -> str | None:
     return f"there are {', '.join(dict.fromkeys(names[:12]))}" if names else None
 
 
-def rows_of(
-    select: exp.Select, catalog: Catalog, dialect: str, find: FindRelation, used: set[tuple[str, str]]
-) -> Rows:
+def rows_of(select: exp.Select, catalog: Catalog, dialect: str, find: FindRelation, used: set[tuple[str, str]]) -> Rows:
     """Bind FROM and its joins. `find` gives the relation of a table, a CTE or a subquery."""
     start = select.args.get("from_")
     rows = Rows(dialect, used=used)

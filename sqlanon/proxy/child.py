@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -46,6 +47,7 @@ class Child:
         self._writer: asyncio.StreamWriter | None = None
         self._pump: asyncio.Task[None] | None = None
         self._folder: str | None = None
+        self.on_death: Callable[[Child], None] = lambda child: None
 
     @property
     def pid(self) -> int:
@@ -97,13 +99,16 @@ class Child:
 
     async def kill(self) -> None:
         self.alive = False
-        process, self._process_gone = self._process, True
+        process = self._process
         if process is not None and process.poll() is None:
             process.kill()
         if self._pump is not None:
             self._pump.cancel()
             with suppress(asyncio.CancelledError):
                 await self._pump
+        while not self._frames.empty():
+            self._frames.get_nowait()
+        self._frames.put_nowait(None)  # for whoever waits
         if self._writer is not None:
             self._writer.close()
             with suppress(OSError):
@@ -126,6 +131,7 @@ class Child:
         except (asyncio.IncompleteReadError, OSError, ValueError, TypeError, json.JSONDecodeError):
             pass
         self.alive = False
+        self.on_death(self)
         await self._frames.put(None)
 
 

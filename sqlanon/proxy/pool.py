@@ -1,9 +1,9 @@
 """Workers that answer statements: so many of them, replaced when they die, and a bounded queue before them.
 
-    async with pool.run(ask, before_answer=audit) as running:
-        columns = (await running.described()).columns
-        async for chunk in running.chunks():
-            …
+async with pool.run(ask, before_answer=audit) as running:
+    columns = (await running.described()).columns
+    async for chunk in running.chunks():
+        …
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from sqlanon.errors import SqlanonError
 from sqlanon.policy import load_gateway
 from sqlanon.policy.gateway import Gateway
 from sqlanon.proxy.child import Child
@@ -90,26 +91,34 @@ class Pool:
         opening = Opening(self._opening.kind, policy, self._opening.memory, metadata=metadata)
         version = self.version + 1
         made = [Child(version) for _ in range(self._size)]
-        opened = await asyncio.gather(*(child.open(opening, OPENING) for child in made), return_exceptions=True)
-        errors = [error for error in opened if isinstance(error, BaseException)]
-        if errors or self._closed:
-            await asyncio.gather(*(child.kill() for child in made if child.alive))
-            raise errors[0] if errors else Failed(NOT_NOW)
+        try:
+            # All of them end before one error is told: none is left behind.
+            opened = await asyncio.gather(*(child.open(opening, OPENING) for child in made), return_exceptions=True)
+            for error in opened:
+                if error is not None:
+                    raise error
+            if self._closed:
+                raise Failed(NOT_NOW)
+        except BaseException:
+            await asyncio.shield(asyncio.gather(*(child.kill() for child in made)))
+            raise
         self._opening, self.version = opening, version
         self._children.update(made)
         self._failures = 0
-        self._tables(made[0])
+        self._ready(made[0])
         old, self._idle = self._idle, deque()
         for child in (*old, *made):
+            child.on_death = self._died
             self._release(child)
 
     async def close(self) -> None:
         """End all workers at once; whoever waits is told so."""
         self._closed = True
         self._queue.fail(NOT_NOW)
-        for task in tuple(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        while self._tasks:
+            for task in tuple(self._tasks):
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(child.kill() for child in self._children))
         self._children.clear()
 
@@ -171,19 +180,23 @@ class Pool:
         return current and not self._closed and not _changed(child)
 
     def _retire(self, child: Child) -> None:
-        self._background(self._ended(child))
-        self._refill()
+        if not self._closed:  # or `close` ends it
+            self._background(self._ended(child))
+            self._refill()
 
     async def _ended(self, child: Child) -> None:
-        try:
-            await child.kill()
-        finally:
-            self._children.discard(child)
+        await child.kill()
+        self._children.discard(child)
+
+    def _died(self, child: Child) -> None:
+        """A worker is gone that nobody asked; of others, whoever waits for them sees it."""
+        if child in self._idle:
+            self._idle.remove(child)
+            self._retire(child)
 
     def _refill(self) -> None:
-        there = sum(child.alive and child.version == self.version for child in self._children)
-        retiring = sum(child.alive and not self._usable(child) for child in self._children)
-        for _ in range(self._size - (there - retiring) - self._starting):
+        there = sum(map(self._usable, self._children))
+        for _ in range(self._size - there - self._starting):
             self._starting += 1
             self._background(self._start_one())
 
@@ -196,6 +209,8 @@ class Pool:
                     await child.open(opening, OPENING)
                 except Failed:
                     self._children.discard(child)
+                    if child.version != self.version:
+                        continue
                     self._failures += 1
                     if not any(each.alive for each in self._children):
                         self._queue.fail(NOT_NOW)
@@ -211,10 +226,11 @@ class Pool:
                 return
         finally:
             self._starting -= 1
-        self._tables(child)
+        child.on_death = self._died
+        self._ready(child)
         self._release(child)
 
-    def _tables(self, child: Child) -> None:
+    def _ready(self, child: Child) -> None:
         self.tables = list(child.told.get("tables", []))
 
     def _background(self, work: Coroutine[Any, Any, None]) -> None:
@@ -234,7 +250,7 @@ class Running:
         self._described: Described | None = None
         self._failure: Failure | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._ended = False
+        self._waiting: asyncio.Future[Frame | None] | None = None
         self.summary: Summary | None = None
 
     async def __aenter__(self) -> Running:
@@ -260,14 +276,15 @@ class Running:
     async def described(self) -> Described:
         if self._described is None:
             frame = await self._frame()
-            if frame.what == "described":
-                self._end()
-                self._described = Described.from_json(frame.data)
-            elif frame.what == "answer":
-                self._described = Described.from_json(frame.data["described"])
-                self.summary = Summary.from_json(frame.data["summary"])
-            else:
-                raise self._lost()
+            try:
+                if frame.what == "described":
+                    self._described = Described.from_json(frame.data)
+                    self._end()
+                else:
+                    self._described = Described.from_json(frame.data["described"])
+                    self.summary = Summary.from_json(frame.data["summary"])
+            except (KeyError, TypeError, ValueError, SqlanonError):
+                raise self._lost() from None
         return self._described
 
     async def chunks(self) -> AsyncIterator[Encoded]:
@@ -277,28 +294,32 @@ class Running:
             await self._before_answer(self.summary)
         while True:
             frame = await self._frame()
-            if frame.what == "end":
-                self._end()
-                self.summary = Summary.from_json(frame.data)
-                return
-            if frame.what != "chunk" or self._child is None:
-                raise self._lost()
+            try:
+                if frame.what == "end":
+                    self.summary = Summary.from_json(frame.data)
+                    self._end()
+                    return
+                chunk = _encoded(frame)
+            except (KeyError, TypeError, ValueError):
+                raise self._lost() from None
             # The next one is made while this one is sent on; a client that reads slowly holds two at most.
-            await self._child.send(Next(self._request.number))
-            yield _encoded(frame)
+            if self._child is not None:
+                await self._child.send(Next(self._request.number))
+            yield chunk
 
     async def _frame(self) -> Frame:
-        waiting = asyncio.ensure_future(self._child.receive()) if self._child is not None else None
-        if waiting is None:
+        if self._child is None:
             raise Failed(self._failure or UNKNOWN)
-        self._waiting = waiting
+        self._waiting = asyncio.ensure_future(self._child.receive())
         try:
-            frame = await waiting
+            frame = await self._waiting
         except asyncio.CancelledError:
-            if self._failure is not None:
-                raise Failed(self._failure) from None
-            waiting.cancel()
-            raise
+            task = asyncio.current_task()
+            if self._failure is None or (task is not None and task.cancelling()):
+                self._waiting.cancel()
+                raise
+        if self._failure is not None:
+            raise Failed(self._failure)
         if frame is None or frame.number != self._request.number:
             raise self._lost()
         if frame.what == "failure":
@@ -318,7 +339,6 @@ class Running:
 
     def _end(self) -> None:
         """The worker is free."""
-        self._ended = True
         child, self._child = self._child, None
         if self._timer is not None:
             self._timer.cancel()
@@ -333,9 +353,8 @@ class Running:
         if child is None:
             return
         self._failure = reason
-        waiting: asyncio.Future[Any] | None = getattr(self, "_waiting", None)
-        if waiting is not None and not waiting.done():
-            waiting.cancel()
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.cancel()
         self._pool._background(self._stopped(child))
 
     async def _stopped(self, child: Child) -> None:
@@ -387,8 +406,8 @@ class _Queue:
 
 def _encoded(frame: Frame) -> Encoded:
     size = 8 * int(frame.data["rows"])
-    if not 0 < size <= len(frame.body):
-        raise Failed(DIED)
+    if frame.what != "chunk" or not 0 < size <= len(frame.body):
+        raise ValueError("no chunk")
     return Encoded(frame.body[:-size], np.frombuffer(frame.body[-size:], dtype="<i8"))
 
 
@@ -401,4 +420,4 @@ def _changed(child: Child) -> bool:
         found = Path(file[0]).stat()
     except OSError:
         return True
-    return [found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size] != file[1]
+    return bool([found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size] != file[1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID as Uuid
@@ -16,6 +17,7 @@ from sqlanon.gateway.prepared import TYPES, type_of
 from sqlanon.gateway.synthetic import synthetic_gate
 from sqlanon.gateway.typed import batch_of
 from sqlanon.gateway.values import Kind
+from sqlanon.mechanisms import Cost
 from sqlanon.proxy import types
 from sqlanon.proxy.backend import Column
 from sqlanon.proxy.types import PgType
@@ -97,6 +99,8 @@ class Querying:
             batch = batch_of(answer.rows, answer.columns, answer.types)
         except ArithmeticError:
             raise Refused("a number is out of range for its type", sqlstate="22003") from None
+        if kind == "synthetic":
+            answer = replace(answer, cost=Cost(), left=None)  # nobody's budget was used
         return Answering(described, _summary(prepared, kind, answer), _once(batch))
 
     def interrupt(self) -> None:

@@ -22,7 +22,12 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+import pyarrow as pa
+
+from sqlanon.proxy import types
+from sqlanon.proxy.backend import Column
 from sqlanon.proxy.rows import Encoded, copy_rows, data_rows
+from sqlanon.proxy.wire import each_format
 from sqlanon.proxy.work import (
     CANCELLED,
     LENGTH,
@@ -45,6 +50,12 @@ from sqlanon.proxy.work import (
 CHUNK = 2**20  # bytes of columns that become one chunk, about
 AGAIN = 0.02  # seconds between two interrupts: one that comes before a statement begins is lost
 PR_SET_PDEATHSIG = 1
+# Types whose values are texts in Arrow too.
+WRITTEN = (
+    types.TEXT, types.VARCHAR, types.BPCHAR, types.NAME, types.CHAR, types.UNKNOWN, types.UUID, types.JSON, types.JSONB,
+    types.REGCLASS, types.REGTYPE, types.REGPROC, types.REGNAMESPACE, types.REGROLE, types.REGPROCEDURE,
+    types.ACLITEM, types.PG_NODE_TREE, types.CSTRING, types.PG_LSN, types.ANYARRAY, types.VOID,
+)  # fmt: skip
 
 
 @dataclass
@@ -175,10 +186,26 @@ def parts(batch: Any) -> Iterator[Any]:
 
 
 def encode(batch: Any, described: Described, ask: Ask) -> Encoded:
+    formats = ask.formats if ask.copy is None else (int(ask.copy.format == "binary"),)
+    batch, columns = as_cells(batch, described.columns, formats)
     if ask.copy is not None:
         options = {each.name: getattr(ask.copy, each.name) for each in fields(ask.copy)}
-        return copy_rows(batch, described.columns, **options)
-    return data_rows(batch, described.columns, ask.formats)
+        return copy_rows(batch, columns, **options)
+    return data_rows(batch, columns, formats)
+
+
+def as_cells(batch: Any, columns: tuple[Column, ...], formats: tuple[int, ...]) -> tuple[Any, tuple[Column, ...]]:
+    """Values that an engine gives as PostgreSQL writes them, such as numeric of any size: as text, or read from it."""
+    arrays, shown = list(batch.columns), list(columns)
+    for place, (column, form) in enumerate(zip(columns, each_format(formats, len(columns)), strict=True)):
+        if not pa.types.is_string(arrays[place].type) or column.type in WRITTEN:
+            continue
+        shown[place] = replace(column, type=types.BYTEA if form else types.TEXT)
+        if form:
+            texts = arrays[place].to_pylist()
+            values = (types.decode(column.type, 0, None if text is None else text.encode()) for text in texts)
+            arrays[place] = pa.array([types.encode(column.type, 1, value) for value in values], pa.binary())
+    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names), tuple(shown)
 
 
 def open_service(opening: Opening, pause: Any) -> Service:
