@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from sqlanon.errors import EngineError, Refused
 from sqlanon.proxy.catalogue.contents import CONTENTS
+from sqlanon.proxy.catalogue.functions import FUNCTIONS
 from sqlanon.proxy.catalogue.information import VIEWS, settled
 from sqlanon.proxy.catalogue.kinds import duck_type
 from sqlanon.proxy.catalogue.lookups import Lookups, registered
@@ -34,6 +35,8 @@ MACROS = (
     f"error('{MARK}54000 a text of more than 1000000 bytes is not answered') ELSE replace(t, f, r) END",
     "CREATE MACRO not_zero(n) AS CASE WHEN n = 0 THEN "
     f"error('{MARK}22012 division by zero') ELSE n END",
+    "CREATE MACRO short_pair(t, r) AS CASE WHEN strlen(t) * (strlen(r) + 1) > 4000000 THEN "
+    f"error('{MARK}54000 a text of more than 1000000 bytes is not answered') ELSE t END",
     "CREATE MACRO only_zero(n) AS CASE WHEN n IS NULL THEN NULL ELSE 0::BIGINT END",
 )  # fmt: skip
 
@@ -65,6 +68,11 @@ class MetadataDatabase:
             self._connection.create_function(f"pg_{name}", handled, arguments, result, null_handling="special")  # type: ignore[arg-type]
         for macro in MACROS:
             self._connection.execute(macro)
+        principal = exp.Literal.string(settled(view.principal)).sql("duckdb")
+        self._connection.execute(f"CREATE MACRO session_principal() AS {principal}")
+        for functions in FUNCTIONS.values():
+            for each in functions:
+                self._connection.execute(each.definition)
         self._connection.execute("SET TimeZone = 'UTC'")
         self._connection.execute("SET lock_configuration = true")
 

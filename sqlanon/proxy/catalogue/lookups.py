@@ -14,7 +14,8 @@ from sqlanon.errors import Refused
 from sqlanon.proxy.catalogue.contents import CONTENTS, functions
 from sqlanon.proxy.catalogue.kinds import BY_OID, sql_name, type_named
 from sqlanon.proxy.catalogue.metadata import PUBLIC
-from sqlanon.proxy.catalogue.view import DATABASE_OID, SYSTEM, Entry, View
+from sqlanon.proxy.catalogue.view import SYSTEM, Entry, View
+from sqlanon.proxy.codecs.arrays import quoted
 
 LONGEST_SERIES = 10_000
 PLAIN = re.compile(r"[a-z_][a-z0-9_$]*")
@@ -236,6 +237,11 @@ def series(first: int, last: int, step: int) -> list[int]:
     return list(made)
 
 
+def array_out(items: list[str | None]) -> str:
+    """An array as text; its elements are text already."""
+    return "{" + ",".join("NULL" if item is None else quoted(item) for item in items) + "}"
+
+
 def encoding(number: int) -> str:
     return {0: "SQL_ASCII", 6: "UTF8", 8: "LATIN1"}.get(number, "")
 
@@ -281,11 +287,8 @@ def registered(known: Lookups) -> list[Registered]:
         ("number", known.number, ["VARCHAR"], "BIGINT"),
         ("quote_ident", quote_ident, ["VARCHAR"], "VARCHAR"),
         ("series", series, ["BIGINT", "BIGINT", "BIGINT"], "BIGINT[]"),
+        ("array_out", array_out, ["VARCHAR[]"], "VARCHAR"),
         ("encoding", encoding, ["INTEGER"], "VARCHAR"),
         ("size_pretty", size_pretty, one, "VARCHAR"),
     ]
 
-
-# What is looked up for constants of these types, when a statement is read.
-READERS = ("regclass", "regtype", "regproc", "regnamespace", "regrole")
-DATABASES = (DATABASE_OID,)
