@@ -67,11 +67,13 @@ CREATE TABLE kinds (
 INSERT INTO kinds VALUES
     (1, -32768, -2147483648, -9223372036854775808, -1234567890123456.7891, -1.5, 2.5e-300, TRUE, 'Ünïcödé ☃', 'short',
      '0044-03-15', '00:00:00', '1900-01-01 00:00:00', '1999-12-31 23:59:59.999999+00', '1 year 2 months 3 days',
-     '00112233-4455-6677-8899-aabbccddeeff', BYTES_1, '{{"a": [1, null, "ü"]}}', ARRAY[1, NULL, -3], ARRAY['a', 'b"c,', '']),
-    (2, 32767, 2147483647, 9223372036854775807, 0.0001, 16777216, 1e300, FALSE, '', 'exactly twenty chars', '9999-12-31',
-     '23:59:59.999999', '2038-01-19 03:14:08.000001', '2024-02-29 12:00:00+02', '-1 days +02:03:04.5',
+     '00112233-4455-6677-8899-aabbccddeeff', BYTES_1, '{{"a": [1, null, "ü"]}}', ARRAY[1, NULL, -3],
+     ARRAY['a', 'b"c,', '']),
+    (2, 32767, 2147483647, 9223372036854775807, 0.0001, 16777216, 1e300, FALSE, '', 'exactly twenty chars',
+     '9999-12-31', '23:59:59.999999', '2038-01-19 03:14:08.000001', '2024-02-29 12:00:00+02', '-1 days +02:03:04.5',
      'ffffffff-ffff-ffff-ffff-ffffffffffff', BYTES_2, 'null', ARRAY[2147483647], ARRAY['NULL', 'ä']),
-    (3, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+    (3, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 """
 # The two engines write bytes in two ways.
 POSTGRES_BYTES = {"BYTES_1": "'\\x00ff275c'", "BYTES_2": "'\\x'"}
