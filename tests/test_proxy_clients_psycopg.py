@@ -334,8 +334,10 @@ def test_errors_in_a_pipeline(db: Connection) -> None:
     with db.pipeline() as pipeline:
         first = db.execute("SELECT 1")
         with pytest.raises(errors.UndefinedColumn):
-            db.execute("SELECT nothing")
-            pipeline.sync()
+            try:
+                db.execute("SELECT nothing")
+            finally:
+                pipeline.sync()
         assert first.fetchone() == (1,)
         later = db.execute("SELECT 3")
         pipeline.sync()
