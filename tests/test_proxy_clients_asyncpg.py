@@ -54,7 +54,8 @@ def test_fetching(server: Server) -> None:
 
 VALUES: list[tuple[str, Any]] = [
     ("int2", -5), ("int4", 2**31 - 1), ("int8", -(2**63)), ("numeric", Decimal("-123456789.000123")),
-    ("numeric", Decimal("0")), ("float4", 1.5), ("float8", 5e-324), ("bool", True), ("text", "Ü ☃"), ("varchar", "日本"),
+    ("numeric", Decimal("0")), ("float4", 1.5), ("float8", 5e-324), ("bool", True), ("text", "Ü ☃"),
+    ("varchar", "日本"),
     ("date", date(2024, 2, 29)), ("time", clock(23, 59, 59, 999999)), ("timestamp", datetime(2024, 2, 29, 12, 0, 0, 1)),
     ("timestamptz", datetime(2024, 2, 29, 12, tzinfo=UTC)), ("interval", timedelta(days=3, hours=-4, microseconds=5)),
     ("uuid", uuid.UUID(int=2**127 + 1)), ("bytea", b"\0\xff'\\"), ("json", '{"a": 1}'), ("jsonb", '{"a": 1}'),

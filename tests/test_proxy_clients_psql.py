@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(PSQL is None, reason="needs psql (package postgr
 
 def psql(server: Server, script: str, *flags: str, check: bool = True) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
-        [PSQL or "psql", "-X", "-v", "ON_ERROR_STOP=1", *flags], input=script, capture_output=True, text=True, timeout=60,
+        [PSQL or "psql", "-X", "-v", "ON_ERROR_STOP=1", *flags], input=script, capture_output=True, timeout=60,
         env=server.environment(), encoding="utf-8",
     )  # fmt: skip
     if check:
@@ -111,7 +111,7 @@ def test_a_table_in_detail(server: Server) -> None:
     assert "PRIMARY KEY" in printed
     assert "Odd Näme" in psql(server, '\\d "Odd Näme"').stdout
     assert "id" in psql(server, "\\d+ people_released").stdout
-    missing = psql(server, "\\d nothing")
+    missing = psql(server, "\\d nothing", check=False)
     assert "Did not find any relation" in missing.stdout + missing.stderr
 
 
@@ -177,17 +177,13 @@ def test_gdesc(server: Server) -> None:
     assert server.charges() == before
 
 
-def test_bind_gexec_gset_and_crosstab(server: Server) -> None:
+def test_gset_gexec_and_crosstab(server: Server) -> None:
     done = psql(server, "SELECT count(*) AS people FROM people_released \\gset\n\\echo :people\n", "-At")
     assert done.stdout == f"{PEOPLE}\n"
-    done = psql(
-        server, "SELECT 'SELECT ' || quote_literal(city) FROM cities WHERE city = 'Ōsaka' \\gexec\n", "-At", check=False
-    )
-    assert done.returncode == 0 or "quote_literal" in done.stderr
-    done = psql(
-        server, "SELECT city, country, population FROM cities WHERE city < 'C' ORDER BY 1 \\crosstabview\n", "-At"
-    )
-    assert done.stdout.splitlines()[0] == "city|Greece|Germany"
+    done = psql(server, "SELECT 'SELECT ''' || city || '''' FROM cities WHERE city = 'Ōsaka' \\gexec\n", "-At")
+    assert done.stdout == "Ōsaka\n"
+    crossed = "SELECT city, country, population FROM cities WHERE city < 'C' ORDER BY 1 \\crosstabview\n"
+    assert psql(server, crossed, "-At").stdout.splitlines() == ["Athens|643452|", "Berlin||3677472"]
 
 
 def test_fetch_count_reads_through_a_cursor(server: Server) -> None:
@@ -222,7 +218,7 @@ def test_a_wrong_password(server: Server) -> None:
 
 
 def test_control_c(server: Server) -> None:
-    """psql sends a cancel, prints it, and goes on."""
+    """psql sends a cancel, and prints what came of it; reading a script it ends then."""
     process = subprocess.Popen(
         [PSQL or "psql", "-X", "-At"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=server.environment(),
@@ -236,10 +232,10 @@ def test_control_c(server: Server) -> None:
         process.stdin.flush()
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate("SELECT 'after';\n", timeout=30)
+        _, err = process.communicate(timeout=30)
     finally:
         process.kill()
-    assert "canceling statement" in err and out == "after\n"
+    assert "ERROR:  canceling statement due to user request" in err
 
 
 def test_budget(server: Server) -> None:
