@@ -24,6 +24,7 @@ LAYERS = [
     {"cli_gateway", "cli_policy"},
     {"demo"},
     {"console", "console_gateway", "console_publish"},
+    {"proxy"},
     {"gateway", "release"},
     {"algorithms", "evidence"},
     {"engines", "ledger"},

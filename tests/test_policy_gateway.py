@@ -321,7 +321,7 @@ def test_the_json_schema_covers_the_section() -> None:
     assert set(written) == set(found["properties"])
     assert found["required"] == ["database", "unit", "tables", "rows", "budget"]
     assert all(part.get("description") for part in found["properties"].values())
-    assert schema["if"] == {"required": ["gateway"], "maxProperties": 1}
+    assert schema["if"] == {"required": ["gateway"], "propertyNames": {"enum": ["gateway", "serve"]}}
     word, mapping = schema["$defs"]["GatewayColumn"]["anyOf"]
     assert word == {"const": "hidden"}
     assert set(mapping["properties"]) == {"low", "high", "keys", "hidden"}

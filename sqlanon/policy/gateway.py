@@ -264,13 +264,6 @@ def _tagged(value: date) -> dict[str, str]:
     return {type(value).__name__: value.isoformat()}
 
 
-class GatewayFile(Part):
-    """A file that holds the section alone."""
-
-    gateway: Gateway = Field(description="What the query gateway protects, how far, and who may ask.")
-    _origin: Origin = PrivateAttr(default_factory=Origin)
-
-
 def missing(data: Any) -> Problem:
     """That a file has no such section, with the shortest one as a hint."""
     near = [key for key in data if did_you_mean(key, ["gateway"])] if isinstance(data, Mapping) else []

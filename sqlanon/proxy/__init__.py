@@ -1,0 +1,1 @@
+"""The PostgreSQL wire protocol and an HTTP door in front of the gateway."""
