@@ -92,6 +92,10 @@ class Server:
         """How often the principal has been charged; nobody is by PostgreSQL."""
         return sum(event.kind == "charge" for event in self._events(principal))
 
+    def answered(self, principal: str = USER) -> int:
+        """How many of the charges ended with an answer."""
+        return sum(event.kind == "answered" for event in self._events(principal))
+
     def unsettled(self) -> int:
         """Charges whose end was not noted."""
         events = self._events(None)
