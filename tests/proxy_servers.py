@@ -37,6 +37,7 @@ from sqlanon.ledger.book import Event
 
 ROOT = Path(__file__).parents[1]
 HOST = "127.0.0.1"
+AUTHENTICATION = 3  # seconds that a client has for its password
 POOR_PASSWORD = "poor"
 USERS = {USER: PASSWORD, OTHER: OTHER_PASSWORD, "poor": POOR_PASSWORD}
 DEBIAN = Path("/usr/lib/postgresql")
@@ -183,7 +184,7 @@ def running_postgres(*, large: bool = False) -> Iterator[Server]:
         port = free_port()
         settings = {
             "listen_addresses": HOST, "port": port, "unix_socket_directories": "", "fsync": "off", "timezone": "UTC",
-            "max_connections": 700, "log_min_messages": "warning", "authentication_timeout": 5,
+            "max_connections": 700, "log_min_messages": "warning", "authentication_timeout": AUTHENTICATION,
         }  # fmt: skip
         flags = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         with log.open("ab") as written:
@@ -237,7 +238,7 @@ serve:
   database: warehouse
   workers: 2
   limits: {{unauthenticated: 20, connections: 64}}
-  timeouts: {{authentication: 5}}
+  timeouts: {{authentication: {authentication}}}
 """
 
 
@@ -260,7 +261,7 @@ def running_proxy(*, large: bool = False, events: int = 3_000_000, options: str 
             connection.execute(LARGE.format(streamed=STREAMED if large else 1000))
             connection.execute(EVENTS.format(events=events))
         policy = folder / "policy.yml"
-        policy.write_text(POLICY + options.format(port=port), encoding="utf-8")
+        policy.write_text(POLICY + options.format(port=port, authentication=AUTHENTICATION), encoding="utf-8")
         run_sqlanon("budget", "init", str(policy))
         for name, password in USERS.items():
             run_sqlanon("user", "add", str(policy), name, "--stdin", given=password + "\n")
