@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -158,6 +158,10 @@ class Spy:
     def prepared(self, tree: exp.Expr) -> Callable[[Sequence[int | float]], list[tuple[Any, ...]]]:
         self.seen.append(tree.sql(self.dialect))
         return self.engine.prepared(tree)
+
+    def batches(self, tree: exp.Query, rows: int) -> Generator[Any, None, None]:
+        self.seen.append(tree.sql(self.dialect))
+        return self.engine.batches(tree, rows)
 
     def columns(self, rows: exp.Select) -> list[ColumnInfo]:
         return self.engine.columns(rows)

@@ -74,11 +74,11 @@ def exact(of: World, part: Part) -> dict[str, Exact | dict[tuple[Any, ...], Exac
     values = [place for place, atom in enumerate(core.atoms) if atom.kind in ("distinct", "quantile")]
     waiting = list(part.statements)
     if len(waiting) > len(values):
-        for row in of.gate._read(waiting.pop(0)):
+        for row in of.gate._rows(waiting.pop(0)):
             for name, value in zip(main_columns(core), row[width:], strict=True):
                 found[name][_key(row[:width])] = int(value)
     for place, statement in zip(values, waiting, strict=True):
-        for row in of.gate._read(statement):
+        for row in of.gate._rows(statement):
             if core.atoms[place].kind == "distinct":
                 found[f"a{place}"][_key(row[:width])] = int(row[width])
             else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -32,6 +32,16 @@ class Relation:
     full_name: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Hardened:
+    """How an engine is opened in a process that answers strangers: it reads, and nothing else."""
+
+    memory: int  # bytes that the database may use
+    threads: int = 2
+    seconds: float = 3600.0  # for one statement: far above what its caller grants
+    temporary: str | None = None  # folder for what does not fit into memory; without it, that fails
+
+
 class Engine(Protocol):
     """A connection to one database. Errors are sqlanon's own, without values."""
 
@@ -39,6 +49,12 @@ class Engine(Protocol):
 
     def query(self, tree: exp.Expr) -> list[tuple[Any, ...]]:
         """Run a statement that returns a summary: few rows, never the table."""
+
+    def batches(self, tree: exp.Query, rows: int) -> Generator[Any, None, None]:
+        """Run a statement that may return a whole table: Arrow record batches of so many rows, as they are asked for.
+
+        Beside other statements: one that is read slowly, or never to its end, holds none up. Close it when done.
+        """
 
     def prepared(self, tree: exp.Expr) -> Callable[[Sequence[int | float]], list[tuple[Any, ...]]]:
         """A statement with the parameters $1, $2, … to run again and again: as `query`, but written once."""
@@ -93,12 +109,18 @@ def table_name(*parts: str) -> str:
     return ".".join(f'"{part.replace(chr(34), chr(34) * 2)}"' if re.search('[."]', part) else part for part in parts)
 
 
-def connect(url: str | None = None, *, read_only: bool = True, memory_limit: str | None = None) -> Engine:
+def connect(
+    url: str | None = None,
+    *,
+    read_only: bool = True,
+    memory_limit: str | None = None,
+    hardened: Hardened | None = None,
+) -> Engine:
     """Open a database: a DuckDB file, `:memory:` (default), or a `postgresql://` URL."""
     if url is not None and url.startswith(("postgresql://", "postgres://")):
         from sqlanon.engines.postgres import Postgres
 
-        return Postgres(url)
+        return Postgres(url, read_only=hardened is not None)
     if url is not None and "://" in url and not url.startswith("duckdb://"):
         scheme = url.split("://", 1)[0]
         raise SourceError(
@@ -107,4 +129,5 @@ def connect(url: str | None = None, *, read_only: bool = True, memory_limit: str
         )
     from sqlanon.engines.duckdb import DuckDB
 
-    return DuckDB((url or ":memory:").removeprefix("duckdb://"), read_only=read_only, memory_limit=memory_limit)
+    path = (url or ":memory:").removeprefix("duckdb://")
+    return DuckDB(path, read_only=read_only, memory_limit=memory_limit, hardened=hardened)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 from sqlglot import exp
 
-from sqlanon.engines import ColumnInfo, Relation, table_name
+from sqlanon.engines import ColumnInfo, Hardened, Relation, table_name
 from sqlanon.errors import EngineError, SourceError, did_you_mean
 from sqlanon.policy import Source
 
@@ -18,15 +18,33 @@ NUMERIC = {
     "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
     "UHUGEINT", "FLOAT", "DOUBLE", "DECIMAL",
 }  # fmt: skip
+# Before the database is opened: what could load code, or reach the variables of this process.
+CLOSED = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "allow_unsigned_extensions": "false",
+    "allow_persistent_secrets": "false",
+    "python_enable_replacements": "false",
+}
 TEMPORAL = {"DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}
 
 
 class DuckDB:
     dialect = "duckdb"
 
-    def __init__(self, path: str = ":memory:", *, read_only: bool = True, memory_limit: str | None = None) -> None:
+    def __init__(
+        self,
+        path: str = ":memory:",
+        *,
+        read_only: bool = True,
+        memory_limit: str | None = None,
+        hardened: Hardened | None = None,
+    ) -> None:
         self.path = path
-        self._connection = _open(path, read_only=read_only and path != ":memory:")
+        config = CLOSED if hardened is not None else {}
+        self._connection = _open(path, read_only=read_only and path != ":memory:", config=config)
+        self._streams: list[duckdb.DuckDBPyConnection] = []
         # The order of rows means nothing here, and keeping it costs time and memory.
         self._connection.execute("SET preserve_insertion_order = false")
         # DuckDB would draw its own bar on standard output, into JSON and reports.
@@ -39,9 +57,31 @@ class DuckDB:
                     f"'{memory_limit}' is not an amount of memory", hint="write for example 1GB or 500MB"
                 ) from None
 
+        if hardened is not None:
+            _harden(self._connection, hardened)
+
     def query(self, tree: exp.Expr) -> list[tuple[Any, ...]]:
         with _clear_errors(self):
             return self._connection.execute(tree.sql(self.dialect, copy=False)).fetchall()
+
+    def batches(self, tree: exp.Query, rows: int) -> Generator[Any, None, None]:
+        # A result that is still read owns its connection.
+        stream = self._connection.cursor()
+        self._streams.append(stream)
+        try:
+            with _clear_errors(self):
+                reader = stream.sql(tree.sql(self.dialect)).to_arrow_reader(rows)
+            while True:
+                try:
+                    batch = reader.read_next_batch()
+                except StopIteration:
+                    return
+                except OSError as error:  # how Arrow tells an error of its source; its text may hold values
+                    raise _stream_error(error) from None
+                yield batch
+        finally:
+            self._streams.remove(stream)
+            stream.close()
 
     def prepared(self, tree: exp.Expr) -> Callable[[Sequence[int | float]], list[tuple[Any, ...]]]:
         sql = tree.sql(self.dialect, copy=False)
@@ -128,7 +168,8 @@ class DuckDB:
             self._connection.execute(f"COPY ({query.sql(self.dialect)}) TO $1 (FORMAT {kind})", [path])
 
     def interrupt(self) -> None:
-        self._connection.interrupt()
+        for connection in (self._connection, *tuple(self._streams)):
+            connection.interrupt()
 
     def close(self) -> None:
         self._connection.close()
@@ -177,11 +218,27 @@ def _nearest_file(path: Path) -> str | None:
     return did_you_mean(path.name, [entry.name for entry in path.parent.iterdir()])
 
 
-def _open(path: str, *, read_only: bool) -> duckdb.DuckDBPyConnection:
+def _harden(connection: duckdb.DuckDBPyConnection, wanted: Hardened) -> None:
+    """In this order: each step closes what the next ones rely on being closed, the last one closes all settings."""
+    for name, value in (
+        ("allow_extension_repositories", "forbidden"),
+        ("memory_limit", f"{wanted.memory}B"),
+        ("threads", wanted.threads),
+        ("max_execution_time", int(wanted.seconds * 1000)),
+        ("max_expression_depth", 1000),
+        ("temp_directory", wanted.temporary or ""),
+        ("max_temp_directory_size", f"{4 * wanted.memory}B"),
+        ("enable_external_access", False),
+        ("lock_configuration", True),
+    ):
+        connection.execute(f"SET {name} = ?", [value])
+
+
+def _open(path: str, *, read_only: bool, config: dict[str, str]) -> duckdb.DuckDBPyConnection:
     if path != ":memory:" and read_only and not Path(path).exists():
         raise SourceError(f"there is no database '{path}'", hint=_nearest_file(Path(path)))
     try:
-        return duckdb.connect(path, read_only=read_only)
+        return duckdb.connect(path, read_only=read_only, config=dict(config))
     except duckdb.IOException as error:
         if "lock" in str(error).lower():
             raise SourceError(
@@ -217,8 +274,19 @@ class _clear_errors:
         raise translate(error, self.engine) from None
 
 
+def _stream_error(error: OSError) -> BaseException:
+    if "interrupted" in str(error).lower():
+        return KeyboardInterrupt()
+    return EngineError("the database broke off a statement while its rows were read")
+
+
 def translate(error: duckdb.Error, engine: DuckDB) -> SourceError | EngineError:
     first = str(error).splitlines()[0]
+    if isinstance(error, duckdb.PermissionException):
+        return SourceError(
+            "a table or view reads files outside of the database, which a server does not",
+            hint="put its rows into the database: CREATE TABLE … AS SELECT * FROM the view",
+        )
     if isinstance(error, duckdb.CatalogException) and "does not exist" in first:
         named = first.split("with name ", 1)[-1].split(" does not exist")[0].strip("\"'")
         try:

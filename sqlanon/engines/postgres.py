@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, LiteralString
 
@@ -15,11 +15,14 @@ from sqlanon.policy import Source
 
 try:
     import psycopg
+    from psycopg.types.string import TextLoader
 except ImportError:
     raise SourceError("PostgreSQL needs the package psycopg", hint="pip install 'sqlanon[postgres]'") from None
 
 NUMERIC_OIDS = {20, 21, 23, 700, 701, 1700}
 TEMPORAL_OIDS = {1082, 1114, 1184}
+TEXTS = ("numeric", "uuid", "bytea", "json", "jsonb", "time", "timestamptz", "interval")
+ARRAYS = ("int2", "int4", "int8", "float4", "float8", "text", "varchar", "bool", "date", "timestamp")
 KINDS = {"r": "table", "p": "table", "v": "view", "m": "materialized view", "f": "foreign table", "S": "sequence"}
 
 # The statements that take all from everybody but the owner, and that give as another table or view gives. Grants on
@@ -48,15 +51,50 @@ WHERE pg_class.oid = %(of)s::regclass AND acl.grantee <> relowner
 class Postgres:
     dialect = "postgres"
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, read_only: bool = False) -> None:
+        self._url = url
+        self._read_only = read_only
+        self._streams: list[psycopg.Connection[tuple[Any, ...]]] = []
+        self._connection = self._connected()
+
+    def _connected(self) -> psycopg.Connection[tuple[Any, ...]]:
         try:
             # No prepared statements: PostgreSQL refuses them once the columns of a table change.
-            self._connection = psycopg.connect(url, autocommit=True, application_name="sqlanon", prepare_threshold=None)
+            made = psycopg.connect(self._url, autocommit=True, application_name="sqlanon", prepare_threshold=None)
         except psycopg.Error as error:
-            raise SourceError(f"cannot connect to {_without_password(url)}", hint=_reason(error)) from None
+            raise SourceError(f"cannot connect to {_without_password(self._url)}", hint=_reason(error)) from None
+        if self._read_only:
+            made.execute("SET default_transaction_read_only = on")
+        return made
 
     def query(self, tree: exp.Expr) -> list[tuple[Any, ...]]:
         return self._run(tree.sql(self.dialect)).fetchall()
+
+    def batches(self, tree: exp.Query, rows: int) -> Generator[Any, None, None]:
+        import pyarrow
+
+        stream = self._connected()
+        self._streams.append(stream)
+        for name in TEXTS:
+            # As the server writes them: Python has no value for all that they hold.
+            known = stream.adapters.types[name]
+            for oid in (known.oid, known.array_oid):
+                stream.adapters.register_loader(oid, TextLoader)
+        for name in ARRAYS:
+            stream.adapters.register_loader(stream.adapters.types[name].array_oid, TextLoader)
+        try:
+            stream.execute("SET timezone = 'UTC'")
+            with stream.transaction(), stream.cursor(name="sqlanon_rows") as cursor:
+                cursor.execute(_sql(tree.sql(self.dialect)))
+                names = [str(place) for place, _ in enumerate(cursor.description or [])]
+                while found := cursor.fetchmany(rows):
+                    columns = [pyarrow.array(values) for values in zip(*found, strict=True)]
+                    yield pyarrow.RecordBatch.from_arrays(columns, names=names)
+        except psycopg.Error as error:
+            raise translate(error, self) from None
+        finally:
+            self._streams.remove(stream)
+            stream.close()
 
     def prepared(self, tree: exp.Expr) -> Callable[[Sequence[int | float]], list[tuple[Any, ...]]]:
         sql = _sql(tree.sql(self.dialect))
@@ -133,7 +171,8 @@ class Postgres:
         raise PolicyError("files are written by DuckDB only", hint="release into a table, then export it")
 
     def interrupt(self) -> None:
-        self._connection.cancel()
+        for connection in (self._connection, *tuple(self._streams)):
+            connection.cancel()
 
     def close(self) -> None:
         self._connection.close()

@@ -11,40 +11,47 @@ import json
 import math
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.engines import Engine, connect
+from sqlanon.engines import Engine, Hardened, connect
 from sqlanon.errors import EngineError, Refused, SqlanonError
 from sqlanon.gateway.budget import limits_of
 from sqlanon.gateway.catalog import Catalog, Schema
 from sqlanon.gateway.controls import controlled_answer, judges
 from sqlanon.gateway.core import Core, cross, key_tree
 from sqlanon.gateway.exact import Exact
-from sqlanon.gateway.explain import explained
+from sqlanon.gateway.explain import PLAN, explained
 from sqlanon.gateway.fanout import require_few
 from sqlanon.gateway.granted import granted
-from sqlanon.gateway.kept import as_text, from_text, typed_key
+from sqlanon.gateway.kept import LRU, as_text, from_text, typed_key
 from sqlanon.gateway.keys import MAX_KEYS
 from sqlanon.gateway.noise import Key, Limit, Mechanisms, noise_for, noisy_table
+from sqlanon.gateway.parameters import fill, numbered
 from sqlanon.gateway.post import PostDatabase
-from sqlanon.gateway.prepared import Answer, Part, Prepared, main_columns, shown, statements_of
+from sqlanon.gateway.prepared import Answer, Description, Part, Prepared, main_columns, shown, statements_of
 from sqlanon.gateway.reading import DIALECTS, Statement, read
 from sqlanon.gateway.schema import schema_of
 from sqlanon.gateway.selects import Binder
+from sqlanon.gateway.typed import typed
+from sqlanon.gateway.values import Kind, Learned, Relation
 from sqlanon.ledger import Ledger
 from sqlanon.ledger.limits import Left, Limits
 from sqlanon.mechanisms import Cost
 from sqlanon.policy import load_gateway
 from sqlanon.policy.gateway import Gateway
 
-__all__ = ["Answer", "Gate", "Part", "Prepared", "open_gateway"]
+__all__ = ["Answer", "Description", "Gate", "Part", "Prepared", "open_gateway"]
+
+LONGEST_KEPT = 2_000  # characters of a statement that is kept bound
+SIMPLE = (str, int, float, bool, Decimal, date, datetime, type(None))
 
 
 @dataclass
@@ -57,7 +64,10 @@ class Gate:
     catalog: Catalog
     mechanisms: Mechanisms = field(default_factory=Mechanisms)
     post: PostDatabase = field(default_factory=PostDatabase)
+    pause: Callable[[float], None] = time.sleep
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _known: LRU[Prepared] = field(default_factory=LRU)
+    _described: LRU[Description] = field(default_factory=LRU)
     _counted: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def answer(
@@ -73,12 +83,13 @@ class Gate:
         """Answer a statement, or refuse it. The charge is on the disk before data is read, and is never given back."""
         started = time.monotonic()
         prepared = self.prepare(sql, principal, parameters, dialect=dialect, epsilon=epsilon, intervals=intervals)
+        return self.answer_prepared(prepared, principal, started)
+
+    def answer_prepared(self, prepared: Prepared, principal: str, started: float | None = None) -> Answer:
+        """`started` is when the statement came in, by time.monotonic(): the time grid is counted from there."""
         if prepared.statement.explain:
             return explained(self, prepared, principal)
-        try:
-            return self._answered(prepared, principal)
-        finally:
-            self._wait(started)
+        return self._answered(prepared, principal, time.monotonic() if started is None else started)
 
     def prepare(
         self,
@@ -86,42 +97,100 @@ class Gate:
         principal: str,
         parameters: Sequence[Any] | Mapping[str, Any] = (),
         *,
+        kinds: Sequence[Kind] | None = None,
         dialect: str = "duckdb",
         epsilon: float | None = None,
         intervals: bool = False,
     ) -> Prepared:
-        """Bind and price a statement without touching data or budget."""
+        """Bind and price a statement without touching data or budget. `kinds` are those that `describe` tells."""
+        known: tuple[Hashable, ...] | None = None
+        if len(sql) <= LONGEST_KEPT and not isinstance(parameters, Mapping):
+            values = tuple((type(value), value) for value in parameters if type(value) in SIMPLE)
+            if len(values) == len(parameters):
+                asked = (sql, principal, tuple(kinds or ()), values, dialect, epsilon, intervals)
+                known = (self._data_version(), kinds is None, *asked)
+        if known is not None and (found := self._known.get(known)) is not None:
+            return found
+        statement = self._read(sql, principal, dialect)
+        fill(statement.slots, parameters, kinds)
+        binder, exact = self._binder(principal, dialect)
+        try:
+            made = self._priced(statement, binder, exact, epsilon, intervals)
+        except RecursionError:
+            raise Refused("the statement is nested too deeply", sqlstate="54001") from None
+        if known is not None:
+            self._known.put(known, made)
+        return made
+
+    def describe(
+        self,
+        sql: str,
+        principal: str,
+        kinds: Sequence[Kind | None] = (),
+        *,
+        dialect: str = "duckdb",
+        intervals: bool = False,
+    ) -> Description:
+        """The columns and parameters of a statement. Nothing is read, and nothing spent."""
+        asked = (sql, principal, tuple(kinds), dialect, intervals)
+        if (known := self._described.get(asked)) is not None:
+            return known
+        statement = self._read(sql, principal, dialect)
+        try:
+            made = self._description(statement, principal, kinds, dialect, intervals)
+        except RecursionError:
+            raise Refused("the statement is nested too deeply", sqlstate="54001") from None
+        if len(sql) <= LONGEST_KEPT:
+            self._described.put(asked, made)
+        return made
+
+    def _description(
+        self, statement: Statement, principal: str, kinds: Sequence[Kind | None], dialect: str, intervals: bool
+    ) -> Description:
+        slots = numbered(statement.slots, kinds)
+        while True:
+            binder, _ = self._binder(principal, dialect)
+            unknown = [slot for slot in slots if slot.kind is None]
+            try:
+                relation = binder.query(statement.tree, {})
+            except Learned:
+                continue
+            if not unknown:
+                break
+            if len(unknown) == len([slot for slot in slots if slot.kind is None]):
+                for slot in unknown:
+                    slot.kind = "text"
+        _, columns, types = shown(_visible(relation), binder, intervals)
+        if statement.explain:
+            columns, types = (PLAN,), ("text",)
+        return Description(columns, types, tuple(slot.kind or "text" for slot in slots))
+
+    def _binder(self, principal: str, dialect: str) -> tuple[Binder, Exact | None]:
+        exact = Exact() if self.policy.principals[principal].controls else None
+        return Binder(self.catalog, principal, dialect, *([exact] if exact else [])), exact
+
+    def _read(self, sql: str, principal: str, dialect: str) -> Statement:
         if principal not in self.policy.principals:
             hint = "the policy names who may ask"
             raise Refused(f"role '{principal[:80]}' does not exist", sqlstate="28000", hint=hint)
         if dialect not in DIALECTS:
             raise Refused(f"the dialect '{dialect[:40]}' is not read", hint=f"these are: {', '.join(DIALECTS)}")
-        statement = read(sql, dialect, parameters)
-        exact = Exact() if self.policy.principals[principal].controls else None
-        binder = Binder(self.catalog, principal, dialect, *([exact] if exact else []))
-        try:
-            return self._priced(statement, binder, exact, epsilon, intervals)
-        except RecursionError:
-            raise Refused("the statement is nested too deeply", sqlstate="54001") from None
+        return read(sql, dialect)
 
     def _priced(
         self, statement: Statement, binder: Binder, exact: Exact | None, epsilon: float | None, intervals: bool
     ) -> Prepared:
-        relation = binder.query(statement.tree, {})
-        if relation.nature == "private":
-            raise Refused(
-                "rows of persons are not shown",
-                hint="ask for aggregates: COUNT, SUM, AVG, …, with a GROUP BY that does not hold the privacy unit",
-                sqlstate="42501",
-            )
+        relation = _visible(binder.query(statement.tree, {}))
         asked, delta, limit = granted(self.policy, statement, epsilon)
-        tree, columns = shown(relation, binder, intervals)
+        tree, columns, types = shown(relation, binder, intervals)
+        reads = frozenset(binder.used | {(table, "") for table in binder.tables})
+        result = (tree, columns, types, reads)
         if exact is not None:
             judged = judges(self.catalog, binder.cores, exact, statement)
-            return Prepared(statement, relation, tree, columns, (), Cost(), limit, asked, delta, judged)
+            return Prepared(statement, relation, *result, (), Cost(), limit, asked, delta, judged)
         parts = self._parts(binder.cores, binder.principal, asked, delta, limit)
         cost = sum((part.noise.cost for part in parts), Cost())
-        return Prepared(statement, relation, tree, columns, parts, cost, limit, asked, delta)
+        return Prepared(statement, relation, *result, parts, cost, limit, asked, delta)
 
     def left(self, principal: str) -> Left:
         return self.ledger.left(principal, self.limits(principal))
@@ -170,13 +239,29 @@ class Gate:
 
     # ---- data
 
-    def _answered(self, prepared: Prepared, principal: str) -> Answer:
+    def plain_batches(self, prepared: Prepared, rows: int = 10_000) -> Generator[Any, None, None]:
+        """The answer of public and released tables as Arrow batches, read as they are asked for. It costs nothing.
+
+        Close it when no more is wanted; other statements run meanwhile.
+        """
+        assert prepared.relation.nature == "public" and not prepared.statement.explain
+        with closing(self.engine.batches(prepared.tree, rows)) as stream:
+            while True:
+                found = self._guarded(lambda: [next(stream, None)], charged=False)
+                if found[0] is None:
+                    return
+                try:
+                    yield typed(found[0], prepared.columns, prepared.types)
+                except ArithmeticError:
+                    raise Refused("a number is out of range for its type", sqlstate="22003") from None
+
+    def _answered(self, prepared: Prepared, principal: str, started: float) -> Answer:
         if prepared.relation.nature == "public":
             with self._lock:
-                rows = self._guarded(lambda: self.engine.query(prepared.tree), charged=False)
-            return Answer(prepared.columns, tuple(map(tuple, rows)), Cost(), plain=True)
+                rows = self._guarded(lambda: self.engine.query(prepared.tree.copy()), charged=False)
+            return Answer(prepared.columns, tuple(map(tuple, rows)), Cost(), types=prepared.types, plain=True)
         if prepared.judges:
-            return controlled_answer(self, prepared, principal)
+            return controlled_answer(self, prepared, principal, started)
         tables: dict[str, tuple[Core, Sequence[tuple[Any, ...]]]] = {}
         fresh: list[Part] = []
         for part in prepared.parts:
@@ -198,18 +283,24 @@ class Gate:
                         rows = self._noisy(part, keys[part.core.number])
                         paid[part.cache_key] = as_text(rows)
                         tables[part.core.table] = (part.core, rows)
+                    # Only here were data of persons read: how long all else takes tells nothing of them. Waited for
+                    # before it is settled, or whoever breaks off between two moments of the grid would see by what
+                    # is kept whether the data had been read by then.
+                    self.wait(started)
                 except BaseException as error:
                     with suppress(SqlanonError):
-                        self.ledger.settle(left, "failed", answers=paid)
+                        self.ledger.settle(left, "failed")
                     if isinstance(error, Exception):
+                        self.wait(started)
                         # An error of another kind would tell what kind of data it met.
                         raise _failed(charged=True) from None
                     raise
                 # One transaction, and on the disk before anybody sees it: whoever asks again gets the same noise.
                 self.ledger.settle(left, "answered", answers=paid)
-        rows = self.post.run(tables, prepared.tree)
+        rows = self.post.run(tables, prepared.noisy_sql)
         cost = sum((part.noise.cost for part in fresh), Cost())
-        return Answer(prepared.columns, tuple(rows), cost, left or self.left(principal), cached=not fresh)
+        left = left or self.left(principal)
+        return Answer(prepared.columns, tuple(rows), cost, left, types=prepared.types, cached=not fresh)
 
     def _charged(self, prepared: Prepared, fresh: Sequence[Part], principal: str) -> Left:
         # Spend first: a crash may waste budget, it must never give an answer for free.
@@ -272,18 +363,19 @@ class Gate:
         statements = list(part.statements)
         if len(statements) > len(values):
             names = main_columns(core)
-            for row in self._read(statements.pop(0)):
+            for row in self._rows(statements.pop(0)):
                 found[tuple(row[:width])] = dict(zip(names, row[width:], strict=True))
         for place, statement in zip(values, statements, strict=True):
             held: dict[Key, Any] = histograms.setdefault(place, {})
-            for row in self._read(statement):
+            for row in self._rows(statement):
                 if core.atoms[place].kind == "distinct":
                     held[tuple(row[:width])] = row[width]
                 else:
                     held.setdefault(tuple(row[:width]), {})[row[width]] = row[width + 1]
         return found, histograms
 
-    def _read(self, statement: exp.Select) -> list[tuple[Any, ...]]:
+    def _rows(self, statement: exp.Select) -> list[tuple[Any, ...]]:
+        statement = statement.copy()  # engines change what they write out, and a statement may be asked again
         if statement.find(exp.Parameter) is None:
             return self._guarded(lambda: self.engine.query(statement))
         return self._guarded(lambda: self.engine.prepared(statement)([self.ledger.secret]))
@@ -311,26 +403,36 @@ class Gate:
             timer.cancel()
             timer.join()
 
-    def _wait(self, started: float) -> None:
-        """Answers leave on a grid of time: how long the data took is not told."""
+    def wait(self, started: float) -> None:
+        """Answers for which data of persons were read leave on a grid of time: how long that took is not told."""
         grid = self.policy.time_grid
         if grid:
             spent = time.monotonic() - started
-            time.sleep(max(0.0, math.ceil(spent / grid) * grid - spent))
+            self.pause(max(0.0, math.ceil(spent / grid) * grid - spent))
 
 
-def open_gateway(policy: Gateway | str | Path) -> Gate:
+def open_gateway(policy: Gateway | str | Path, *, hardened: Hardened | None = None) -> Gate:
     """Open the database (read-only), the ledger and the schema of a policy, or of a policy file."""
     if not isinstance(policy, Gateway):
         policy = load_gateway(policy)
     with ExitStack() as opened:
         ledger = Ledger.open(policy.located_ledger)
         opened.callback(ledger.close)
-        engine = connect(policy.located_database, read_only=True)
+        engine = connect(policy.located_database, read_only=True, hardened=hardened)
         opened.callback(engine.close)
         schema: Schema = schema_of(engine, policy)
         opened.pop_all()
     return Gate(policy, engine, ledger, Catalog(policy, schema), post=PostDatabase(policy.timeout))
+
+
+def _visible(relation: Relation) -> Relation:
+    if relation.nature == "private":
+        raise Refused(
+            "rows of persons are not shown",
+            hint="ask for aggregates: COUNT, SUM, AVG, …, with a GROUP BY that does not hold the privacy unit",
+            sqlstate="42501",
+        )
+    return relation
 
 
 def _failed(charged: bool) -> EngineError:

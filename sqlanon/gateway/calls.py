@@ -123,7 +123,9 @@ def _within_group(node: exp.WithinGroup, scope: Scope) -> Call:
 
 
 def _alpha(node: exp.Expr, given: exp.Expr, scope: Scope) -> float:
-    value = bind(given, scope).literal
+    bound = bind(given, scope)
+    bound.must_be("float")
+    value = bound.literal
     if not isinstance(value, int | float) or not 0 <= value <= 1:
         raise refused(node, "a quantile takes one literal between 0 and 1", sqlstate="22003")
     return round(float(value), 3)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from itertools import pairwise
 
@@ -12,7 +12,6 @@ from sqlglot import exp
 from sqlanon.engines import ColumnInfo
 from sqlanon.errors import Refused, did_you_mean
 from sqlanon.gateway.values import (
-    LARGEST,
     NUMBERS,
     TIMES,
     UNDECLARED,
@@ -21,7 +20,7 @@ from sqlanon.gateway.values import (
     Kind,
     Relation,
     Value,
-    clamp,
+    as_computed,
     day_number,
 )
 from sqlanon.policy.gateway import Gateway, GatewayTable
@@ -39,6 +38,34 @@ KINDS: dict[str, Kind] = {
     "DATE": "date",
     **dict.fromkeys(("TIMESTAMP", "TIMESTAMP WITHOUT TIME ZONE", "TIMESTAMP_S", "TIMESTAMP_MS"), "timestamp"),
 }
+
+
+# Types that are computed with as another kind, and types that are not computed with: their names in PostgreSQL.
+STORED = {"UUID": "uuid", "DECIMAL": "numeric", "NUMERIC": "numeric"}
+OPAQUE = {
+    "BLOB": "bytea", "BYTEA": "bytea", "JSON": "json", "JSONB": "jsonb", "TIME": "time", "INTERVAL": "interval",
+    "TIMESTAMP WITH TIME ZONE": "timestamptz", "TIMESTAMPTZ": "timestamptz", "TIMESTAMP_NS": "timestamp",
+}  # fmt: skip
+ELEMENTS = {
+    "SMALLINT": "int2", "INT2": "int2", "INTEGER": "int4", "INT4": "int4", "BIGINT": "int8", "INT8": "int8",
+    "FLOAT": "float4", "REAL": "float4", "FLOAT4": "float4", "DOUBLE": "float8", "FLOAT8": "float8",
+    "VARCHAR": "text", "TEXT": "text", "BOOLEAN": "bool", "BOOL": "bool", "DATE": "date", "TIMESTAMP": "timestamp",
+    **OPAQUE, **STORED,
+}  # fmt: skip
+
+
+def stored_as(type_name: str) -> str | None:
+    """PostgreSQL's name of the type of a column that is not stored as what its kind is; None of all others.
+
+    >>> stored_as("DECIMAL(10,2)"), stored_as("VARCHAR[]"), stored_as("TIME"), stored_as("INTEGER"), stored_as("MAP")
+    ('numeric', 'text[]', 'time', None, None)
+    """
+    name = type_name.upper().strip()
+    if name.endswith("[]"):
+        element = ELEMENTS.get(name[:-2].split("(")[0].strip())
+        return f"{element}[]" if element is not None else None
+    base = name.split("(")[0].strip()
+    return STORED.get(base) or OPAQUE.get(base)
 
 
 def kind_of(type_name: str) -> Kind | None:
@@ -107,18 +134,19 @@ class Catalog:
         columns: dict[str, Value] = {}
         select = exp.Select()
         for column, info in infos.items():
-            kind = kind_of(info.type)
+            kind, stored = kind_of(info.type), stored_as(info.type)
+            if kind is None and stored is not None and chain is None:
+                kind = "opaque"  # of persons nothing is shown as it is
             if column in hidden or kind is None:
                 continue
             read: exp.Expr = _column("t0", column)
-            if info.type.upper().split("(")[0] in ("UUID", "ENUM"):
+            if info.type.upper().startswith("ENUM"):
                 read = exp.cast(read, exp.DataType.Type.TEXT)
-            if info.type.upper().startswith(("NUMERIC", "DECIMAL")):
-                # PostgreSQL's numeric holds what no double does, and a cast of that would fail. Beside DuckDB's
-                # DECIMAL a whole number of many digits would.
-                read = exp.cast(clamp(read, -LARGEST, LARGEST), exp.DataType.Type.DOUBLE)
+            if stored is not None and chain is not None:
+                read, stored = as_computed(read, stored), None
             select = select.select(exp.alias_(read, column, quoted=True), copy=False)
-            columns[column] = _value(name, column, kind, declared.get(column), unit == column, chain is None)
+            value = _value(name, column, kind, declared.get(column), unit == column, chain is None)
+            columns[column] = replace(value, stored=stored)
         select = select.from_(aliased_table(name, "t0"), copy=False)
         if chain is None:
             return Relation(select, columns, "public", hidden=hidden, table=name)

@@ -6,17 +6,21 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from sqlanon.gateway.scalars import Scope, bind, branch, common, made, only, refused, rule, temporal
+from sqlanon.gateway.scalars import Scope, bind, bind_shown, branch, common, made, only, refused, rule, temporal
 from sqlanon.gateway.values import NUMBERS, TIMES, Value, clamp_time, hull
 
 
 def comparable(node: exp.Expr, left: Value, right: Value) -> tuple[exp.Expr, exp.Expr]:
     """Both sides of a comparison; a text beside a date is read as a date here, not by the engine."""
+    left.learn(right.kind)
+    right.learn(left.kind)
     if left.kind in TIMES and isinstance(right.literal, str):
         right = temporal(node, right.literal, left.kind)
     elif right.kind in TIMES and isinstance(left.literal, str):
         left = temporal(node, left.literal, right.kind)
     kinds = {left.kind, right.kind} - {"null"}
+    if len(kinds) > 1 and (left.nothing or right.nothing):
+        return tuple(exp.Null() if side.nothing else side.tree.copy() for side in (left, right))  # type: ignore[return-value]
     if len(kinds) > 1 and not kinds <= set(NUMBERS) and not kinds <= set(TIMES):
         raise refused(
             node, f"a {left.kind} is compared with a {right.kind}", sqlstate="42883", hint="compare like with like"
@@ -29,6 +33,7 @@ def comparable(node: exp.Expr, left: Value, right: Value) -> tuple[exp.Expr, exp
 
 def condition(node: exp.Expr | None, scope: Scope) -> Value:
     value = bind(node, scope)
+    value.learn("bool")
     if value.kind not in ("bool", "null"):
         raise refused(node or exp.Null(), f"a condition is needed here, not a {value.kind}", sqlstate="42804")
     return value
@@ -59,12 +64,12 @@ def _not(node: exp.Not, scope: Scope) -> Value:
 @rule(exp.Is)
 def _is(node: exp.Is, scope: Scope) -> Value:
     only(node, "this", "expression", "operator")
-    value = bind(node.this, scope)
+    value = (bind_shown if type(node.expression) is exp.Null else bind)(node.this, scope)
     if type(node.expression) not in (exp.Null, exp.Boolean):
         raise refused(node, "IS takes NULL, TRUE or FALSE", sqlstate="42601")
     if type(node.expression) is exp.Boolean and value.kind not in ("bool", "null"):
         raise refused(node, f"IS TRUE needs a condition, not a {value.kind}", sqlstate="42804")
-    return made(exp.Paren(this=exp.Is(this=value.tree, expression=node.expression.copy())), "bool", [value])
+    return made(exp.Paren(this=exp.Is(this=value.shown.copy(), expression=node.expression.copy())), "bool", [value])
 
 
 @rule(exp.Between)
@@ -84,7 +89,7 @@ def _in(node: exp.In, scope: Scope) -> Value:
     only(node, "this", "expressions")
     value = bind(node.this, scope)
     items = [bind(item, scope) for item in node.expressions]
-    if not items or any(item.literal is None and item.kind != "null" for item in items):
+    if not items or any(item.literal is None and item.kind != "null" and not item.nothing for item in items):
         raise refused(node, "IN takes a list of literals", hint="join a public table for longer lists")
     sides = [comparable(node, value, item) for item in items]
     return made(exp.Paren(this=exp.In(this=sides[0][0], expressions=[right for _, right in sides])), "bool", [value])

@@ -77,7 +77,7 @@ def judges(catalog: Catalog, cores: Sequence[Core], exact: Exact, statement: Sta
     return tuple(made)
 
 
-def controlled_answer(gate: Gate, prepared: Prepared, principal: str) -> Answer:
+def controlled_answer(gate: Gate, prepared: Prepared, principal: str, started: float) -> Answer:
     """The exact answer to a statement, if the controls let it out."""
     controls = gate.policy.controls
     assert controls is not None
@@ -92,7 +92,7 @@ def controlled_answer(gate: Gate, prepared: Prepared, principal: str) -> Answer:
     kept = gate.ledger.cached(key)
     if kept is None:
         with gate._lock:
-            tables, withheld = _asked(gate, prepared.judges, asked, principal, version)
+            tables, withheld = _asked(gate, prepared.judges, asked, principal, version, started)
             kept = json.dumps([withheld, [as_text(rows) for rows in tables]])
             gate.ledger.remember(key, principal, kept)
         cached = False
@@ -101,12 +101,12 @@ def controlled_answer(gate: Gate, prepared: Prepared, principal: str) -> Answer:
     withheld, texts = json.loads(kept)
     cores = [judge.core for judge in prepared.judges]
     held = {core.table: (core, from_text(text)) for core, text in zip(cores, texts, strict=True)}
-    rows = gate.post.run(held, prepared.tree)
-    return Answer(prepared.columns, tuple(rows), Cost(), cached=cached, withheld=withheld)
+    rows = gate.post.run(held, prepared.noisy_sql)
+    return Answer(prepared.columns, tuple(rows), Cost(), types=prepared.types, cached=cached, withheld=withheld)
 
 
 def _asked(
-    gate: Gate, judges: Sequence[Judge], asked: Sequence[exp.Select], principal: str, version: str
+    gate: Gate, judges: Sequence[Judge], asked: Sequence[exp.Select], principal: str, version: str, started: float
 ) -> tuple[list[list[tuple[Any, ...]]], int]:
     own = [query_sets(judge, gate.engine.dialect, version) for judge in judges]
     text = _recorded([each for sets in own for each in sets], gate.engine.dialect, version)
@@ -129,9 +129,12 @@ def _asked(
                 raise withheld_by(judge.controls)
             tables.append(rows)
             withheld += left_out
-    except BaseException:
+        gate.wait(started)
+    except BaseException as error:
         with suppress(SqlanonError):
             gate.ledger.settle(charge, "failed")
+        if isinstance(error, Exception):
+            gate.wait(started)
         raise
     gate.ledger.settle(charge, "answered")
     return tables, withheld

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sqlanon.errors import number
 from sqlanon.gateway.controls import plan
 from sqlanon.gateway.prepared import Answer, Part, Prepared
+from sqlanon.ledger.limits import Left
 from sqlanon.mechanisms import Choice, Cost, Mechanism
 
 if TYPE_CHECKING:
     from sqlanon.gateway import Gate
 
+PLAN = "QUERY PLAN"  # the column of the answer, as in PostgreSQL
 KEYS = {
     "none": "no keys: one row, always",
     "declared": "the declared keys, all of them, also empty ones",
@@ -25,7 +28,7 @@ def explained(gate: Gate, prepared: Prepared, principal: str) -> Answer:
         lines += ["Public or released tables only: answered as they are, at no cost.", ""]
         lines += _indented(prepared.tree.sql(gate.engine.dialect, pretty=True))
     elif prepared.judges:
-        return Answer(("QUERY PLAN",), tuple((line,) for line in plan(gate, prepared)), Cost(), plain=True)
+        return _told(plan(gate, prepared))
     else:
         lines.append(_cost("Cost", prepared.cost))
         for part in prepared.parts:
@@ -33,7 +36,11 @@ def explained(gate: Gate, prepared: Prepared, principal: str) -> Answer:
         lines += ["", "From the noisy tables:", *_indented(prepared.tree.sql("duckdb", pretty=True))]
     left = gate.left(principal)
     lines += ["", _cost(f"Left to {principal}", left.left)]
-    return Answer(("QUERY PLAN",), tuple((line,) for line in lines), Cost(), left, plain=True)
+    return _told(lines, left)
+
+
+def _told(lines: Sequence[str], left: Left | None = None) -> Answer:
+    return Answer((PLAN,), tuple((line,) for line in lines), Cost(), left, types=("text",), plain=True)
 
 
 def _cost(label: str, cost: Cost) -> str:

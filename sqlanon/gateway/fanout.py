@@ -41,7 +41,7 @@ def _most(source: Named, column: str | None) -> exp.Select:
     if column is None:
         return counted
     shares = exp.Subquery(
-        this=counted.group_by(source.tree(column)), alias=exp.TableAlias(this=exp.to_identifier("shares"))
+        this=counted.group_by(source.value(column).tree), alias=exp.TableAlias(this=exp.to_identifier("shares"))
     )
     return exp.Select().select(exp.Max(this=exp.column("n"))).from_(shares)
 

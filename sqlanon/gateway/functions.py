@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from sqlglot import exp
 
 from sqlanon.gateway.conditions import comparable
 from sqlanon.gateway.core import key_tree
+from sqlanon.gateway.parameters import EXAMPLES
 from sqlanon.gateway.scalars import (
     Scope,
     bind,
     branch,
     common,
+    date_literal,
     made,
     number_literal,
+    number_value,
     numbers,
     only,
     refused,
@@ -94,7 +99,9 @@ def _round(node: exp.Round, scope: Scope) -> Value:
     floor = exp.Floor(this=exp.Add(this=scaled, expression=number(0.5)))
     tree: exp.Expr = floor if decimals == 0 else exp.Paren(this=exp.Div(this=floor, expression=number(power)))
     slack = 0.5 / power
-    kind: Kind = "int" if decimals <= 0 else "float"
+    # What a column is may hang on the text of a statement, and not on its parameters.
+    given = node.args.get("decimals")
+    kind: Kind = "int" if decimals <= 0 and (given is None or bind(given, scope).slot is None) else "float"
     return made(tree, kind, [value], Interval(bounds.low - slack, bounds.high + slack))
 
 
@@ -165,6 +172,7 @@ def _whole_literal(
     if given is None and default is not None:
         return default
     value = bind(given, scope)
+    value.must_be("int")
     if value.kind != "int" or value.literal is None or not least <= value.literal <= most:
         raise refused(node, f"{spelling(node)} takes a whole number from {least} to {most} here")
     return int(value.literal)
@@ -213,16 +221,48 @@ def _nullif(node: exp.Nullif, scope: Scope) -> Value:
     return made(tree, value.kind, [value, other], value.bounds)
 
 
+CAST_KINDS: dict[Any, Kind] = {
+    **dict.fromkeys(WHOLE, "int"), **dict.fromkeys(REAL, "float"), **dict.fromkeys(TEXT, "text"),
+    **dict.fromkeys(MOMENTS, "timestamp"), Type.DATE: "date", Type.BOOLEAN: "bool",
+}  # fmt: skip
+
+
+def _literal_cast(node: exp.Expr, value: Value, wanted: Kind | None) -> Value | None:
+    """A literal as a literal of another kind, if it is one, and that can be told from its text."""
+    literal, made_of = value.literal, None
+    if wanted is None or literal is None:
+        return None
+    if isinstance(literal, str) and wanted in TIMES:
+        if value.slot is not None and value.slot.value is None:
+            literal = EXAMPLES[wanted].isoformat()
+        made_of = temporal(node, literal, wanted)
+        if wanted == "date" and isinstance(made_of.literal, datetime):
+            made_of = date_literal(made_of.literal.date())
+        elif wanted == "timestamp" and not isinstance(made_of.literal, datetime):
+            made_of = date_literal(datetime.combine(made_of.literal, datetime.min.time()))
+    elif isinstance(literal, str) and wanted in NUMBERS:
+        if value.slot is not None and value.slot.value is None:
+            literal = str(EXAMPLES[wanted])
+        made_of = number_literal(node, literal.strip(), wanted)
+    elif value.kind == "int" and wanted == "float":
+        made_of = number_value(float(literal), "float")
+    elif value.kind == wanted:
+        made_of = value
+    return replace(made_of, slot=value.slot) if made_of is not None else None
+
+
 @rule(exp.Cast, exp.TryCast)
 def _cast(node: exp.Cast, scope: Scope) -> Value:
     only(node, "this", "to", "safe", "_type")
     to = node.args["to"]
     value = bind(node.this, scope)
     target = to.this
-    if isinstance(value.literal, str) and target in (Type.DATE, *MOMENTS):
-        return temporal(node, value.literal, "date" if target == Type.DATE else "timestamp")
-    if isinstance(value.literal, str) and target in WHOLE | REAL:
-        return number_literal(node, value.literal.strip())
+    wanted = CAST_KINDS.get(target)
+    if wanted is not None:
+        value.must_be(wanted)
+    literal = _literal_cast(node, value, wanted)
+    if literal is not None and not to.expressions:
+        return literal
     if target in WHOLE and value.kind in NUMBERS and value.bounds is not None:
         whole = exp.Floor(this=exp.Add(this=operand(value), expression=number(0.5)))
         return made(whole, "int", [value], Interval(value.bounds.low - 0.5, value.bounds.high + 0.5))
@@ -252,6 +292,7 @@ def _cast(node: exp.Cast, scope: Scope) -> Value:
 
 def _text(node: exp.Expr, part: exp.Expr | None, scope: Scope) -> Value:
     value = bind(part, scope)
+    value.learn("text")
     if value.kind not in ("text", "null"):
         raise refused(node, f"{spelling(node)} needs a text, not {value.kind}", sqlstate="42883")
     return value
@@ -309,6 +350,9 @@ def _pipe(node: exp.DPipe, scope: Scope) -> Value:
 def _like(node: exp.Like | exp.ILike, scope: Scope) -> Value:
     only(node, "this", "expression", "operator")
     value, pattern = _text(node, node.this, scope), bind(node.expression, scope)
+    pattern.must_be("text")
+    if pattern.nothing:
+        return made(exp.cast(exp.Null(), Type.BOOLEAN), "bool", [value])
     if not isinstance(pattern.literal, str) or "\\" in pattern.literal or pattern.literal.count("%") > 4:
         raise refused(node, "LIKE takes a literal pattern without backslash and with at most four %")
     tree = exp.Paren(this=type(node)(this=value.tree.copy(), expression=pattern.tree.copy()))
@@ -319,6 +363,7 @@ def _like(node: exp.Like | exp.ILike, scope: Scope) -> Value:
 def _starts_with(node: exp.StartsWith, scope: Scope) -> Value:
     only(node, "this", "expression")
     value, prefix = _text(node, node.this, scope), bind(node.expression, scope)
+    prefix.must_be("text")
     if not isinstance(prefix.literal, str):
         raise refused(node, "STARTS_WITH takes a literal text")
     start = exp.Left(this=value.tree.copy(), expression=number(len(prefix.literal)))
@@ -330,6 +375,7 @@ def _starts_with(node: exp.StartsWith, scope: Scope) -> Value:
 
 def _time(node: exp.Expr, part: exp.Expr | None, scope: Scope) -> Value:
     value = bind(part, scope)
+    value.must_be("timestamp")
     if value.kind not in TIMES:
         raise refused(node, f"{spelling(node)} needs a date or timestamp, not {value.kind}", sqlstate="42883")
     return value

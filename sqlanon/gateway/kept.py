@@ -1,14 +1,39 @@
-"""Noisy tables as text, for the cache of answers, and keys of the policy as the engines give them."""
+"""What is kept: noisy tables as text, for the cache of answers; keys of the policy; statements that were bound."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from sqlanon.errors import EngineError
+
+T = TypeVar("T")
+
+
+class LRU(Generic[T]):
+    """The last so many values, by key."""
+
+    def __init__(self, most: int = 128) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._held: OrderedDict[Hashable, T] = OrderedDict()
+
+    def get(self, key: Hashable) -> T | None:
+        with self._lock:
+            if key in self._held:
+                self._held.move_to_end(key)
+            return self._held.get(key)
+
+    def put(self, key: Hashable, value: T) -> None:
+        with self._lock:
+            self._held[key] = value
+            if len(self._held) > self._most:
+                self._held.popitem(last=False)
 
 
 def typed_key(value: Any, kind: str) -> Any:

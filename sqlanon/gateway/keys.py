@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from sqlanon.gateway.conditions import condition, conjuncts
 from sqlanon.gateway.core import Core, cross, key_tree
-from sqlanon.gateway.reading import literal_of
+from sqlanon.gateway.parameters import literal_of
 from sqlanon.gateway.scalars import refused
 from sqlanon.gateway.sources import Named, Rows, aliased
 from sqlanon.gateway.values import Value

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import duckdb
-from sqlglot import exp
 
 from sqlanon.errors import EngineError
 from sqlanon.gateway.core import Core
@@ -24,6 +23,8 @@ class PostDatabase:
 
     def __init__(self, timeout: float = 30.0) -> None:
         self._timeout = timeout
+        self.memory = 512 * 2**20  # bytes that it may use; set before the first statement
+        self._running: list[duckdb.DuckDBPyConnection] = []
         self._lock = threading.Lock()
         self._database: duckdb.DuckDBPyConnection | None = None
 
@@ -34,7 +35,7 @@ class PostDatabase:
                     ":memory:",
                     config={
                         "threads": 1,
-                        "memory_limit": "512MB",
+                        "memory_limit": f"{self.memory}B",
                         "autoinstall_known_extensions": "false",
                         "autoload_known_extensions": "false",
                         "python_enable_replacements": "false",
@@ -45,15 +46,16 @@ class PostDatabase:
                 )
             return self._database.cursor()
 
-    def run(self, tables: Mapping[str, tuple[Core, Rows]], tree: exp.Query) -> list[tuple[Any, ...]]:
+    def run(self, tables: Mapping[str, tuple[Core, Rows]], sql: str) -> list[tuple[Any, ...]]:
         connection = self._connection()
+        self._running.append(connection)
         timer = threading.Timer(self._timeout, connection.interrupt)
         timer.daemon = True
         timer.start()
         try:
             for name, (core, rows) in tables.items():
                 _load(connection, name, core, rows)
-            return connection.execute(tree.sql("duckdb", copy=False)).fetchall()
+            return connection.execute(sql).fetchall()
         except (duckdb.Error, RuntimeError):  # a RuntimeError: interrupted
             # Noisy values may be in the text of an error; it is not needed to tell what to do.
             raise EngineError(
@@ -63,7 +65,13 @@ class PostDatabase:
         finally:
             timer.cancel()
             timer.join()  # it holds the connection
+            self._running.remove(connection)
             connection.close()
+
+    def interrupt(self) -> None:
+        """Break off what runs now; called from another thread."""
+        for connection in tuple(self._running):
+            connection.interrupt()
 
     def close(self) -> None:
         if self._database is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from sqlglot import exp
@@ -13,7 +14,7 @@ from sqlanon.gateway.judged import Judge
 from sqlanon.gateway.noise import Limit, Noise
 from sqlanon.gateway.reading import Statement
 from sqlanon.gateway.selects import Binder
-from sqlanon.gateway.values import Relation
+from sqlanon.gateway.values import TIMES, Kind, Relation, Value
 from sqlanon.ledger.limits import Left
 from sqlanon.mechanisms import Cost
 
@@ -26,10 +27,20 @@ class Answer:
     rows: tuple[tuple[Any, ...], ...]
     cost: Cost
     left: Left | None = None
+    types: tuple[str, ...] = ()  # of the columns, as PostgreSQL names them
     cached: bool = False
     plain: bool = False  # of public and released tables: no noise
     synthetic: bool = False  # of made-up data: tells nothing of the real one
     withheld: int = 0  # groups that the controls leave out of an exact answer
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a statement gives and takes, told without reading or spending anything."""
+
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    parameters: tuple[Kind, ...]
 
 
 @dataclass(frozen=True)
@@ -50,12 +61,29 @@ class Prepared:
     relation: Relation
     tree: exp.Query
     columns: tuple[str, ...]
+    types: tuple[str, ...]  # of the columns, as PostgreSQL names them
+    reads: frozenset[tuple[str, str]]  # tables and columns that the statement names; of a table alone, ''
     parts: tuple[Part, ...]
     cost: Cost
     limit: Limit
     epsilon: float
     delta: float
     judges: tuple[Judge, ...] = ()  # of an exact answer under controls; it has no parts
+
+    @cached_property
+    def noisy_sql(self) -> str:
+        """What is computed from noisy tables; a function of the tree, written once."""
+        return self.tree.sql("duckdb")
+
+    @cached_property
+    def shape(self) -> str:
+        """What was asked, with every literal and parameter replaced by ?, for logs: it holds no value."""
+
+        def blanked(node: exp.Expr) -> exp.Expr:
+            return exp.Placeholder() if isinstance(node, exp.Literal | exp.Placeholder) else node
+
+        text = self.statement.tree.copy().transform(blanked, copy=False).sql("duckdb", comments=False)
+        return ("EXPLAIN " if self.statement.explain else "") + text[:LONGEST_SHAPE]
 
 
 def statements_of(core: Core, limit: Limit) -> tuple[exp.Select, ...]:
@@ -75,19 +103,36 @@ def main_columns(core: Core) -> list[str]:
     return [*(["persons"] if persons or core.mode == "private" else []), *sums, *persons]
 
 
-def shown(relation: Relation, binder: Binder, intervals: bool) -> tuple[exp.Query, tuple[str, ...]]:
+LONGEST_SHAPE = 4_000
+# What the kinds are to a client. Nothing but NULL is a text, as in PostgreSQL.
+TYPES: dict[Kind, str] = {
+    "int": "int8", "float": "float8", "text": "text", "bool": "bool", "date": "date", "timestamp": "timestamp",
+    "null": "text",
+}  # fmt: skip
+
+
+def type_of(value: Value) -> str:
+    return value.stored or TYPES[value.kind]
+
+
+def shown(relation: Relation, binder: Binder, intervals: bool) -> tuple[exp.Query, tuple[str, ...], tuple[str, ...]]:
     """The outermost query: with error bars if asked for, and in a fixed order if the analyst gave none."""
     tree = relation.tree
     assert isinstance(tree, exp.Query)
     tree = tree.copy()
     names = list(relation.columns)
+    types = [type_of(value) for value in relation.columns.values()]
+    unordered = {place for place, value in enumerate(relation.columns.values(), start=1) if value.kind == "opaque"}
     if intervals and isinstance(tree, exp.Select) and not tree.args.get("distinct"):
         for name, bar in binder.bars.items():
             if bar.low is not None and bar.high is not None:
                 for ending, side in (("low", bar.low), ("high", bar.high)):
                     tree = tree.select(exp.alias_(side(), f"{name}_{ending}", quoted=True, copy=False), copy=False)
                     names.append(f"{name}_{ending}")
+                    kind = relation.columns[name].kind
+                    types.append(TYPES[kind] if kind in TIMES else "float8")
     if isinstance(tree, exp.Select) and tree.args.get("order") is None:
-        places = [exp.Ordered(this=exp.Literal.number(place), nulls_first=False) for place in range(1, len(names) + 1)]
-        tree = tree.order_by(*places, copy=False)
-    return tree, tuple(names)
+        places = [place for place in range(1, len(names) + 1) if place not in unordered]
+        order = [exp.Ordered(this=exp.Literal.number(place), nulls_first=False) for place in places]
+        tree = tree.order_by(*order, copy=False) if order else tree
+    return tree, tuple(names), tuple(types)

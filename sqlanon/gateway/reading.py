@@ -1,4 +1,4 @@
-"""From text to a tree: one statement, of bounded size, with its options read and its parameters bound."""
+"""From text to a tree: one statement, of bounded size, with its options and its parameters told apart."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
-from decimal import Decimal
 from typing import Any
 
 import sqlglot
@@ -16,8 +14,9 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from sqlanon.errors import Refused, did_you_mean
-from sqlanon.gateway.scalars import date_literal, has_half_characters, number_literal, text_literal
-from sqlanon.gateway.values import Value
+from sqlanon.gateway.parameters import with_slots
+from sqlanon.gateway.scalars import has_half_characters
+from sqlanon.gateway.values import Slot
 
 MAX_TEXT = 20_000
 MAX_NODES = 3_000
@@ -34,9 +33,10 @@ class Statement:
     tree: exp.Expr
     explain: bool
     options: Mapping[str, Any]
+    slots: Mapping[str, Slot]  # its parameters, by name
 
 
-def read(text: str, dialect: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Statement:
+def read(text: str, dialect: str) -> Statement:
     """Parse a statement. Whatever cannot be read is refused with a message that depends on the text alone."""
     if len(text) > MAX_TEXT:
         raise Refused(f"a statement of more than {MAX_TEXT} characters is not answered", sqlstate="54001")
@@ -63,7 +63,8 @@ def read(text: str, dialect: str, parameters: Sequence[Any] | Mapping[str, Any] 
     try:
         if sum(1 for _ in tree.walk()) > MAX_NODES:
             raise Refused("the statement is too long to be answered", sqlstate="54001")
-        return Statement(_with_parameters(tree, parameters), explain, options)
+        tree, slots = with_slots(tree)
+        return Statement(tree, explain, options, slots)
     except RecursionError:
         raise Refused("the statement is nested too deeply", sqlstate="54001") from None
 
@@ -136,67 +137,3 @@ def _option_list(tokens: Sequence[Token], place: int) -> tuple[dict[str, Any], i
     if place >= len(tokens):
         raise wrong
     return options, place
-
-
-def literal_of(value: Any) -> Value:
-    """A Python value as a typed literal."""
-    if value is None:
-        return Value(exp.Null(), "null", public=True)
-    if isinstance(value, bool):
-        return Value(exp.Boolean(this=value), "bool", literal=value, public=True)
-    if isinstance(value, int | float | Decimal):
-        if not _readable(value):
-            raise Refused("a parameter is too large or too small", sqlstate="22003", hint="up to 18 digits are read")
-        negative = value < 0
-        literal = number_literal(exp.Null(), _digits(abs(value)))
-        if not negative:
-            return literal
-        return Value(exp.Neg(this=literal.tree), literal.kind, literal.bounds, literal=-literal.literal, public=True)
-    if isinstance(value, str):
-        return text_literal(value)
-    if isinstance(value, date | datetime):
-        return date_literal(value)
-    raise Refused(f"a parameter of type {type(value).__name__} is not answered", sqlstate="42804")
-
-
-def _readable(value: Any) -> bool:
-    """Numbers that have few digits when they are written out; Decimal cannot compare what is not a number."""
-    if isinstance(value, Decimal) and not (value.is_finite() and abs(value.adjusted()) <= 40):
-        return False
-    return bool(abs(value) <= 10**18)
-
-
-def _digits(value: Any) -> str:
-    return (
-        str(value)
-        if isinstance(value, int)
-        else format(Decimal(repr(value) if isinstance(value, float) else value), "f")
-    )
-
-
-def _with_parameters(tree: exp.Expr, given: Sequence[Any] | Mapping[str, Any]) -> exp.Expr:
-    """The tree with its parameters as literals, so that they pass the same rules as written ones."""
-    by_name = {str(name): value for name, value in given.items()} if isinstance(given, Mapping) else {}
-    in_order = list(given) if not isinstance(given, Mapping) else []
-    by_name |= {str(number): value for number, value in enumerate(in_order, start=1)}
-    used: set[str] = set()
-    count = 0
-
-    def bound(node: exp.Expr) -> exp.Expr:
-        nonlocal count
-        if type(node) not in (exp.Placeholder, exp.Parameter):
-            return node
-        name = node.name if node.this is not None else ""
-        if not name:
-            count += 1
-            name = str(count)
-        if name not in by_name:
-            raise Refused(f"there is no value for parameter ${name[:40]}", sqlstate="08P01")
-        used.add(name)
-        value = literal_of(by_name[name])
-        return exp.Paren(this=value.tree.copy()) if value.kind != "null" else exp.Null()
-
-    done = tree.transform(bound, copy=False)
-    if len(used) < len(by_name):
-        raise Refused("more parameters are given than the statement has", sqlstate="08P01")
-    return done

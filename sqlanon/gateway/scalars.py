@@ -7,6 +7,7 @@ What is built cannot fail on any row: arithmetic runs in bounded doubles, diviso
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from typing import Any, Protocol
 
@@ -46,6 +47,15 @@ class Scope(Protocol):
 
 def bind(node: exp.Expr | None, scope: Scope) -> Value:
     """The value of an analyst's expression, or a refusal that names what is not understood."""
+    value = bind_shown(node, scope)
+    if value.kind == "opaque":
+        hint = "select it as it is, or ask whether it IS NULL"
+        raise refused(node or exp.Null(), f"values of type {value.stored} are not computed with", hint=hint)
+    return value
+
+
+def bind_shown(node: exp.Expr | None, scope: Scope) -> Value:
+    """As `bind`, where a value is not used but shown."""
     if node is None:
         raise Refused("an expression is missing", sqlstate="42601")
     found = scope.special(node)
@@ -110,7 +120,9 @@ def made(tree: exp.Expr, kind: Kind, parts: Sequence[Value], bounds: Interval | 
 
 
 def numbers(node: exp.Expr, *values: Value) -> list[Interval]:
+    known: Kind = next((value.kind for value in values if value.kind in NUMBERS), "float")
     for value in values:
+        value.must_be(known)
         if value.kind not in NUMBERS or value.bounds is None:
             raise refused(node, f"{spelling(node)} needs numbers, not {value.kind}", sqlstate="42883")
     return [value.bounds for value in values if value.bounds is not None]
@@ -121,10 +133,11 @@ def common(node: exp.Expr, values: Sequence[Value]) -> Kind:
     kinds = {value.kind for value in values} - {"null"}
     if not kinds:
         return "null"
-    if len(kinds) == 1:
-        return kinds.pop()
-    if kinds <= set(NUMBERS):
-        return "float"
+    if len(kinds) == 1 or kinds <= set(NUMBERS):
+        kind: Kind = kinds.pop() if len(kinds) == 1 else "float"
+        for value in values:
+            value.learn(kind)
+        return kind
     raise refused(
         node, f"{spelling(node)} mixes {' and '.join(sorted(kinds))}", sqlstate="42804", hint="cast them to one type"
     )
@@ -145,7 +158,7 @@ def _column(node: exp.Column, scope: Scope) -> Value:
 @rule(exp.Paren)
 def _paren(node: exp.Paren, scope: Scope) -> Value:
     only(node, "this")
-    return bind(node.this, scope)
+    return bind_shown(node.this, scope)
 
 
 @rule(exp.Literal)
@@ -171,18 +184,19 @@ def text_literal(text: str) -> Value:
     return Value(exp.Literal.string(text), "text", literal=text, public=True, keys=(text,))
 
 
-def number_literal(node: exp.Expr, text: str) -> Value:
+def number_literal(node: exp.Expr, text: str, kind: Kind | None = None) -> Value:
+    """A number as it is written; whole if it has digits alone, unless it is told what it must be."""
     try:
-        whole = text.isdigit()
+        whole = text.isdigit() if kind is None else kind == "int"
         value: float = int(text) if whole else float(text)
     except ValueError:
         raise refused(node, f"'{text[:40]}' is not a number", sqlstate="22P02") from None
     if not abs(value) <= 1e18 or (value != 0 and abs(value) < 1e-30):
         raise refused(node, "a number is too large or too small", sqlstate="22003", hint="up to 18 digits are read")
-    return _number(value, "int" if whole else "float")
+    return number_value(value, "int" if whole else "float")
 
 
-def _number(value: float, kind: Kind) -> Value:
+def number_value(value: float, kind: Kind) -> Value:
     """A fraction is a double from the start: as a DECIMAL it would fail beside a whole number of many digits."""
     tree = number(value) if kind == "int" else double(number(value))
     return Value(tree, kind, Interval(value, value), literal=value, public=True, keys=(value,))
@@ -227,7 +241,7 @@ def _neg(node: exp.Neg, scope: Scope) -> Value:
     (bounds,) = numbers(node, value)
     low, high = -bounds.high, -bounds.low
     if value.literal is not None:
-        return _number(-value.literal, value.kind)
+        return replace(number_value(-value.literal, value.kind), slot=value.slot)
     return made(exp.Neg(this=exp.Paren(this=operand(value))), value.kind, [value], Interval(low, high))
 
 
@@ -235,6 +249,9 @@ def _neg(node: exp.Neg, scope: Scope) -> Value:
 def _arithmetic(node: exp.Binary, scope: Scope) -> Value:
     only(node, "this", "expression", "operator")
     left, right = bind(node.this, scope), bind(node.expression, scope)
+    if type(node) is exp.Sub and "date" in (left.kind, right.kind):
+        left.must_be("date")
+        right.must_be("date")
     if type(node) is exp.Sub and left.kind == right.kind == "date":
         left, right = in_days(left), in_days(right)
     a, b = numbers(node, left, right)

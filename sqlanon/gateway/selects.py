@@ -20,7 +20,7 @@ from sqlanon.gateway.fanout import fanouts_of
 from sqlanon.gateway.items import Item, groups_of, items_of, meant
 from sqlanon.gateway.keys import set_key_mode
 from sqlanon.gateway.places import Place
-from sqlanon.gateway.scalars import bind, only, refused
+from sqlanon.gateway.scalars import bind, bind_shown, only, refused
 from sqlanon.gateway.sources import Named, Rows, rows_of
 from sqlanon.gateway.values import NUMBERS, UNIT, Interval, Relation, Value, hull
 
@@ -52,6 +52,8 @@ class Binder:
         self.principal = principal
         self.dialect = dialect
         self.cores: list[Core] = []
+        self.tables: set[str] = set()  # of the policy, that the statement reads
+        self.used: set[tuple[str, str]] = set()  # and their columns
         self.bars: dict[str, Answered] = {}  # error bars of the columns of the outermost SELECT
 
     def query(self, node: exp.Expr, ctes: dict[str, Relation], depth: int = 0) -> Relation:
@@ -94,13 +96,15 @@ class Binder:
         only(node, "this", "db", "catalog", "alias")
         if len(node.parts) == 1 and node.name.casefold() in ctes:
             return ctes[node.name.casefold()]
-        return self.catalog.relation(node, self.principal)
+        found = self.catalog.relation(node, self.principal)
+        self.tables.add(found.table or "")
+        return found
 
     # ---- SELECT
 
     def _select(self, node: exp.Select, ctes: dict[str, Relation], depth: int) -> Relation:
         only(node, *SELECT_ARGS)
-        rows = rows_of(node, self.catalog, self.dialect, lambda part: self._find(part, ctes, depth))
+        rows = rows_of(node, self.catalog, self.dialect, lambda part: self._find(part, ctes, depth), self.used)
         distinct = node.args.get("distinct")
         if distinct is not None:
             only(distinct)
@@ -126,8 +130,9 @@ class Binder:
     def _bound(self, items: list[Item], place: Place) -> Columns:
         # What * stands for is a column of the rows; of a group it must be looked up among the keys.
         starred = place.kind in ("rows", "plain")
+        read = bind_shown if place.kind == "plain" else bind
         return [
-            (item.name, item.value if starred and item.value is not None else bind(item.node, place)) for item in items
+            (item.name, item.value if starred and item.value is not None else read(item.node, place)) for item in items
         ]
 
     # ---- the four
@@ -171,7 +176,11 @@ class Binder:
             select = select.group_by(rows.unit.copy(), *(group.copy() for group in groups), copy=False)
         if having is not None:
             select = select.having(having, copy=False)
-        outside = {name: value.renamed(exp.column(exp.to_identifier(name, quoted=True))) for name, value in columns}
+        # What is computed with was put in above, in place of what is stored.
+        outside = {
+            name: replace(value, stored=None, plain=None).renamed(exp.column(exp.to_identifier(name, quoted=True)))
+            for name, value in columns
+        }
         return Relation(select, outside, "private", unique=unique, fanouts=fanouts_of(rows), privates=rows.privates)
 
     def _nothing_more(self, node: exp.Select) -> None:
@@ -222,7 +231,7 @@ class Binder:
         columns = self._bound(items, place)
         select = rows.tree.copy()
         if groups:
-            select = select.group_by(*(bind(group, rows).tree for group in groups), copy=False)
+            select = select.group_by(*(bind(group, rows).shown.copy() for group in groups), copy=False)
         having = node.args.get("having")
         if having is not None:
             only(having, "this")
@@ -235,9 +244,11 @@ class Binder:
     ) -> exp.Select:
         """Projection, DISTINCT, ORDER BY, LIMIT and OFFSET of rows that may be seen."""
         for name, value in columns:
-            tree = key_tree(value) if value.kind in NUMBERS else value.tree
+            tree = key_tree(value) if value.kind in NUMBERS and value.plain is None else value.shown
             select = select.select(exp.alias_(tree, name, quoted=True), copy=False)
         if node.args.get("distinct") is not None:
+            if any(value.kind == "opaque" for _, value in columns):
+                raise refused(node, "DISTINCT of values that are not computed with is not answered")
             select.set("distinct", exp.Distinct())
         select = self._ordered(node, select, columns, items, place)
         for name in ("limit", "offset"):
@@ -245,7 +256,11 @@ class Binder:
             if clause is None:
                 continue
             only(clause, "expression")
-            literal = bind(clause.expression, place).literal
+            given = bind(clause.expression, place)
+            given.must_be("int")
+            if given.nothing:
+                continue  # LIMIT NULL is none, as in PostgreSQL
+            literal = given.literal
             if type(literal) is not int or not 0 <= literal <= 10**9:
                 raise refused(clause, f"{name.upper()} takes a whole number")
             select = getattr(select, name)(literal, copy=False)
@@ -262,10 +277,10 @@ class Binder:
             only(each, "this", "desc", "nulls_first")
             wanted = meant(each.this, items, "ORDER BY")
             same = [value for item, (_, value) in zip(items, columns, strict=True) if item.node is wanted]
-            value = same[0] if same else bind(wanted, place)
+            value = same[0] if same and same[0].kind != "opaque" else bind(wanted, place)
             select = select.order_by(
                 exp.Ordered(
-                    this=value.tree.copy(),
+                    this=value.shown.copy(),
                     desc=bool(each.args.get("desc")),
                     nulls_first=bool(each.args.get("nulls_first")),
                 ),
@@ -286,7 +301,9 @@ class Binder:
             raise refused(node, f"each {name} query must have the same number of columns", sqlstate="42601")
         columns: dict[str, Value] = {}
         for (label, a), b in zip(left.columns.items(), right.columns.values(), strict=True):
-            if a.kind != b.kind:
+            if a.kind == "opaque" and (type(node) is not exp.Union or node.args.get("distinct")):
+                raise refused(node, f"{name} of values that are not computed with is not answered", hint="UNION ALL is")
+            if a.kind != b.kind or a.stored != b.stored:
                 raise refused(node, f"{name} types {a.kind} and {b.kind} cannot be matched", sqlstate="42804")
             columns[label] = replace(
                 a, bounds=_wider(a, b), keys=None, unit=a.unit and b.unit, source=None, public=a.public and b.public,

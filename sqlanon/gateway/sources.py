@@ -46,6 +46,7 @@ class Rows:
     unit: exp.Expr | None = None
     unique: bool = False
     equal: list[tuple[exp.Column, exp.Column]] = field(default_factory=list)  # columns that joins compare with =
+    used: set[tuple[str, str]] = field(default_factory=set)  # tables and columns that were looked up
 
     @property
     def privates(self) -> int:
@@ -73,7 +74,13 @@ class Rows:
             near = did_you_mean(name, known) or _list(known)
             raise refused(node, f'column "{name}" does not exist', sqlstate="42703", hint=near)
         source, column = next((pair for pair in found if pair[0].alias == self.using.get(name.casefold())), found[0])
-        return source.value(column)
+        value = source.value(column)
+        self.use(value)
+        return value
+
+    def use(self, value: Value) -> None:
+        if value.source is not None:
+            self.used.add(value.source)
 
     def has(self, name: str) -> bool:
         folded = name.casefold()
@@ -93,17 +100,22 @@ class Rows:
             sources = [each for each in self.sources if each.name.casefold() == node.table.casefold()]
         else:
             return None
-        return [(name, each.value(name)) for each in sources for name in each.relation.columns]
+        found = [(name, each.value(name)) for each in sources for name in each.relation.columns]
+        if self.nature == "private":  # joined with persons, even a public value is not shown as it is
+            found = [(name, value) for name, value in found if value.kind != "opaque"]
+        for _, value in found:
+            self.use(value)
+        return found
 
 
 def _list(names: list[str]) -> str | None:
     return f"there are {', '.join(dict.fromkeys(names[:12]))}" if names else None
 
 
-def rows_of(select: exp.Select, catalog: Catalog, dialect: str, find: FindRelation) -> Rows:
+def rows_of(select: exp.Select, catalog: Catalog, dialect: str, find: FindRelation, used: set[tuple[str, str]]) -> Rows:
     """Bind FROM and its joins. `find` gives the relation of a table, a CTE or a subquery."""
     start = select.args.get("from_")
-    rows = Rows(dialect)
+    rows = Rows(dialect, used=used)
     if start is None:
         return rows
     only(start, "this")
@@ -199,13 +211,13 @@ def _on(rows: Rows, join: exp.Join, before: list[Named], right: Named, catalog: 
     linked = False
     on, using = join.args.get("on"), join.args.get("using")
     if using:
-        left_rows = Rows(rows.dialect, before, rows.using)
+        left_rows = Rows(rows.dialect, before, rows.using, used=rows.used)
         for identifier in using:
             column = exp.Column(this=identifier)
             if type(identifier) is exp.Column:
                 column = identifier
             a = left_rows.column(column.copy())
-            b = Rows(rows.dialect, [right]).column(column.copy())
+            b = Rows(rows.dialect, [right], used=rows.used).column(column.copy())
             left_side, right_side = comparable(join, a, b)  # an engine would cast a text to a number, and fail
             conditions.append(exp.EQ(this=left_side, expression=right_side))
             _compare(rows, a, b)
@@ -225,12 +237,12 @@ def _on(rows: Rows, join: exp.Join, before: list[Named], right: Named, catalog: 
 
 
 def _compare(rows: Rows, a: Value, b: Value) -> None:
-    if isinstance(a.tree, exp.Column) and isinstance(b.tree, exp.Column):
-        rows.equal += [(a.tree, b.tree), (b.tree, a.tree)]
+    if isinstance(a.shown, exp.Column) and isinstance(b.shown, exp.Column):
+        rows.equal += [(a.shown, b.shown), (b.shown, a.shown)]
 
 
 def _table(value: Value) -> str | None:
-    return value.tree.table if isinstance(value.tree, exp.Column) else None
+    return value.shown.table if isinstance(value.shown, exp.Column) else None
 
 
 def _same_person(a: Value, b: Value, catalog: Catalog) -> bool:

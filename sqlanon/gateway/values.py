@@ -12,7 +12,8 @@ from sqlglot import exp
 
 from sqlanon.errors import Refused
 
-Kind = Literal["int", "float", "text", "bool", "date", "timestamp", "null"]
+# An opaque value is shown as it is stored, and used for nothing else.
+Kind = Literal["int", "float", "text", "bool", "date", "timestamp", "null", "opaque"]
 Nature = Literal["private", "public", "noisy"]
 NUMBERS = ("int", "float")
 TIMES = ("date", "timestamp")
@@ -55,6 +56,22 @@ def hull(intervals: Iterable[Interval]) -> Interval:
     return Interval(min(part.low for part in parts), max(part.high for part in parts))
 
 
+class Slot:
+    """A parameter of a statement. Its kind is declared, or learned from where it stands; its value comes later."""
+
+    def __init__(self, name: str, kind: Kind | None = None) -> None:
+        self.name = name
+        self.kind = kind
+        self.value: Value | None = None  # what it is bound to; None while kinds are learned
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Slot:
+        return self  # copies of a tree speak of the same parameter
+
+
+class Learned(Exception):
+    """The kind of a parameter has become known at a place that cannot go on without it: bind again."""
+
+
 @dataclass(frozen=True)
 class Value:
     """A bound expression: a tree that the gateway itself has built, and what is known of its values."""
@@ -69,10 +86,32 @@ class Value:
     literal: Any = None  # of a literal, the Python value
     public: bool = False  # it depends on public tables and literals alone
     computed: bool = False  # the tree is a double, also where the numbers are whole
+    slot: Slot | None = None  # the parameter that it is
+    nothing: bool = False  # a parameter that is NULL
+    stored: str | None = None  # PostgreSQL's name of the type that it is stored as, where that is not its kind's
+    plain: exp.Expr | None = None  # as it is stored; the tree is then what is computed with
 
     def renamed(self, tree: exp.Expr) -> Value:
         """The same values under another name, as an outer query sees them."""
-        return replace(self, tree=tree, literal=None)
+        if self.stored is None:
+            return replace(self, tree=tree, literal=None, slot=None)
+        return replace(self, tree=as_computed(tree, self.stored), literal=None, slot=None, plain=tree)
+
+    @property
+    def shown(self) -> exp.Expr:
+        """What a row of the answer holds."""
+        return self.tree if self.plain is None else self.plain
+
+    def learn(self, kind: Kind) -> bool:
+        """Of a parameter whose kind is not known yet: it is this one."""
+        if self.slot is None or self.slot.kind is not None or kind in ("null", "opaque"):
+            return False
+        self.slot.kind = kind
+        return True
+
+    def must_be(self, kind: Kind) -> None:
+        if self.learn(kind):
+            raise Learned
 
 
 @dataclass(frozen=True)
@@ -136,6 +175,17 @@ def day_number(moment: date) -> int:
     (1, -1)
     """
     return moment.toordinal() - date(1970, 1, 1).toordinal()
+
+
+def as_computed(tree: exp.Expr, stored: str) -> exp.Expr:
+    """A column as the gateway computes with it, of how it is stored."""
+    if stored == "uuid":
+        return exp.cast(tree.copy(), exp.DataType.Type.TEXT)
+    if stored == "numeric":
+        # PostgreSQL's numeric holds what no double does, and a cast of that would fail. Beside DuckDB's
+        # DECIMAL a whole number of many digits would.
+        return exp.cast(clamp(tree, -LARGEST, LARGEST), exp.DataType.Type.DOUBLE)
+    return tree.copy()
 
 
 def in_days(value: Value) -> Value:

@@ -45,7 +45,8 @@ def window(node: exp.Window, scope: Scope, private: Rows | None) -> Value:
 
 
 def _row_columns(rows: Rows) -> list[exp.Expr]:
-    return [source.tree(name) for source in rows.sources for name in source.relation.columns]
+    columns = [(source, name, value) for source in rows.sources for name, value in source.relation.columns.items()]
+    return [source.tree(name) for source, name, value in columns if value.kind != "opaque"]
 
 
 def ordered(node: exp.Expr | None, scope: Scope) -> list[exp.Expr]:
@@ -72,7 +73,10 @@ def _function(node: exp.Expr, scope: Scope, private: bool) -> Value:
     if type(node) in NEIGHBOURS:
         only(node, "this", "offset", "default")
         value = bind(node.this, scope)
-        offset = bind(node.args["offset"], scope).literal if node.args.get("offset") is not None else 1
+        given = bind(node.args["offset"], scope) if node.args.get("offset") is not None else None
+        if given is not None:
+            given.must_be("int")
+        offset = 1 if given is None else given.literal
         if type(offset) is not int or not 0 <= offset <= 1000:
             raise refused(node, "LAG and LEAD take a literal number of rows")
         if node.args.get("default") is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +29,9 @@ class Paper:
     dialect: str
 
     def query(self, tree: exp.Expr) -> list[tuple[Any, ...]]:
+        raise NotImplementedError("a script asks no questions")
+
+    def batches(self, tree: exp.Query, rows: int) -> Generator[Any, None, None]:
         raise NotImplementedError("a script asks no questions")
 
     def prepared(self, tree: exp.Expr) -> Callable[[Sequence[int | float]], list[tuple[Any, ...]]]:

@@ -1,0 +1,178 @@
+"""What a query worker does: statements of analysts through a Gate, on a database that is opened read-only."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID as Uuid
+
+from sqlanon.engines import Hardened
+from sqlanon.errors import Refused
+from sqlanon.gateway import Answer, Gate, Prepared, open_gateway
+from sqlanon.gateway.prepared import TYPES, type_of
+from sqlanon.gateway.synthetic import synthetic_gate
+from sqlanon.gateway.typed import batch_of
+from sqlanon.gateway.values import Kind
+from sqlanon.mechanisms import Cost
+from sqlanon.proxy import types
+from sqlanon.proxy.backend import Column
+from sqlanon.proxy.types import PgType
+from sqlanon.proxy.work import AnswerKind, Ask, Described, Opening, Summary
+from sqlanon.proxy.worker import Answering
+
+ROWS = 8192  # of a batch
+BY_NAME = {each.name: each for each in types.KNOWN}
+TEXTS = (types.TEXT, types.VARCHAR, types.BPCHAR, types.NAME, types.CHAR, types.UUID)
+KINDS: dict[int, Kind] = {
+    **dict.fromkeys((types.INT2.oid, types.INT4.oid, types.INT8.oid, types.OID.oid), "int"),
+    **dict.fromkeys((types.FLOAT4.oid, types.FLOAT8.oid, types.NUMERIC.oid), "float"),
+    **dict.fromkeys((each.oid for each in TEXTS), "text"),
+    types.BOOL.oid: "bool",
+    types.DATE.oid: "date",
+    types.TIMESTAMP.oid: "timestamp",
+    types.TIMESTAMPTZ.oid: "timestamp",
+}
+
+
+def pg_type(name: str) -> PgType:
+    """
+    >>> pg_type("int8").oid, pg_type("text[]").oid
+    (20, 1009)
+    """
+    return types.array_of(BY_NAME[name[:-2]]) if name.endswith("[]") else BY_NAME[name]
+
+
+class Querying:
+    def __init__(self, opening: Opening, pause: Callable[[float], None]) -> None:
+        assert opening.policy is not None
+        own = Hardened(memory=opening.memory // 2, temporary=opening.temporary)
+        self._gate = open_gateway(opening.policy, hardened=own)
+        self._gate.pause = pause
+        self._gate.post.memory = opening.memory // 4
+        self._pause = pause
+        self._made_up: Gate | None = None
+
+    def ready(self) -> dict[str, Any]:
+        """The file whose change means that another one is to be opened, and the tables as a catalogue tells them."""
+        policy = self._gate.policy
+        path = Path(policy.located_database)
+        state = file_state(path) if "://" not in policy.database and path.is_file() else None
+        file = [str(path.absolute()), state] if state else None
+        return {"file": file, "tables": tables_of(self._gate)}
+
+    def describe(self, ask: Ask) -> Described:
+        found = self._gate.describe(
+            ask.sql, ask.principal, declared(ask.types), dialect=ask.dialect, intervals=_intervals(ask)
+        )
+        oids = [BY_NAME[TYPES[kind]].oid for kind in found.parameters]
+        given = [oid if oid not in (0, types.UNKNOWN.oid) else None for oid in ask.types]
+        oids[: len(given)] = [mine or theirs for mine, theirs in zip(given, oids, strict=False)]
+        return Described(_columns(found.columns, found.types), tuple(oids))
+
+    def run(self, ask: Ask) -> Answering:
+        started = time.monotonic()
+        gate = self._synthetic() if ask.dry_run else self._gate
+        described = self.describe(ask)
+        kinds = [KINDS[oid] for oid in described.parameters]
+        if len(ask.parameters) != len(kinds):
+            said = f"the statement takes {len(kinds)} parameters, {len(ask.parameters)} are given"
+            raise Refused(said, sqlstate="08P01")
+        values = [value_of(value, oid) for value, oid in zip(ask.parameters, described.parameters, strict=True)]
+        prepared = gate.prepare(
+            ask.sql, ask.principal, values, kinds=kinds, dialect=ask.dialect, epsilon=ask.epsilon,
+            intervals=_intervals(ask),
+        )  # fmt: skip
+        if prepared.relation.nature == "public" and not prepared.statement.explain:
+            kind: AnswerKind = "synthetic" if ask.dry_run else "plain"
+            summary = _summary(prepared, kind, Answer((), (), prepared.cost))
+            return Answering(described, summary, gate.plain_batches(prepared, ROWS))
+        answer = gate.answer_prepared(prepared, ask.principal, started)
+        if prepared.statement.explain:
+            kind = "explain"
+        else:
+            kind = "synthetic" if answer.synthetic or ask.dry_run else "controlled" if prepared.judges else "dp"
+        try:
+            batch = batch_of(answer.rows, answer.columns, answer.types)
+        except ArithmeticError:
+            raise Refused("a number is out of range for its type", sqlstate="22003") from None
+        if kind == "synthetic":
+            answer = replace(answer, cost=Cost(), left=None)  # nobody's budget was used
+        return Answering(described, _summary(prepared, kind, answer), _once(batch))
+
+    def interrupt(self) -> None:
+        for gate in (self._gate, self._made_up):
+            if gate is not None:
+                gate.engine.interrupt()
+                gate.post.interrupt()
+
+    def _synthetic(self) -> Gate:
+        if self._made_up is None:
+            self._made_up = synthetic_gate(self._gate.policy, self._gate.catalog.schema)
+            self._made_up.pause = self._pause
+        return self._made_up
+
+
+def file_state(path: str | Path) -> list[int]:
+    """What tells a file from the one that was there before."""
+    found = os.stat(path)
+    return [found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size]
+
+
+def tables_of(gate: Gate) -> list[dict[str, Any]]:
+    """The tables of the policy with the columns that a statement may name, and who may."""
+    listed = []
+    for name, table in gate.policy.tables.items():
+        columns = {column: type_of(value) for column, value in gate.catalog.base(name).columns.items()}
+        seen = [who for who in gate.policy.principals if name in gate.catalog.names(who)]
+        kind = "public" if table.public else "released" if table.released else "private"
+        unique = [column for owner, column in sorted(gate.catalog.schema.unique) if owner == name]
+        listed.append({"name": name, "kind": kind, "columns": columns, "seen_by": seen, "unique": unique})
+    return listed
+
+
+def declared(oids: Sequence[int]) -> list[Kind | None]:
+    found: list[Kind | None] = []
+    for oid in oids:
+        if oid in (0, types.UNKNOWN.oid):
+            found.append(None)
+        elif oid in KINDS:
+            found.append(KINDS[oid])
+        else:
+            raise Refused(f"a parameter of type {types.by_oid(oid).name} is not answered", sqlstate="0A000")
+    return found
+
+
+def value_of(value: Any, oid: int) -> Any:
+    """A parameter as a value of its type; a text that a client gave without a type is read as that type is written."""
+    if isinstance(value, Uuid):
+        return str(value)
+    if isinstance(value, str) and KINDS[oid] != "text":
+        return types.decode(types.by_oid(oid), 0, value.encode("utf-8", "surrogatepass"))
+    return value
+
+
+def _columns(names: Sequence[str], of: Sequence[str]) -> tuple[Column, ...]:
+    return tuple(Column(name, pg_type(kind)) for name, kind in zip(names, of, strict=True))
+
+
+def _intervals(ask: Ask) -> bool:
+    return dict(ask.settings).get("sqlanon.intervals", "off") in ("on", "true", "1")
+
+
+def _once(batch: Any) -> Generator[Any, None, None]:
+    yield batch
+
+
+def _summary(prepared: Prepared, kind: AnswerKind, answer: Answer) -> Summary:
+    left = answer.left.left if answer.left is not None else None
+    return Summary(
+        len(answer.rows), kind, answer.cost.epsilon, answer.cost.delta,
+        left.epsilon if left else None, left.delta if left else None, answer.cached, answer.withheld,
+        tuple(sorted({table for table, _ in prepared.reads})),
+        tuple(sorted(f"{table}.{column}" for table, column in prepared.reads if column)),
+        prepared.shape,
+    )  # fmt: skip
