@@ -199,12 +199,13 @@ def send_nonsense(server: Server, times: int, seed: int) -> None:
 
 def _listen(raw: Raw, sent: bytes) -> None:
     """Until the server closes: what it says is well-formed, and its errors are of the admitted kinds."""
+    framed = raw.status != ""
     with suppress(Closed):
         while True:
             got = raw._take(1)
-            if got in b"NGS" and not raw._buffer:  # the answer to a request for encryption is one byte
-                select.select([raw.socket], [], [], 1)
-                continue
+            if not framed and got in b"NGS":
+                continue  # the answer to a request for encryption is one byte
+            framed = True
             size = raw._take(4)
             raw._buffer = got + size + raw._buffer
             if got == b"E" and size.isalpha():
