@@ -179,7 +179,7 @@ def test_cancel(server: Server, db: Connection) -> None:
         db.execute(server.slow)
     seconds = time.monotonic() - asked[0]
     timer.join()
-    assert seconds < 0.1
+    assert seconds < 0.5  # to the millisecond it is looked at with bare messages
     assert db.execute("SELECT 1").fetchone() == (1,)
 
 

@@ -57,7 +57,7 @@ def nothing_is_left(server: Server) -> Iterator[None]:
 @pytest.mark.parametrize("said", [b"", startup({"user": "analyst"})[:-3], struct.pack("!ii", 8, 80877103)])
 def test_half_open_sockets_keep_nobody_out(server: Server, said: bytes) -> None:
     with logged_in(server) as inside, ExitStack() as held:
-        for _ in range(HALF_OPEN):
+        for _ in range(HALF_OPEN if server.proxy else 50):  # each is a process of PostgreSQL
             try:
                 opened = held.enter_context(socket.create_connection((server.host, server.port), timeout=5))
                 opened.sendall(said)
@@ -65,7 +65,7 @@ def test_half_open_sockets_keep_nobody_out(server: Server, said: bytes) -> None:
                 assert server.proxy  # it may turn some of them away
         started = time.monotonic()
         works(server)
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < AUTHENTICATION  # nobody had to be sent away first
         assert inside.kinds(query("SELECT 1")) == "T D C"
 
 
