@@ -70,7 +70,7 @@ INSERT INTO kinds VALUES
      '00112233-4455-6677-8899-aabbccddeeff', BYTES_1, '{{"a": [1, null, "ü"]}}', ARRAY[1, NULL, -3],
      ARRAY['a', 'b"c,', '']),
     (2, 32767, 2147483647, 9223372036854775807, 0.0001, 16777216, 1e300, FALSE, '', 'exactly twenty chars',
-     '9999-12-31', '23:59:59.999999', '2038-01-19 03:14:08.000001', '2024-02-29 12:00:00+02', '-1 days +02:03:04.5',
+     '9999-12-31', '23:59:59.999999', '2038-01-19 03:14:08.000001', '2024-02-29 12:00:00+02', '-1 days 02:03:04.5',
      'ffffffff-ffff-ffff-ffff-ffffffffffff', BYTES_2, 'null', ARRAY[2147483647], ARRAY['NULL', 'ä']),
     (3, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
      NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
