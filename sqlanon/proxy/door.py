@@ -21,6 +21,7 @@ from sqlanon.policy import load_serve
 from sqlanon.policy.serve import Serve
 from sqlanon.proxy import types
 from sqlanon.proxy.audit import AuditLog, Decision, Record
+from sqlanon.proxy.cataloguing import metadata_of
 from sqlanon.proxy.commands import Question
 from sqlanon.proxy.lexing import tokens
 from sqlanon.proxy.metrics import Metrics
@@ -205,6 +206,7 @@ class Door:
                 self.broken = None
                 return False
             await self.queries.replace(serve.gateway)
+            await self.catalogue.replace(None, metadata_of(serve, self.queries.tables))
         except (SqlanonError, OSError) as error:
             told = error.message if isinstance(error, LedgerError) else "the policy cannot be read"
             self.broken = f"{told}: nothing is answered until it can"

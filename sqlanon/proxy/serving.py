@@ -15,6 +15,7 @@ from sqlanon.policy import load_serve
 from sqlanon.policy.serve import Serve
 from sqlanon.proxy import tls as certificates
 from sqlanon.proxy.audit import AuditLog
+from sqlanon.proxy.cataloguing import metadata_of
 from sqlanon.proxy.door import Door, Version, version_of
 from sqlanon.proxy.pool import Pool
 from sqlanon.proxy.server import Server
@@ -39,6 +40,7 @@ async def opened(path: Path) -> AsyncIterator[tuple[Door, Users]]:
         door = Door(path, Version(serve, 1, version_of(serve)), audit, queries, catalogue)
         stack.push_async_callback(door.close)
         await queries.start()
+        await catalogue.replace(None, metadata_of(serve, queries.tables))
         yield door, users
 
 

@@ -111,6 +111,11 @@ class Catalogue:
         self._databases[principal] = found
         return found
 
+    def interrupt(self) -> None:
+        """Break off what runs; from another thread."""
+        for database in list(self._databases.values()):
+            database.interrupt()
+
     def close(self) -> None:
         for database in self._databases.values():
             database.close()

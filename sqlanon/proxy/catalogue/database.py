@@ -76,6 +76,9 @@ class MetadataDatabase:
         self._connection.execute("SET TimeZone = 'UTC'")
         self._connection.execute("SET lock_configuration = true")
 
+    def interrupt(self) -> None:
+        self._connection.interrupt()
+
     def close(self) -> None:
         self._connection.close()
 
