@@ -31,6 +31,7 @@ from sqlanon.proxy.work import (
     packed,
 )
 
+MODULE = "sqlanon.proxy.worker"
 BUFFER = 2**20
 GRACE = 1.0  # seconds that an interrupted worker has to stop before it is killed
 REAPING = 0.01  # seconds between two looks whether a process that was killed is gone
@@ -53,6 +54,10 @@ class Child:
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid
+
+    @property
+    def runs(self) -> bool:
+        return self._process is not None and self._process.poll() is None
 
     async def open(self, opening: Opening, seconds: float) -> None:
         """Start the process, and wait until it can answer; raises Failed if it cannot."""
@@ -142,7 +147,7 @@ def _started(channel: socket.socket) -> subprocess.Popen[bytes]:
     # One arena for all threads: each has address space of its own, which is limited.
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "MALLOC_ARENA_MAX": "1"}
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "sqlanon.proxy.worker", str(channel.fileno()), str(os.getpid())],
+        [sys.executable, "-P", "-m", MODULE, str(channel.fileno()), str(os.getpid())],
         pass_fds=(channel.fileno(),),
         env=environment,
         stdin=subprocess.DEVNULL,

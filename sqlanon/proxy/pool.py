@@ -181,7 +181,7 @@ class Pool:
             self._idle.append(child)
 
     def _usable(self, child: Child) -> bool:
-        current = child.alive and child.version == self.version and child.answered < self._statements
+        current = child.alive and child.runs and child.version == self.version and child.answered < self._statements
         return current and not self._closed and not _changed(child)
 
     def _retire(self, child: Child) -> None:

@@ -85,6 +85,7 @@ class Worker:
         self._requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._running = 0  # the number of the request that runs
+        self._stopped = 0  # the number of the last one that was broken off: it may not have begun
         self._cancelled = threading.Event()
         self._credits = threading.Semaphore(0)
         self._service: Service | None = None
@@ -121,6 +122,8 @@ class Worker:
                 threading.Thread(target=self._interrupt, args=(message.number,), daemon=True).start()
 
     def _interrupt(self, number: int) -> None:
+        with self._lock:
+            self._stopped = max(self._stopped, number)
         while True:
             with self._lock:
                 if self._running != number or self._service is None:
@@ -141,7 +144,10 @@ class Worker:
         self._cancelled.clear()
         with self._lock:
             self._running = request.number
+            if self._stopped >= request.number:
+                self._cancelled.set()
         try:
+            self.pause(0)
             if request.what == "describe":
                 last = Frame("described", request.number, service.describe(request.ask).as_json())
             else:

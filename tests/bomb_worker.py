@@ -1,0 +1,48 @@
+"""A worker that runs what it is told on its engine, as if the gateway had let it through."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from sqlanon.engines import Hardened, connect
+from sqlanon.engines.duckdb import DuckDB
+from sqlanon.gateway.typed import batch_of
+from sqlanon.proxy import types, worker
+from sqlanon.proxy.backend import Column
+from sqlanon.proxy.work import Ask, Described, Frame, Opening, Summary
+
+
+class Bombs:
+    def __init__(self, opening: Opening) -> None:
+        engine = connect(":memory:", hardened=Hardened(opening.memory // 2, temporary=opening.temporary))
+        assert isinstance(engine, DuckDB)
+        self.engine = engine
+
+    def ready(self) -> dict[str, Any]:
+        return {"file": None, "tables": []}
+
+    def describe(self, ask: Ask) -> Described:
+        return Described((Column("x", types.TEXT),), ())
+
+    def run(self, ask: Ask) -> worker.Answering:
+        if ask.sql.startswith("python "):
+            rows = [(str(eval(ask.sql.removeprefix("python "))),)]
+        else:
+            rows = [(str(row[0])[:100],) for row in self.engine._connection.execute(ask.sql).fetchall()]
+        batch = batch_of(rows, ["x"], ["text"])
+        return worker.Answering(self.describe(ask), Summary(len(rows), "plain"), (each for each in [batch]))
+
+    def interrupt(self) -> None:
+        self.engine.interrupt()
+
+
+def frame(what: str, data: Any) -> bytes:
+    return Frame(what, 1, data).packed()
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parent))
+    worker.open_service = lambda opening, pause: Bombs(opening)
+    worker.main()
