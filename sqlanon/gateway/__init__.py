@@ -114,7 +114,7 @@ class Gate:
                 hint="ask for aggregates: COUNT, SUM, AVG, …, with a GROUP BY that does not hold the privacy unit",
                 sqlstate="42501",
             )
-        asked, delta, limit = granted(self.policy, statement, epsilon)
+        asked, delta, limit = granted(self.policy, statement, epsilon, binder.principal)
         tree, columns = shown(relation, binder, intervals)
         if exact is not None:
             judged = judges(self.catalog, binder.cores, exact, statement)
