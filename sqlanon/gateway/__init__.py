@@ -181,7 +181,7 @@ class Gate:
         self, statement: Statement, binder: Binder, exact: Exact | None, epsilon: float | None, intervals: bool
     ) -> Prepared:
         relation = _visible(binder.query(statement.tree, {}))
-        asked, delta, limit = granted(self.policy, statement, epsilon)
+        asked, delta, limit = granted(self.policy, statement, epsilon, binder.principal)
         tree, columns, types = shown(relation, binder, intervals)
         reads = frozenset(binder.used | {(table, "") for table in binder.tables})
         result = (tree, columns, types, reads)
