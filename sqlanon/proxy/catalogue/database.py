@@ -16,29 +16,28 @@ from sqlanon.proxy.catalogue.contents import CONTENTS
 from sqlanon.proxy.catalogue.functions import FUNCTIONS
 from sqlanon.proxy.catalogue.information import VIEWS, settled
 from sqlanon.proxy.catalogue.kinds import duck_type
-from sqlanon.proxy.catalogue.lookups import Lookups, registered
+from sqlanon.proxy.catalogue.lookups import LONGEST_TEXT, SPECIAL, Lookups, registered
 from sqlanon.proxy.catalogue.relations import RELATIONS, Relation
 from sqlanon.proxy.catalogue.view import View
 
 MAX_ROWS = 200_000
 MAX_BYTES = 64 * 2**20
-LONGEST_TEXT = 1_000_000
 # Errors that functions and generated SQL raise on purpose: this, an SQLSTATE, and a message of our own.
 MARK = "sqlanon-error "
-# Each names what it must not let grow: a text that is longer than all of a catalogue is an attack on memory.
+TOO_LONG = f"error('{MARK}54000 a text of more than {LONGEST_TEXT} bytes is not answered')"
+# A macro writes its argument wherever it is named: named twice, nested calls would grow without bound. A lambda does not.
 MACROS = (
     # _pg_expandarray(): the elements of a vector and their places.
-    "CREATE MACRO expandarray(v) AS list_transform(generate_series(1, len(v)), lambda i: {'x': v[i], 'n': i::INTEGER})",
-    "CREATE MACRO short(t) AS CASE WHEN strlen(t) > 1000000 THEN "
-    f"error('{MARK}54000 a text of more than 1000000 bytes is not answered') ELSE t END",
-    "CREATE MACRO short_replace(t, f, r) AS CASE WHEN strlen(t) * (strlen(r) + 1) > 4000000 THEN "
-    f"error('{MARK}54000 a text of more than 1000000 bytes is not answered') ELSE replace(t, f, r) END",
-    "CREATE MACRO not_zero(n) AS CASE WHEN n = 0 THEN "
-    f"error('{MARK}22012 division by zero') ELSE n END",
-    "CREATE MACRO short_pair(t, r) AS CASE WHEN strlen(t) * (strlen(r) + 1) > 4000000 THEN "
-    f"error('{MARK}54000 a text of more than 1000000 bytes is not answered') ELSE t END",
-    "CREATE MACRO only_zero(n) AS CASE WHEN n IS NULL THEN NULL ELSE 0::BIGINT END",
-)  # fmt: skip
+    "expandarray(v) AS list_transform([v], lambda w: list_transform(generate_series(1, len(w)), "
+    "lambda i: {'x': w[i], 'n': i::INTEGER}))[1]",
+    # Texts that are longer than all of a catalogue are an attack on memory.
+    f"short(t) AS list_transform([t], lambda i: CASE WHEN strlen(i) > {LONGEST_TEXT} THEN {TOO_LONG} ELSE i END)[1]",
+    f"short_pair(t, r) AS list_transform([{{'t': t, 'r': r}}], lambda i: CASE WHEN strlen(i.t) * (strlen(i.r) + 1) > "
+    f"{LONGEST_TEXT} THEN {TOO_LONG} ELSE i.t END)[1]",
+    f"not_zero(n) AS list_transform([n], lambda i: CASE WHEN i = 0 THEN error('{MARK}22012 division by zero') "
+    "ELSE i END)[1]",
+    "only_zero(n) AS CASE WHEN n IS NOT NULL THEN 0::BIGINT END",
+)
 
 
 class MetadataDatabase:
@@ -64,10 +63,10 @@ class MetadataDatabase:
             },
         )
         for name, function, arguments, result in registered(self.lookups):
-            handled = _told(function, special=name == "format_type")
+            handled = _told(function, special=name in SPECIAL)
             self._connection.create_function(f"pg_{name}", handled, arguments, result, null_handling="special")  # type: ignore[arg-type]
         for macro in MACROS:
-            self._connection.execute(macro)
+            self._connection.execute(f"CREATE MACRO {macro}")
         principal = exp.Literal.string(settled(view.principal)).sql("duckdb")
         self._connection.execute(f"CREATE MACRO session_principal() AS {principal}")
         for functions in FUNCTIONS.values():

@@ -18,6 +18,7 @@ from sqlanon.proxy.catalogue.view import SYSTEM, Entry, View
 from sqlanon.proxy.codecs.arrays import quoted
 
 LONGEST_SERIES = 10_000
+LONGEST_TEXT = 1_000_000
 PLAIN = re.compile(r"[a-z_][a-z0-9_$]*")
 RESERVED = frozenset(
     "all analyse analyze and any array as asc asymmetric authorization between bigint binary bit boolean both case cast "
@@ -242,6 +243,24 @@ def array_out(items: list[str | None]) -> str:
     return "{" + ",".join("NULL" if item is None else quoted(item) for item in items) + "}"
 
 
+def array_to_text(items: list[str | None] | None, between: str | None, missing: str | None) -> str | None:
+    """
+    >>> array_to_text(["a", None, "b"], "-", None), array_to_text(["a", None], "-", "?")
+    ('a-b', 'a-?')
+    """
+    if items is None or between is None:
+        return None
+    told = [missing if item is None else item for item in items]
+    made = between.join(item for item in told if item is not None)
+    if len(made) > LONGEST_TEXT:
+        raise Refused(f"a text of more than {LONGEST_TEXT} bytes is not answered", sqlstate="54000")
+    return made
+
+
+def array_to_string(items: list[str | None], between: str) -> str | None:
+    return array_to_text(items, between, None)
+
+
 def encoding(number: int) -> str:
     return {0: "SQL_ASCII", 6: "UTF8", 8: "LATIN1"}.get(number, "")
 
@@ -259,12 +278,13 @@ def size_pretty(size: int) -> str:
     raise AssertionError
 
 
+SPECIAL = ("format_type", "array_to_text")  # take NULL as an argument
 # Name, function of Lookups or a plain one, types of arguments and of the result in DuckDB.
 Registered = tuple[str, Callable[..., object], list[str], str]
 
 
 def registered(known: Lookups) -> list[Registered]:
-    """Every function that the metadata database is given. NULL in, NULL out, except for format_type."""
+    """Every function that the metadata database is given. NULL in, NULL out, except for those of SPECIAL."""
     one = ["BIGINT"]
     found: list[Registered] = [
         (f"{name}_out", getattr(known, f"{name}_out"), one, "VARCHAR")
@@ -288,6 +308,8 @@ def registered(known: Lookups) -> list[Registered]:
         ("quote_ident", quote_ident, ["VARCHAR"], "VARCHAR"),
         ("series", series, ["BIGINT", "BIGINT", "BIGINT"], "BIGINT[]"),
         ("array_out", array_out, ["VARCHAR[]"], "VARCHAR"),
+        ("array_to_string", array_to_string, ["VARCHAR[]", "VARCHAR"], "VARCHAR"),
+        ("array_to_text", array_to_text, ["VARCHAR[]", "VARCHAR", "VARCHAR"], "VARCHAR"),
         ("encoding", encoding, ["INTEGER"], "VARCHAR"),
         ("size_pretty", size_pretty, one, "VARCHAR"),
     ]
