@@ -14,7 +14,7 @@ from sqlanon.errors import Refused
 from sqlanon.proxy.catalogue import expressions, queries
 from sqlanon.proxy.catalogue.bound import Bound
 from sqlanon.proxy.catalogue.casts import Casts, Parameters
-from sqlanon.proxy.catalogue.kinds import BOOL
+from sqlanon.proxy.catalogue.kinds import BOOL, sql_name
 from sqlanon.proxy.catalogue.lookups import Lookups
 from sqlanon.proxy.catalogue.queries import Plan
 from sqlanon.proxy.catalogue.scope import Field, Scope
@@ -74,7 +74,11 @@ class Binder:
             self._depth -= 1
 
     def condition(self, node: exp.Expr, scope: Scope) -> exp.Expr:
-        return self.casts.to(self.expression(node, scope), BOOL, explicit=False).tree
+        item = self.expression(node, scope)
+        if not item.unknown and item.type.oid != BOOL.oid:
+            said = f"argument of a condition must be type boolean, not type {sql_name(item.type)}"
+            raise Refused(said, sqlstate="42804")
+        return self.casts.to(item, BOOL).tree
 
     def query(self, node: exp.Expr, scope: Scope | None) -> Plan:
         self._depth += 1

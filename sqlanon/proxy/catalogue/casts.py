@@ -200,6 +200,16 @@ class Casts:
             raise Refused(f'{what} "{value[:80]}" does not exist', sqlstate=state)
         return found
 
+    def alike(self, items: Sequence[Bound], kind: PgType) -> list[Bound]:
+        """Values of one type. Of numeric also with as many digits after the point, or DuckDB rounds some of them."""
+        made = [self.to(item, kind, explicit=False) for item in items]
+        if kind.oid != NUMERIC.oid or all(item.constant for item in made):
+            return made
+        return [self.level(item) for item in made]
+
+    def level(self, item: Bound) -> Bound:
+        return Bound(cast(item.tree, duck_type(NUMERIC)), NUMERIC, item.name, item.weight)
+
     def text(self, item: Bound) -> Bound:
         """A value as PostgreSQL writes it."""
         kind = item.type
@@ -248,7 +258,10 @@ class Casts:
             if one.name in order and other.name in order:
                 return one if order.index(one.name) > order.index(other.name) else other
         if one.name in STRINGS and other.name in STRINGS:
-            return TEXT if "text" in (one.name, other.name) or {one.name, other.name} & {"char", "bpchar"} else one
+            # The first one wins; only name is what a varchar goes over into, and not the other way.
+            if "char" in (one.name, other.name):
+                return TEXT
+            return other if other.name == "name" and one.name in ("varchar", "bpchar") else one
         if implicit(other, one):
             return one
         if implicit(one, other):

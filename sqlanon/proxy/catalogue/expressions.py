@@ -66,7 +66,7 @@ def null(b: Binder, node: exp.Null, scope: Scope) -> Bound:
 
 
 def boolean(b: Binder, node: exp.Boolean, scope: Scope) -> Bound:
-    return constant(bool(node.this), BOOL).named("bool", 1)
+    return constant(bool(node.this), BOOL)
 
 
 def parameter(b: Binder, node: exp.Parameter, scope: Scope) -> Bound:
@@ -144,12 +144,12 @@ def written_type(node: exp.Expr) -> tuple[PgType, int]:
     numbers = [int(each.this.name) for each in node.expressions if each.this.name.isdigit()]
     if len(numbers) != len(node.expressions):
         raise Refused("modifiers of types are numbers", sqlstate="42601")
+    if name in ("CHAR", "NCHAR") and not numbers:
+        numbers = [1]  # char is char(1), and bpchar is of any length
     return BY_NAME[kind_name], _modifier(kind_name, numbers)
 
 
 def _modifier(name: str, numbers: list[int]) -> int:
-    if name == "bpchar" and not numbers:
-        numbers = [1]
     if not numbers:
         return -1
     if name in ("varchar", "bpchar") and len(numbers) == 1 and 0 < numbers[0] <= 10_485_760:
@@ -197,7 +197,7 @@ def array(b: Binder, node: exp.Array, scope: Scope, kind: PgType | None = None) 
     element = kind or b.casts.common(items, "ARRAY")
     if element.element is not None:
         raise Refused("arrays of arrays are not built here", sqlstate="0A000")
-    items = [b.casts.to(item, element) for item in items]
+    items = b.casts.alike(items, element)
     made = array_of(element)
     if all(item.constant for item in items):
         return constant([item.value for item in items], made).named("array")
@@ -253,12 +253,10 @@ def case(b: Binder, node: exp.Case, scope: Scope) -> Bound:
         first, *others = matched(b, "=", [b.expression(each, scope) for each in (node.this, *(each.this for each in ifs))])
         operand, conditions = first.tree, [other.tree for other in others]
     values = [b.expression(each.args["true"], scope) for each in ifs]
-    kind = b.casts.common([*values, last], "CASE")
-    branches = [
-        exp.If(this=condition, true=b.casts.to(value, kind, explicit=False).tree)
-        for condition, value in zip(conditions, values, strict=True)
-    ]
-    tree = exp.Case(this=operand, ifs=branches, default=b.casts.to(last, kind, explicit=False).tree)
+    kind = b.casts.common([last, *values], "CASE")
+    default_value, *made = b.casts.alike([last, *values], kind)
+    branches = [exp.If(this=condition, true=value.tree) for condition, value in zip(conditions, made, strict=True)]
+    tree = exp.Case(this=operand, ifs=branches, default=default_value.tree)
     name, weight = (last.name, 2) if last.weight > 1 else ("case", 1)
     return Bound(exp.Paren(this=tree), kind, name, weight)
 
@@ -373,7 +371,7 @@ RULES: dict[type[exp.Expr], tuple[frozenset[str], Rule]] = {
     **{kind: (TWO | {"typed", "safe"}, operators.arithmetic) for kind in operators.SYMBOLS},
     **{kind: (TWO, operators.bits) for kind in (
         exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseLeftShift, exp.BitwiseRightShift)},
-    exp.Neg: (ONE, operators.negative),
+    exp.Neg: (ONE, operators.negative), exp.BitwiseNot: (ONE, operators.inverted), exp.Pow: (TWO, operators.power),
     exp.Anonymous: (frozenset({"this", "expressions"}), calls.plain), exp.Unnest: (frozenset({"expressions"}), calls.unnested),
     exp.Substring: (frozenset({"this", "start", "length"}), calls.substring), exp.Trim: (frozenset({"this", "position", "expression"}), calls.trim),
     exp.StrPosition: (frozenset({"this", "substr"}), calls.str_position),

@@ -16,6 +16,7 @@ from sqlanon.proxy.catalogue.kinds import (
     DATE,
     FLOAT8,
     INT4,
+    INT8,
     INTERVAL,
     NUMBERS,
     NUMERIC,
@@ -72,8 +73,24 @@ def matched(b: Binder, symbol: str, items: Sequence[Bound]) -> list[Bound]:
         kind = TEXT  # it has the operators of text
     if kind.name == "record":
         raise Refused("rows are not compared here", sqlstate="0A000")
-    return [b.casts.to(item, kind, explicit=False) if item.type.name not in STRINGS or kind.name not in STRINGS
-            or item.unknown or item.parameter else item for item in items]  # fmt: skip
+    if kind.oid == NUMERIC.oid:
+        return _numerics(b, items)
+    return [
+        b.casts.to(item, kind, explicit=False)
+        if item.unknown or item.type.name not in STRINGS or kind.name not in STRINGS
+        else item
+        for item in items
+    ]
+
+
+def _numerics(b: Binder, items: Sequence[Bound]) -> list[Bound]:
+    """Numbers with equally many digits after the point, so that none is rounded when they are compared."""
+    made = [b.casts.to(item, NUMERIC, explicit=False) for item in items]
+    values = [item.value for item in made if item.constant and item.value is not None]
+    scale = max((max(0, -int(value.as_tuple().exponent)) for value in values), default=0)
+    if len(values) < len(made):
+        scale = max(scale, 10)
+    return [Bound(cast(item.tree, f"DECIMAL(38,{min(scale, 38)})"), NUMERIC) for item in made]
 
 
 def comparison(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
@@ -309,6 +326,21 @@ def bits(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
     return Bound(call("xor", *trees) if type(node) is exp.BitwiseXor else binary(type(node), *trees), wide)
 
 
+def inverted(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
+    """~"""
+    item = b.expression(node.this, scope)
+    if item.type.name not in WHOLE:
+        raise Refused(f"operator does not exist: ~ {sql_name(item.type)}", sqlstate="42883")
+    return Bound(exp.BitwiseNot(this=safe(item.tree)), item.type)
+
+
+def power(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
+    items = [b.expression(each, scope) for each in (node.this, node.expression)]
+    if NUMERIC.oid in (item.type.oid for item in items):
+        raise Refused("powers of numeric are not answered here", sqlstate="0A000", hint="cast to float8")
+    return Bound(call("pow", *(b.casts.to(item, FLOAT8, explicit=False).tree for item in items)), FLOAT8)
+
+
 def negative(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
     inner = node.this
     if type(inner) is exp.Literal and not inner.is_string:
@@ -325,8 +357,6 @@ def negative(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
 
 def number(written: str) -> Bound:
     """A number as SQL writes it: the smallest type of int4, int8 and numeric that holds it."""
-    from sqlanon.proxy.catalogue.kinds import INT8
-
     digits = written.removeprefix("-")
     if digits.isdigit() and len(digits) < 20:
         value = int(written)

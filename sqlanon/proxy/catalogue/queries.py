@@ -13,7 +13,7 @@ from sqlanon.proxy.catalogue import sources
 from sqlanon.proxy.catalogue.bound import NO_NAME, Bound
 from sqlanon.proxy.catalogue.calls import ordered
 from sqlanon.proxy.catalogue.casts import Casts
-from sqlanon.proxy.catalogue.kinds import INT8, TEXT
+from sqlanon.proxy.catalogue.kinds import INT8, NUMERIC, TEXT
 from sqlanon.proxy.catalogue.operators import safe
 from sqlanon.proxy.catalogue.scope import Scope, fields_of, folded
 from sqlanon.proxy.types import PgType
@@ -53,7 +53,8 @@ class SelectPlan(Plan):
     select: exp.Select
 
     def take(self, place: int, kind: PgType) -> None:
-        self.items[place] = self.casts.to(self.items[place], kind, explicit=False)
+        item = self.casts.to(self.items[place], kind, explicit=False)
+        self.items[place] = self.casts.level(item) if kind.oid == NUMERIC.oid else item
 
     def tree(self) -> exp.Query:
         named = [
@@ -72,8 +73,9 @@ class ValuesPlan(Plan):
     rows: list[list[Bound]]
 
     def take(self, place: int, kind: PgType) -> None:
-        for row in self.rows:
-            row[place] = self.casts.to(row[place], kind, explicit=False)
+        column = self.casts.alike([row[place] for row in self.rows], kind)
+        for row, item in zip(self.rows, column, strict=True):
+            row[place] = self.casts.level(item) if kind.oid == NUMERIC.oid else item
         self.items[place] = self.rows[0][place]
 
     def tree(self) -> exp.Query:

@@ -80,9 +80,11 @@ def _alias(node: exp.Expr) -> tuple[str | None, list[str]]:
     return name, [folded(column) for column in given.args.get("columns") or []]
 
 
-def _placed(b: Binder, scope: Scope, name: str | None, columns: tuple[Field, ...], schema: str | None = None) -> str:
+def _placed(
+    b: Binder, scope: Scope, name: str | None, columns: tuple[Field, ...], schema: str | None = None, oid: int = 0
+) -> str:
     alias = b.fresh("r")
-    scope.add(Source(name, alias, columns, schema))
+    scope.add(Source(name, alias, columns, schema, oid))
     return alias
 
 
@@ -118,7 +120,8 @@ def _relation(b: Binder, node: exp.Table, scope: Scope) -> exp.Expr:
         Field(column, kind, column, (found.oid, place))
         for place, (column, kind) in enumerate(found.columns, start=1)
     )
-    alias = _placed(b, scope, alias_name or name, _renamed(columns, wanted), None if alias_name else found.schema)
+    place = None if alias_name else found.schema
+    alias = _placed(b, scope, alias_name or name, _renamed(columns, wanted), place, found.oid)
     return _table(found.key, alias)
 
 
