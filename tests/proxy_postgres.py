@@ -65,7 +65,19 @@ def started() -> Iterator[Postgres15]:
     def run(*words: str) -> None:
         subprocess.run([*user, *words], check=True, capture_output=True, cwd=folder)
 
-    run(str(BINARIES / "initdb"), "-D", str(data), "-U", "postgres", "-A", "trust", "--locale=C.UTF-8", "-E", "UTF8", "-N")
+    run(
+        str(BINARIES / "initdb"),
+        "-D",
+        str(data),
+        "-U",
+        "postgres",
+        "-A",
+        "trust",
+        "--locale=C.UTF-8",
+        "-E",
+        "UTF8",
+        "-N",
+    )
     options = f"-k {folder} -c listen_addresses= -c fsync=off -c timezone=UTC"
     run(str(BINARIES / "pg_ctl"), "-D", str(data), "-o", options, "-l", str(folder / "log"), "-w", "start")
     try:

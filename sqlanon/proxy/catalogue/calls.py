@@ -110,7 +110,9 @@ def _setting(b: Binder, name: str, items: list[Bound]) -> Bound:
     if not item.constant:
         names, values = zip(*sorted(b.session.settings.items()), strict=True)
         known = call("map", *(constant(list(each), TEXTS).tree for each in (names, values)))
-        return Bound(call("list_extract", call("map_extract", known, call("lower", item.tree)), exp.Literal.number(1)), TEXT)
+        return Bound(
+            call("list_extract", call("map_extract", known, call("lower", item.tree)), exp.Literal.number(1)), TEXT
+        )
     value = b.session.settings.get(str(item.value).lower())
     missing = len(items) == 2 and items[1].constant and b.casts.to(items[1], BOOL).value
     if value is None and not missing:
@@ -192,7 +194,12 @@ def _json_object(b: Binder, name: str, items: list[Bound]) -> Bound:
     parts: list[exp.Expr] = []
     for place in range(0, len(items), 2):
         key = cast(call("to_json", b.casts.text(items[place]).tree), "VARCHAR")
-        parts += [exp.Literal.string(", " if place else "{"), key, exp.Literal.string(" : "), _json(b, items[place + 1])]
+        parts += [
+            exp.Literal.string(", " if place else "{"),
+            key,
+            exp.Literal.string(" : "),
+            _json(b, items[place + 1]),
+        ]
     parts = parts or [exp.Literal.string("{")]
     return Bound(call("short", call("concat", *parts, exp.Literal.string("}"))), JSON)
 

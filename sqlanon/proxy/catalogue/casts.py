@@ -84,7 +84,9 @@ class Casts:
         """The item as a value of a type, under its own name."""
         made = self._to(item, kind, explicit)
         made = self._limited(made, typmod) if typmod >= 0 else made
-        return replace(made, name=item.name, weight=item.weight, origin=(0, 0) if made.type != item.type else item.origin)
+        return replace(
+            made, name=item.name, weight=item.weight, origin=(0, 0) if made.type != item.type else item.origin
+        )
 
     def _to(self, item: Bound, kind: PgType, explicit: bool) -> Bound:
         if item.parameter:
@@ -229,7 +231,9 @@ class Casts:
         if kind.name in ("int2vector", "oidvector"):
             return Bound(call("array_to_string", item.tree, exp.Literal.string(" ")), TEXT)
         if kind.name in ("float4", "float8"):
-            shown_tree = call("regexp_replace", cast(item.tree, "VARCHAR"), exp.Literal.string(r"\.0$"), exp.Literal.string(""))
+            shown_tree = call(
+                "regexp_replace", cast(item.tree, "VARCHAR"), exp.Literal.string(r"\.0$"), exp.Literal.string("")
+            )
             return Bound(shown_tree, TEXT)
         if kind.element is not None:
             quoted = Bound(cast(item.tree, "VARCHAR[]"), TEXT)

@@ -156,6 +156,9 @@ def _own_words(error: Exception) -> Refused | EngineError:
         return Refused(message.splitlines()[0], sqlstate=state)
     if "INTERRUPT" in text.upper():
         return Refused("canceling statement due to statement timeout", sqlstate="57014")
+    if "GROUP BY clause" in text:
+        said = "a column must appear in the GROUP BY clause or be used in an aggregate function"
+        return Refused(said, sqlstate="42803")
     for kind, state, said in (
         (duckdb.OutOfMemoryException, "53200", "the statement needs too much memory"),
         (duckdb.ConversionException, "22P02", "a value cannot be read as the type that it is cast to"),

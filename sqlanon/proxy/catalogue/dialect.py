@@ -29,9 +29,7 @@ class Written(Postgres):
     class Tokenizer(Postgres.Tokenizer):
         # oid, regclass … are types like others: oid[] is not read otherwise.
         KEYWORDS: ClassVar = {
-            word: token
-            for word, token in Postgres.Tokenizer.KEYWORDS.items()
-            if token != TokenType.OBJECT_IDENTIFIER
+            word: token for word, token in Postgres.Tokenizer.KEYWORDS.items() if token != TokenType.OBJECT_IDENTIFIER
         }
 
     class Parser(PostgresParser):

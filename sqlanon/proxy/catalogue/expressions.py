@@ -44,7 +44,21 @@ DTYPES = {
     "JSONB": "jsonb", "VARBINARY": "bytea", "INET": "inet", "TIMETZ": "timetz",
 }  # fmt: skip
 PRECISE = ("timestamp", "timestamptz", "time", "interval")
-FIELDS = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND", "EPOCH", "DOW", "DOY", "WEEK", "QUARTER", "CENTURY", "DECADE")
+FIELDS = (
+    "YEAR",
+    "MONTH",
+    "DAY",
+    "HOUR",
+    "MINUTE",
+    "SECOND",
+    "EPOCH",
+    "DOW",
+    "DOY",
+    "WEEK",
+    "QUARTER",
+    "CENTURY",
+    "DECADE",
+)
 
 
 def literal(b: Binder, node: exp.Literal, scope: Scope) -> Bound:
@@ -103,8 +117,21 @@ def dot(b: Binder, node: exp.Dot, scope: Scope) -> Bound:
     item, name = b.expression(node.this, scope), folded(node.expression)
     if item.fields is None or name not in item.fields:
         raise Refused(f'column "{name[:80]}" not found in the value', sqlstate="42703", position=position(node))
-    tree = call("struct_extract", item.tree, exp.Literal.string(name))
+    return _part(item, name)
+
+
+def _part(item: Bound, name: str) -> Bound:
+    assert item.fields is not None
+    tree = call("struct_extract", item.tree.copy(), exp.Literal.string(name))
     return Bound(tree, item.fields[name], name, 2)
+
+
+def every_field(b: Binder, node: exp.Dot, scope: Scope) -> list[Bound]:
+    """(record).*"""
+    item = b.expression(node.this, scope)
+    if item.fields is None:
+        raise Refused("only records have fields", sqlstate="42809")
+    return [_part(item, name) for name in item.fields]
 
 
 def bracket(b: Binder, node: exp.Bracket, scope: Scope) -> Bound:
@@ -250,7 +277,9 @@ def case(b: Binder, node: exp.Case, scope: Scope) -> Bound:
     if node.this is None:
         conditions = [b.condition(each.this, scope) for each in ifs]
     else:
-        first, *others = matched(b, "=", [b.expression(each, scope) for each in (node.this, *(each.this for each in ifs))])
+        first, *others = matched(
+            b, "=", [b.expression(each, scope) for each in (node.this, *(each.this for each in ifs))]
+        )
         operand, conditions = first.tree, [other.tree for other in others]
     values = [b.expression(each.args["true"], scope) for each in ifs]
     kind = b.casts.common([last, *values], "CASE")
@@ -367,6 +396,7 @@ RULES: dict[type[exp.Expr], tuple[frozenset[str], Rule]] = {
     **{kind: (TWO, operators.comparison) for kind in operators.COMPARED},
     **{kind: (TWO | {"negate"}, operators.pattern)
        for kind in (exp.Like, exp.ILike, exp.RegexpLike, exp.RegexpILike)},
+    exp.ArrayContainsAll: (TWO, operators.containment), exp.ArrayOverlaps: (TWO, operators.containment),
     exp.Escape: (TWO, operators.escaped), exp.DPipe: (TWO | {"safe"}, operators.joined),
     **{kind: (TWO | {"typed", "safe"}, operators.arithmetic) for kind in operators.SYMBOLS},
     **{kind: (TWO, operators.bits) for kind in (

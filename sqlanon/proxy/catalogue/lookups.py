@@ -313,4 +313,3 @@ def registered(known: Lookups) -> list[Registered]:
         ("encoding", encoding, ["INTEGER"], "VARCHAR"),
         ("size_pretty", size_pretty, one, "VARCHAR"),
     ]
-

@@ -48,6 +48,9 @@ MATCHED: dict[str, type[exp.Expr]] = {
 }  # fmt: skip
 
 
+LIKES: dict[type[exp.Expr], str] = {exp.Like: "like_escape", exp.ILike: "ilike_escape"}
+
+
 def safe(tree: exp.Expr) -> exp.Expr:
     """A tree that stays one operand, whatever stands beside it."""
     return tree if isinstance(tree, PLAIN) else exp.Paren(this=tree)
@@ -115,9 +118,7 @@ def quantified(node: exp.Expr) -> tuple[bool, exp.Expr] | None:
     return None
 
 
-def _with_several(
-    b: Binder, kind: type[exp.Expr], left: Bound, several: tuple[bool, exp.Expr], scope: Scope
-) -> Bound:
+def _with_several(b: Binder, kind: type[exp.Expr], left: Bound, several: tuple[bool, exp.Expr], scope: Scope) -> Bound:
     every, operand = several
     while type(operand) is exp.Paren:
         operand = operand.this
@@ -143,14 +144,14 @@ def _with_several(
     alias = b.fresh("r")
     rows = exp.Select(expressions=[exp.alias_(call("unnest", array.tree), "c0")])
     test = _test(kind, left.tree, exp.column("c0", table=alias))
-    inner = exp.Select(expressions=[exp.Literal.number(1)]).from_(exp.Subquery(this=rows, alias=exp.TableAlias(this=exp.to_identifier(alias))))
+    inner = exp.Select(expressions=[exp.Literal.number(1)]).from_(
+        exp.Subquery(this=rows, alias=exp.TableAlias(this=exp.to_identifier(alias)))
+    )
     found = exp.Exists(this=inner.where(exp.Not(this=safe(test)) if every else test))
     return Bound(exp.Not(this=found) if every else found, BOOL)
 
 
-def _with_query(
-    b: Binder, kind: type[exp.Expr], left: Bound, every: bool, operand: exp.Expr, scope: Scope
-) -> Bound:
+def _with_query(b: Binder, kind: type[exp.Expr], left: Bound, every: bool, operand: exp.Expr, scope: Scope) -> Bound:
     if kind not in COMPARED or kind in (exp.NullSafeEQ, exp.NullSafeNEQ):
         raise Refused("this comparison with a subquery is not answered here", sqlstate="0A000")
     plan = b.query(operand, scope)
@@ -169,6 +170,8 @@ def _test(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> exp.Expr:
         return call("regexp_matches", left, right)
     if kind is exp.RegexpILike:
         return call("regexp_matches", left, right, exp.Literal.string("i"))
+    if kind in LIKES:
+        return call(LIKES[kind], left, right, exp.Literal.string("\\"))  # as PostgreSQL does by itself
     return binary(kind, left, right)
 
 
@@ -189,7 +192,7 @@ def escaped(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
     if type(inner) not in (exp.Like, exp.ILike) or quantified(inner.expression) is not None:
         raise Refused("ESCAPE is not answered here", sqlstate="0A000")
     parts = [b.casts.text(b.expression(each, scope)).tree for each in (inner.this, inner.expression, node.expression)]
-    made = call("like_escape" if type(inner) is exp.Like else "ilike_escape", *parts)
+    made = call(LIKES[type(inner)], *parts)
     return Bound(exp.Not(this=made) if inner.args.get("negate") else made, BOOL)
 
 
@@ -230,7 +233,7 @@ def arithmetic(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
     if left.unknown and right.unknown:
         raise Refused(f"operator is not unique: unknown {SYMBOLS[kind]} unknown", sqlstate="42725")
     if left.unknown:
-        left = b.casts.to(left, right.type)
+        left = b.casts.to(left, FLOAT8 if kind is exp.Mul and right.type.name == "interval" else right.type)
     if right.unknown:
         moved = kind is exp.Add and left.type.name in ("timestamp", "timestamptz", "date", "time")
         right = b.casts.to(right, INTERVAL if moved else left.type)
@@ -257,6 +260,8 @@ def _times(kind: type[exp.Expr], left: PgType, right: PgType) -> PgType | None:
     if kind is exp.Sub and left.oid == right.oid:
         return INT4 if left.name == "date" else INTERVAL if left.name in moments else None
     if kind is exp.Mul and left.name == "interval" and right.name in ("int2", "int4", "int8", "float8"):
+        return INTERVAL
+    if kind is exp.Mul and right.name == "interval" and left.name in ("int2", "int4", "int8", "float8"):
         return INTERVAL
     return None
 
@@ -324,6 +329,16 @@ def bits(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
     wide = b.casts.common([left, right], "&")
     trees = [b.casts.to(item, wide).tree for item in (left, right)]
     return Bound(call("xor", *trees) if type(node) is exp.BitwiseXor else binary(type(node), *trees), wide)
+
+
+def containment(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
+    """@> and && of arrays"""
+    left, right = b.expression(node.this, scope), b.expression(node.expression, scope)
+    if left.type.element is None and right.type.element is None:
+        raise no_operator("@>", left.type, right.type)
+    kind = b.casts.common([left, right], "@>")
+    name = "list_has_all" if type(node) is exp.ArrayContainsAll else "list_has_any"
+    return Bound(call(name, *(b.casts.to(item, kind).tree for item in (left, right))), BOOL)
 
 
 def inverted(b: Binder, node: exp.Expr, scope: Scope) -> Bound:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from sqlglot import exp
 
 from sqlanon.errors import Refused
-from sqlanon.proxy.catalogue import sources
+from sqlanon.proxy.catalogue import expressions, sources
 from sqlanon.proxy.catalogue.bound import NO_NAME, Bound
 from sqlanon.proxy.catalogue.calls import ordered
 from sqlanon.proxy.catalogue.casts import Casts
@@ -191,7 +191,9 @@ def renamed(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
 
 
 def _names(node: exp.Expr, name: str) -> bool:
-    return any(folded(table.this) == name for table in node.find_all(exp.Table) if isinstance(table.this, exp.Identifier))
+    return any(
+        folded(table.this) == name for table in node.find_all(exp.Table) if isinstance(table.this, exp.Identifier)
+    )
 
 
 def _recursive(b: Binder, node: exp.Union, scope: Scope | None, name: str, wanted: list[str], alias: str) -> Plan:
@@ -331,6 +333,8 @@ def _columns(b: Binder, node: exp.Select, scope: Scope) -> tuple[list[str], list
         elif type(each) is exp.Column and type(each.this) is exp.Star:
             schema = each.args.get("db")
             items += scope.star(folded(each.args["table"]), folded(schema) if schema else None)
+        elif type(each) is exp.Dot and type(each.expression) is exp.Star:
+            items += expressions.every_field(b, each, scope)
         elif type(each) is exp.Alias:
             items.append(b.expression(each.this, scope).named(folded(each.args["alias"])))
         else:
