@@ -71,11 +71,15 @@ def float8(value: float) -> str:
     special = _special(value)
     if special is not None:
         return special
-    (bits,) = struct.unpack(">Q", struct.pack(">d", abs(value)))
+    size = abs(value)
+    # No decimal of 17 digits is halfway between two floats out here, and only powers of two have uneven neighbours.
+    if not 1e15 <= size < 1e41 and size > 1e-300 and math.frexp(size)[0] != 0.5:
+        return repr(value).removesuffix(".0")
+    (bits,) = struct.unpack(">Q", struct.pack(">d", size))
     fraction, biased = bits & (2**52 - 1), bits >> 52
     sign = "-" if value < 0 else ""
-    if abs(value) < 2**53 and value == int(value):
-        return _spelled(sign, int(abs(value)), 0, 15)
+    if size < 2**53 and size == int(size):
+        return _spelled(sign, int(size), 0, 15)
     mantissa = fraction | 2**52 if biased else fraction
     boundary = fraction == 0 and biased > 1
     return _spelled(sign, *_digits(mantissa, max(biased, 1) - 1075, boundary), 15)
