@@ -1,4 +1,4 @@
-"""From a statement to a tree that DuckDB runs: every name is looked up, every type is known, nothing is passed on unread.
+"""From a statement to a tree that DuckDB runs: every name is looked up and every type is known.
 
 A node whose type has no rule is refused, and so is an argument of a node that its rule does not read.
 """
@@ -16,7 +16,7 @@ from sqlanon.proxy.catalogue.bound import Bound
 from sqlanon.proxy.catalogue.casts import Casts, Parameters
 from sqlanon.proxy.catalogue.kinds import BOOL, sql_name
 from sqlanon.proxy.catalogue.lookups import Lookups
-from sqlanon.proxy.catalogue.queries import Plan
+from sqlanon.proxy.catalogue.plans import Plan
 from sqlanon.proxy.catalogue.scope import Field, Scope
 from sqlanon.proxy.catalogue.view import View
 

@@ -12,7 +12,7 @@ from sqlglot import exp
 from sqlanon.errors import Refused
 from sqlanon.proxy.catalogue import sets
 from sqlanon.proxy.catalogue.bound import Bound, call, cast, constant
-from sqlanon.proxy.catalogue.functions import FUNCTIONS, argument_types, chosen, no_function, result_type
+from sqlanon.proxy.catalogue.functions import argument_types, chosen, no_function, result_type
 from sqlanon.proxy.catalogue.kinds import (
     BOOL,
     BY_NAME,
@@ -29,7 +29,6 @@ from sqlanon.proxy.catalogue.kinds import (
     TEXTS,
     array_of,
     duck_type,
-    sql_name,
 )
 from sqlanon.proxy.catalogue.operators import matched, safe
 from sqlanon.proxy.catalogue.scope import Scope
@@ -49,7 +48,7 @@ def called(b: Binder, node: exp.Anonymous, scope: Scope, schema: str | None) -> 
     """A call by name; without a schema, or with one of the catalogue's."""
     name = str(node.this if isinstance(node.this, str) else node.this.name).lower()
     if schema not in (None, "pg_catalog", "information_schema"):
-        raise Refused(f"function {schema[:40]}.{name[:80]} does not exist", sqlstate="42883")  # type: ignore[index]
+        raise Refused(f"function {str(schema)[:40]}.{name[:80]} does not exist", sqlstate="42883")
     if schema == "information_schema" and name != "_pg_expandarray":
         raise Refused(f"function information_schema.{name[:80]} does not exist", sqlstate="42883")
     if name in AGGREGATES:
@@ -364,7 +363,3 @@ def trim(b: Binder, node: Any, scope: Scope) -> Bound:
 
 def str_position(b: Binder, node: Any, scope: Scope) -> Bound:
     return applied(b, "position", [b.expression(node.args[name], scope) for name in ("substr", "this")])
-
-
-KNOWN = frozenset(FUNCTIONS) | frozenset(SPECIAL) | frozenset(AGGREGATES) | frozenset(RANKS) | frozenset(sets.SETS)
-__all__ = ["KNOWN", "aggregate", "applied", "called", "ordered", "plain", "session", "sql_name", "window"]

@@ -10,7 +10,7 @@ from typing import Any
 from sqlglot import exp
 
 from sqlanon.errors import Refused
-from sqlanon.proxy.catalogue.bound import MISSING, Bound, call, cast, constant, jsonb_text
+from sqlanon.proxy.catalogue.bound import Bound, call, cast, constant, jsonb_text
 from sqlanon.proxy.catalogue.kinds import (
     BY_OID,
     NUMBERS,
@@ -284,7 +284,7 @@ def implicit(old: PgType, new: PgType) -> bool:
         if old.name in order and new.name in order:
             return order.index(old.name) < order.index(new.name)
     if old.name in STRINGS:
-        return new.name in ("text", "varchar", "name") or new.name in REG_TYPES - {"regtype"} and old.name == "text"
+        return new.name in ("text", "varchar", "name") or (new.name in REG_TYPES - {"regtype"} and old.name == "text")
     if new.name in OIDS:
         return old.name in WHOLE or (old.name in OIDS and new.oid == OID.oid) or old.oid == OID.oid
     if old.name in OIDS and new.name in ("int8",):
@@ -300,6 +300,3 @@ def type_of(oid: int) -> PgType:
     if found is None:
         raise Refused(f"type with OID {oid} is not known here", sqlstate="42704")
     return found
-
-
-NOTHING = MISSING

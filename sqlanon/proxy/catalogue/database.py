@@ -6,9 +6,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
+from typing import Any
 
 import duckdb
 import pyarrow as pa
+from duckdb.func import SPECIAL as SPECIAL_NULLS
 from sqlglot import exp
 
 from sqlanon.errors import EngineError, Refused
@@ -25,7 +27,7 @@ MAX_BYTES = 64 * 2**20
 # Errors that functions and generated SQL raise on purpose: this, an SQLSTATE, and a message of our own.
 MARK = "sqlanon-error "
 TOO_LONG = f"error('{MARK}54000 a text of more than {LONGEST_TEXT} bytes is not answered')"
-# A macro writes its argument wherever it is named: named twice, nested calls would grow without bound. A lambda does not.
+# A macro writes an argument wherever it names it: nested calls would grow without bound. A lambda does not.
 MACROS = (
     # _pg_expandarray(): the elements of a vector and their places.
     "expandarray(v) AS list_transform([v], lambda w: list_transform(generate_series(1, len(w)), "
@@ -37,6 +39,15 @@ MACROS = (
     f"not_zero(n) AS list_transform([n], lambda i: CASE WHEN i = 0 THEN error('{MARK}22012 division by zero') "
     "ELSE i END)[1]",
     "only_zero(n) AS CASE WHEN n IS NOT NULL THEN 0::BIGINT END",
+)
+
+ERRORS = (
+    ("Out of Memory Error", "53200", "the statement needs too much memory"),
+    ("Conversion Error", "22P02", "a value cannot be read as the type that it is cast to"),
+    ("Out of Range Error", "22003", "a value is out of range"),
+    ("Binder Error", "0A000", "the statement is not answered in this form"),
+    ("Not implemented Error", "0A000", "the statement is not answered in this form"),
+    ("Invalid Input Error", "22023", "a function was given a value that it does not take"),
 )
 
 
@@ -64,7 +75,7 @@ class MetadataDatabase:
         )
         for name, function, arguments, result in registered(self.lookups):
             handled = _told(function, special=name in SPECIAL)
-            self._connection.create_function(f"pg_{name}", handled, arguments, result, null_handling="special")  # type: ignore[arg-type]
+            self._connection.create_function(f"pg_{name}", handled, [*arguments], result, null_handling=SPECIAL_NULLS)
         for macro in MACROS:
             self._connection.execute(f"CREATE MACRO {macro}")
         principal = exp.Literal.string(settled(view.principal)).sql("duckdb")
@@ -126,15 +137,13 @@ class MetadataDatabase:
                 self.load(RELATIONS[key])
             timer.start()
             yield
-        except duckdb.InterruptException:
-            raise Refused("canceling statement due to statement timeout", sqlstate="57014") from None
-        except (duckdb.Error, RuntimeError) as error:
+        except (duckdb.Error, RuntimeError, OSError, pa.ArrowException) as error:
             raise _own_words(error) from None
         finally:
             timer.cancel()
 
 
-def _told(function: Callable[..., object], *, special: bool) -> Callable[..., object]:
+def _told(function: Callable[..., Any], *, special: bool) -> Callable[..., Any]:
     """A function whose refusals can be told from an engine's errors, and that gives NULL for NULL unless `special`."""
 
     @wraps(function)  # the database counts the parameters
@@ -150,23 +159,17 @@ def _told(function: Callable[..., object], *, special: bool) -> Callable[..., ob
 
 
 def _own_words(error: Exception) -> Refused | EngineError:
+    """What an error of the engine is; it is told from the first words of its text, which are the engine's alone."""
     text = str(error)
     if MARK in text:
         state, message = text.split(MARK, 1)[1].split(" ", 1)
         return Refused(message.splitlines()[0], sqlstate=state)
-    if "INTERRUPT" in text.upper():
+    if text.upper().startswith("INTERRUPT"):
         return Refused("canceling statement due to statement timeout", sqlstate="57014")
-    if "GROUP BY clause" in text:
+    if text.startswith("Binder Error") and "GROUP BY clause" in text:
         said = "a column must appear in the GROUP BY clause or be used in an aggregate function"
         return Refused(said, sqlstate="42803")
-    for kind, state, said in (
-        (duckdb.OutOfMemoryException, "53200", "the statement needs too much memory"),
-        (duckdb.ConversionException, "22P02", "a value cannot be read as the type that it is cast to"),
-        (duckdb.OutOfRangeException, "22003", "a value is out of range"),
-        (duckdb.BinderException, "0A000", "the statement is not answered in this form"),
-        (duckdb.NotImplementedException, "0A000", "the statement is not answered in this form"),
-        (duckdb.InvalidInputException, "22023", "a function was given a value that it does not take"),
-    ):
-        if isinstance(error, kind):
+    for start, state, said in ERRORS:
+        if text.startswith(start):
             return Refused(said, sqlstate=state)
     return EngineError("the statement could not be answered from the catalogue")

@@ -1,4 +1,4 @@
-"""Reading a statement: PostgreSQL's SQL with nothing translated, so that names and types are those that were written."""
+"""Reading a statement: PostgreSQL's SQL, with names and types as they were written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlglot import exp
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import SqlglotError
 from sqlglot.parsers.postgres import PostgresParser
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from sqlanon.errors import Refused
 

@@ -13,7 +13,6 @@ from sqlanon.proxy.catalogue import calls, operators
 from sqlanon.proxy.catalogue.bound import NO_NAME, Bound, call, cast, constant
 from sqlanon.proxy.catalogue.kinds import (
     BOOL,
-    BY_NAME,
     DATE,
     INT4,
     INTERVAL,
@@ -25,10 +24,10 @@ from sqlanon.proxy.catalogue.kinds import (
     TIMESTAMPTZ,
     UNKNOWN,
     array_of,
-    require_type,
 )
 from sqlanon.proxy.catalogue.operators import matched, safe
 from sqlanon.proxy.catalogue.scope import Scope, folded, position
+from sqlanon.proxy.catalogue.written import written_type
 from sqlanon.proxy.types import PgType
 
 if TYPE_CHECKING:
@@ -36,14 +35,6 @@ if TYPE_CHECKING:
 
 Rule = Callable[["Binder", Any, Scope], Bound]
 WORDS = ("user", "current_role", "current_user", "session_user")
-DTYPES = {
-    "BOOLEAN": "bool", "TINYINT": "int2", "SMALLINT": "int2", "INT": "int4", "BIGINT": "int8", "FLOAT": "float4",
-    "DOUBLE": "float8", "DECIMAL": "numeric", "TEXT": "text", "VARCHAR": "varchar", "CHAR": "bpchar", "BPCHAR": "bpchar",
-    "NCHAR": "bpchar", "NVARCHAR": "varchar", "NAME": "name", "DATE": "date", "TIME": "time", "TIMESTAMP": "timestamp",
-    "TIMESTAMPNTZ": "timestamp", "TIMESTAMPTZ": "timestamptz", "INTERVAL": "interval", "UUID": "uuid", "JSON": "json",
-    "JSONB": "jsonb", "VARBINARY": "bytea", "INET": "inet", "TIMETZ": "timetz",
-}  # fmt: skip
-PRECISE = ("timestamp", "timestamptz", "time", "interval")
 FIELDS = (
     "YEAR",
     "MONTH",
@@ -153,53 +144,6 @@ def bracket(b: Binder, node: exp.Bracket, scope: Scope) -> Bound:
         place = exp.Add(this=safe(place), expression=exp.Literal.number(1))
     tree = call("list_extract", item.tree, call("greatest", place, exp.Literal.number(0)))
     return Bound(tree, item.type.element, item.name, item.weight)
-
-
-def written_type(node: exp.Expr) -> tuple[PgType, int]:
-    """The type that a cast names, and its modifier."""
-    if type(node) is not exp.DataType:
-        raise Refused("this type is not answered here", sqlstate="0A000")
-    name = node.this.name if isinstance(node.this, exp.DataType.Type) else str(node.this)
-    if name == "ARRAY":
-        kind, typmod = written_type(node.expressions[0])
-        return array_of(kind), typmod
-    if name == "USERDEFINED":
-        return _named_type(node.args.get("kind")), -1
-    kind_name = DTYPES.get(name)
-    if kind_name is None:
-        raise Refused(f"type {name.lower()} is not answered here", sqlstate="42704")
-    numbers = [int(each.this.name) for each in node.expressions if each.this.name.isdigit()]
-    if len(numbers) != len(node.expressions):
-        raise Refused("modifiers of types are numbers", sqlstate="42601")
-    if name in ("CHAR", "NCHAR") and not numbers:
-        numbers = [1]  # char is char(1), and bpchar is of any length
-    return BY_NAME[kind_name], _modifier(kind_name, numbers)
-
-
-def _modifier(name: str, numbers: list[int]) -> int:
-    if not numbers:
-        return -1
-    if name in ("varchar", "bpchar") and len(numbers) == 1 and 0 < numbers[0] <= 10_485_760:
-        return numbers[0] + 4
-    if name == "numeric" and len(numbers) <= 2 and 0 < numbers[0] <= 1000:
-        scale = numbers[1] if len(numbers) == 2 else 0
-        if 0 <= scale <= numbers[0]:
-            return (numbers[0] << 16 | scale) + 4
-    if name in PRECISE and len(numbers) == 1 and numbers[0] <= 6:
-        return numbers[0] if numbers[0] < 6 else -1
-    if name in ("float4", "float8"):
-        return -1
-    raise Refused("this modifier of a type is not answered here", sqlstate="22023")
-
-
-def _named_type(node: Any) -> PgType:
-    if type(node) is exp.Dot:
-        if type(node.this) is not exp.Identifier or folded(node.this) != "pg_catalog":
-            raise Refused("types are those of pg_catalog", sqlstate="42704")
-        return require_type(folded(node.expression), quoted=True)
-    if isinstance(node, exp.Identifier):
-        return require_type(folded(node), quoted=bool(node.args.get("quoted")))
-    return require_type(str(node).strip().lower())
 
 
 def cast_to(b: Binder, node: exp.Cast, scope: Scope) -> Bound:
@@ -393,17 +337,18 @@ RULES: dict[type[exp.Expr], tuple[frozenset[str], Rule]] = {
     exp.Exists: (ONE, exists), exp.Collate: (TWO, collate), exp.Operator: (TWO | {"operator"}, operator),
     exp.Interval: (frozenset({"this", "unit", "fraction_in_string"}), interval), exp.Extract: (TWO, extract),
     exp.AtTimeZone: (frozenset({"this", "zone"}), at_time_zone),
-    **{kind: (TWO, operators.comparison) for kind in operators.COMPARED},
+    **dict.fromkeys(operators.COMPARED, (TWO, operators.comparison)),
     **{kind: (TWO | {"negate"}, operators.pattern)
        for kind in (exp.Like, exp.ILike, exp.RegexpLike, exp.RegexpILike)},
     exp.ArrayContainsAll: (TWO, operators.containment), exp.ArrayOverlaps: (TWO, operators.containment),
     exp.Escape: (TWO, operators.escaped), exp.DPipe: (TWO | {"safe"}, operators.joined),
     **{kind: (TWO | {"typed", "safe"}, operators.arithmetic) for kind in operators.SYMBOLS},
-    **{kind: (TWO, operators.bits) for kind in (
-        exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseLeftShift, exp.BitwiseRightShift)},
+    **dict.fromkeys(operators.BITS, (TWO, operators.bits)),
     exp.Neg: (ONE, operators.negative), exp.BitwiseNot: (ONE, operators.inverted), exp.Pow: (TWO, operators.power),
-    exp.Anonymous: (frozenset({"this", "expressions"}), calls.plain), exp.Unnest: (frozenset({"expressions"}), calls.unnested),
-    exp.Substring: (frozenset({"this", "start", "length"}), calls.substring), exp.Trim: (frozenset({"this", "position", "expression"}), calls.trim),
+    exp.Anonymous: (frozenset({"this", "expressions"}), calls.plain),
+    exp.Unnest: (frozenset({"expressions"}), calls.unnested),
+    exp.Substring: (frozenset({"this", "start", "length"}), calls.substring),
+    exp.Trim: (frozenset({"this", "position", "expression"}), calls.trim),
     exp.StrPosition: (frozenset({"this", "substr"}), calls.str_position),
     exp.Filter: (TWO, calls.filtered), exp.Window: (frozenset({"this", "partition_by", "order", "over"}), calls.window),
     exp.CurrentDate: (NOTHING, moment(lambda: cast(call("now"), "DATE"), DATE, "current_date")),

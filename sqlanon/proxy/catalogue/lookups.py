@@ -20,18 +20,19 @@ from sqlanon.proxy.codecs.arrays import quoted
 LONGEST_SERIES = 10_000
 LONGEST_TEXT = 1_000_000
 PLAIN = re.compile(r"[a-z_][a-z0-9_$]*")
-RESERVED = frozenset(
-    "all analyse analyze and any array as asc asymmetric authorization between bigint binary bit boolean both case cast "
-    "char character check coalesce collate collation column concurrently constraint create cross current_catalog "
-    "current_date current_role current_schema current_time current_timestamp current_user dec decimal default "
-    "deferrable desc distinct do else end except exists extract false fetch float for foreign freeze from full grant "
-    "greatest group grouping having ilike in initially inner inout int integer intersect interval into is isnull join "
-    "lateral leading least left like limit localtime localtimestamp national natural nchar none normalize not notnull "
-    "null nullif numeric offset on only or order out outer overlaps overlay placing position precision primary real "
-    "references returning right row select session_user setof similar smallint some substring symmetric table "
-    "tablesample then time timestamp to trailing treat trim true union unique user using values varchar variadic "
-    "verbose when where window with xmlattributes".split()
-)
+RESERVED_WORDS = """
+    all analyse analyze and any array as asc asymmetric authorization between bigint binary bit boolean both case
+    cast char character check coalesce collate collation column concurrently constraint create cross current_catalog
+    current_date current_role current_schema current_time current_timestamp current_user dec decimal default
+    deferrable desc distinct do else end except exists extract false fetch float for foreign freeze from full grant
+    greatest group grouping having ilike in initially inner inout int integer intersect interval into is isnull join
+    lateral leading least left like limit localtime localtimestamp national natural nchar none normalize not notnull
+    null nullif numeric offset on only or order out outer overlaps overlay placing position precision primary real
+    references returning right row select session_user setof similar smallint some substring symmetric table
+    tablesample then time timestamp to trailing treat trim true union unique user using values varchar variadic
+    verbose when where window with xmlattributes
+"""
+RESERVED = frozenset(RESERVED_WORDS.split())
 
 
 def quote_ident(name: str) -> str:
@@ -101,7 +102,7 @@ class Lookups:
         return quote_ident(name) if visible else f"{quote_ident(schema)}.{quote_ident(name)}"
 
     def regtype_out(self, oid: int) -> str:
-        return self.format_type(oid, None) if oid in BY_OID or oid in self._rows else _number(oid)
+        return (self.format_type(oid, None) if oid in BY_OID or oid in self._rows else None) or _number(oid)
 
     def regproc_out(self, oid: int) -> str:
         return self.procedures.get(oid) or _number(oid)

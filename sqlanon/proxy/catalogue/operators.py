@@ -42,7 +42,8 @@ PLAIN = (
     exp.Exists,
 )  # fmt: skip
 MATCHED: dict[str, type[exp.Expr]] = {
-    "=": exp.EQ, "<>": exp.NEQ, "!=": exp.NEQ, "<": exp.LT, "<=": exp.LTE, ">": exp.GT, ">=": exp.GTE, "~": exp.RegexpLike,
+    "=": exp.EQ, "<>": exp.NEQ, "!=": exp.NEQ, "<": exp.LT, "<=": exp.LTE, ">": exp.GT, ">=": exp.GTE,
+    "~": exp.RegexpLike,
     "~*": exp.RegexpILike, "~~": exp.Like, "~~*": exp.ILike, "||": exp.DPipe, "+": exp.Add, "-": exp.Sub,
     "*": exp.Mul, "/": exp.Div, "%": exp.Mod,
 }  # fmt: skip
@@ -224,6 +225,7 @@ def _joined_arrays(b: Binder, left: Bound, right: Bound) -> Bound:
     return Bound(call("list_concat", b.casts.to(left, kind).tree, b.casts.to(right, kind).tree), kind)
 
 
+BITS = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseLeftShift, exp.BitwiseRightShift)
 SYMBOLS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
 
 

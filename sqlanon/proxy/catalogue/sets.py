@@ -17,14 +17,7 @@ from sqlanon.proxy.types import PgType
 if TYPE_CHECKING:
     from sqlanon.proxy.catalogue.binder import Binder
 
-SETS = (
-    "generate_series",
-    "generate_subscripts",
-    "unnest",
-    "_pg_expandarray",
-    "regexp_split_to_table",
-    "json_array_elements_text",
-)[:4]
+SETS = ("generate_series", "generate_subscripts", "unnest", "_pg_expandarray")
 KEYWORDS: Mapping[str, PgType] = {"word": TEXT, "catcode": CHAR, "barelabel": BOOL, "catdesc": TEXT, "baredesc": TEXT}
 
 Rows = tuple[exp.Expr, PgType, Mapping[str, PgType] | None]

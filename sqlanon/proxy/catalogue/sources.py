@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from sqlanon.errors import Refused, did_you_mean
-from sqlanon.proxy.catalogue import settings, sets
+from sqlanon.proxy.catalogue import sets, settings
 from sqlanon.proxy.catalogue.bound import Bound, call, text
 from sqlanon.proxy.catalogue.kinds import INT8
 from sqlanon.proxy.catalogue.operators import binary, matched
