@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
 
 from sqlglot import exp
@@ -161,7 +161,9 @@ class Casts:
         if kind == "numeric":
             precision, scale = (typmod - 4) >> 16, (typmod - 4) & 0x7FF
             if item.constant and item.value is not None:
-                rounded = item.value.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
+                with localcontext() as context:
+                    context.prec = 2000
+                    rounded = item.value.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
                 if rounded and rounded.adjusted() >= precision - scale:
                     raise Refused("numeric field overflow", sqlstate="22003")
                 return replace(constant(rounded, NUMERIC), typmod=typmod)

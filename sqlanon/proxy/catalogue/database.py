@@ -130,17 +130,18 @@ class MetadataDatabase:
     def _guarded(self, relations: Iterator[str] | set[str], timeout: float | None = None) -> Iterator[None]:
         """Within a time limit, and with every error in our own words: those of the engine may quote what it read."""
         seconds = self._timeout if timeout is None else timeout
+        for key in sorted(relations):
+            self.load(RELATIONS[key])
         timer = threading.Timer(seconds, self._connection.interrupt)
         timer.daemon = True
+        timer.start()
         try:
-            for key in sorted(relations):
-                self.load(RELATIONS[key])
-            timer.start()
             yield
         except (duckdb.Error, RuntimeError, OSError, pa.ArrowException) as error:
             raise _own_words(error) from None
         finally:
             timer.cancel()
+            timer.join()  # or it would interrupt the next statement
 
 
 def _told(function: Callable[..., Any], *, special: bool) -> Callable[..., Any]:

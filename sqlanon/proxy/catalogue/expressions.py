@@ -176,9 +176,15 @@ def array(b: Binder, node: exp.Array, scope: Scope, kind: PgType | None = None) 
 
 
 def both(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
-    """AND, OR"""
-    left, right = b.condition(node.this, scope), b.condition(node.expression, scope)
-    return Bound(operators.binary(type(node), left, right), BOOL)
+    """AND, OR: chains of them may be long"""
+    kind, parts = type(node), []
+    while type(node) is kind:
+        parts.append(node.expression)
+        node = node.this
+    first, *others = (safe(b.condition(each, scope)) for each in (node, *reversed(parts)))
+    for other in others:
+        first = kind(this=first, expression=other)
+    return Bound(first, BOOL)
 
 
 def negated(b: Binder, node: exp.Not, scope: Scope) -> Bound:

@@ -139,7 +139,7 @@ class Lookups:
 
     def to_regclass(self, text: str) -> int | None:
         if text.isascii() and text.isdigit():
-            return int(text)
+            return _oid(text)
         parts = split_name(text)
         if len(parts) == 3 and parts[0] == self.view.metadata.database:
             parts = parts[1:]
@@ -155,7 +155,7 @@ class Lookups:
 
     def to_regtype(self, text: str) -> int | None:
         if text.isascii() and text.isdigit():
-            return int(text)
+            return _oid(text)
         plain = re.sub(r"\(\s*\d+\s*(,\s*\d+\s*)?\)", "", " ".join(text.split()))
         if '"' not in plain:
             found = type_named(plain.lower().removeprefix("pg_catalog."))
@@ -222,6 +222,12 @@ class Lookups:
         if found is None:
             raise Refused(f'relation "{name[:80]}" does not exist', sqlstate="42P01")
         return found
+
+
+def _oid(digits: str) -> int:
+    if len(digits) > 10 or int(digits) >= 2**32:
+        raise Refused("value is out of range for type oid", sqlstate="22003")
+    return int(digits)
 
 
 def _number(oid: int) -> str:

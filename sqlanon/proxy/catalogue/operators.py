@@ -368,7 +368,7 @@ def negative(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
     if item.type.name not in (*NUMBERS, "interval"):
         raise Refused(f"operator does not exist: - {sql_name(item.type)}", sqlstate="42883")
     if item.constant and item.type is NUMERIC:
-        return constant(None if item.value is None else -item.value, NUMERIC)
+        return constant(None if item.value is None else item.value.copy_negate(), NUMERIC)
     return Bound(exp.Neg(this=safe(item.tree)), item.type)
 
 
@@ -387,4 +387,5 @@ def number(written: str) -> Bound:
         raise Refused("syntax error in a number", sqlstate="42601") from None
     if made.is_finite() and abs(made.adjusted()) > 200:
         raise Refused("a numeric of more than 38 digits is not answered here", sqlstate="22003")
-    return constant(made.quantize(Decimal(1)) if int(made.as_tuple().exponent) > 0 else made, NUMERIC)
+    # Written out: Decimal's own rounding knows only 28 digits.
+    return constant(Decimal(format(made, "f")), NUMERIC)

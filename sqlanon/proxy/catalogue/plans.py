@@ -73,22 +73,26 @@ class ValuesPlan(Plan):
 
 @dataclass
 class SetPlan(Plan):
+    """A chain of UNION, EXCEPT and INTERSECT, from left to right."""
+
     names: list[str]
     items: list[Bound]
-    kind: type[exp.SetOperation]
-    distinct: bool
-    left: Plan
-    right: Plan
+    parts: list[Plan]
+    links: list[tuple[type[exp.SetOperation], bool]]  # between the parts: what, and whether DISTINCT
     others: dict[str, exp.Expr] = field(default_factory=dict)
 
     def take(self, place: int, kind: PgType) -> None:
-        self.left.take(place, kind)
-        self.right.take(place, kind)
-        self.items[place] = self.left.items[place]
+        for part in self.parts:
+            part.take(place, kind)
+        self.items[place] = self.parts[0].items[place]
 
     def tree(self) -> exp.Query:
-        left, right = (_operand(plan.tree()) for plan in (self.left, self.right))
-        return self.kind(this=left, expression=right, distinct=self.distinct, **self.others)
+        first, *others = (_operand(part.tree()) for part in self.parts)
+        for (kind, distinct), other in zip(self.links, others, strict=True):
+            first = kind(this=first, expression=other, distinct=distinct)
+        for name, value in self.others.items():
+            first.set(name, value)
+        return first  # type: ignore[return-value]
 
 
 @dataclass

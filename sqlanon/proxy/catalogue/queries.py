@@ -23,6 +23,7 @@ MOST_COLUMNS = 1664
 SELECT = frozenset({
     "expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "distinct", "with_",
 })  # fmt: skip
+SETS = (exp.Union, exp.Except, exp.Intersect)
 SET = frozenset({"this", "expression", "distinct", "order", "limit", "offset", "with_"})
 
 
@@ -41,7 +42,7 @@ def query(b: Binder, node: exp.Expr, scope: Scope | None) -> Plan:
     if type(node) is exp.Select:
         only(node, SELECT)
         return _select(b, node, scope)
-    if type(node) in (exp.Union, exp.Except, exp.Intersect):
+    if type(node) in SETS:
         only(node, SET)
         return _set(b, node, scope)
     if type(node) is exp.Values:
@@ -74,7 +75,10 @@ def _with(b: Binder, node: exp.Expr, scope: Scope | None) -> dict[str, exp.Expr]
         fields = fields_of(names, plan.items)
         b.shared[name] = Shared(alias, fields)
         columns = [exp.to_identifier(column.column) for column in fields]
-        made.append(exp.CTE(this=plan.tree(), alias=exp.TableAlias(this=exp.to_identifier(alias), columns=columns)))
+        named = exp.TableAlias(this=exp.to_identifier(alias), columns=columns)
+        # Materialized: a chain of queries that each name the one before twice would double with every link.
+        once = None if type(plan) is SetPlan and recursive else True
+        made.append(exp.CTE(this=plan.tree(), alias=named, materialized=once))
     return {"with_": exp.With(expressions=made, recursive=recursive)}
 
 
@@ -101,7 +105,7 @@ def _recursive(b: Binder, node: exp.Union, scope: Scope | None, name: str, wante
     _same_width(left, right)
     for place, item in enumerate(left.items):
         right.take(place, item.type)
-    return SetPlan(left.names, list(left.items), exp.Union, bool(node.args.get("distinct")), left, right)
+    return SetPlan(left.names, list(left.items), [left, right], [(exp.Union, bool(node.args.get("distinct")))])
 
 
 def _same_width(left: Plan, right: Plan) -> None:
@@ -110,21 +114,32 @@ def _same_width(left: Plan, right: Plan) -> None:
 
 
 def _set(b: Binder, node: exp.Expr, scope: Scope | None) -> Plan:
+    from sqlanon.proxy.catalogue.binder import only
+
     shared = _with(b, node, scope)
-    left, right = b.query(node.this, scope), b.query(node.expression, scope)
-    _same_width(left, right)
-    for place, pair in enumerate(zip(left.items, right.items, strict=True)):
-        if all(item.unknown for item in pair):
-            continue
-        kind = b.casts.common(pair, node.key.upper())
-        left.take(place, kind)
-        right.take(place, kind)
-    plan = SetPlan(left.names, list(left.items), type(node), bool(node.args.get("distinct")), left, right)  # type: ignore[arg-type]
+    parts, links, first = [node.expression], [_link(node)], node.this
+    while type(first) in SETS and not any(first.args.get(name) for name in ("order", "limit", "offset", "with_")):
+        only(first, SET)
+        parts.append(first.expression)
+        links.append(_link(first))
+        first = first.this
+    plans = [b.query(each, scope) for each in (first, *reversed(parts))]
+    for other in plans[1:]:
+        _same_width(plans[0], other)
+    plan = SetPlan(plans[0].names, list(plans[0].items), plans, links[::-1])
+    for place in range(len(plan.items)):
+        column = [each.items[place] for each in plans]
+        if not all(item.unknown for item in column):
+            plan.take(place, b.casts.common(column, node.key.upper()))
     others = {**_outer_order(b, node, plan, scope), **shared}
     if shared or not others:
         plan.others = others
         return plan
     return WrappedPlan(plan.names, plan.items, plan, others)
+
+
+def _link(node: exp.Expr) -> tuple[type[exp.SetOperation], bool]:
+    return type(node), bool(node.args.get("distinct"))  # type: ignore[return-value]
 
 
 def _outer_order(b: Binder, node: exp.Expr, plan: Plan, scope: Scope | None) -> dict[str, exp.Expr]:
