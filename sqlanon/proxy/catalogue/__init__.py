@@ -15,13 +15,12 @@ import pyarrow as pa
 from sqlanon.errors import Refused
 from sqlanon.proxy.backend import Column
 from sqlanon.proxy.catalogue.binder import Binder, Session
-from sqlanon.proxy.catalogue.bound import Bound
 from sqlanon.proxy.catalogue.casts import Parameters, type_of
 from sqlanon.proxy.catalogue.database import MetadataDatabase
 from sqlanon.proxy.catalogue.dialect import read
 from sqlanon.proxy.catalogue.metadata import ColumnInfo, Metadata, RoleInfo, TableInfo
 from sqlanon.proxy.catalogue.output import columns_of, shown
-from sqlanon.proxy.catalogue.queries import Plan
+from sqlanon.proxy.catalogue.plans import Plan
 from sqlanon.proxy.catalogue.settings import DEFAULTS
 from sqlanon.proxy.catalogue.view import View
 
@@ -120,7 +119,3 @@ class Catalogue:
         for database in self._databases.values():
             database.close()
         self._databases.clear()
-
-
-Described = tuple[tuple[Column, ...], tuple[int, ...]]
-_ = Bound

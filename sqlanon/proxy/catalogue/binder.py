@@ -1,4 +1,4 @@
-"""From a statement to a tree that DuckDB runs: every name is looked up, every type is known, nothing is passed on unread.
+"""From a statement to a tree that DuckDB runs: every name is looked up and every type is known.
 
 A node whose type has no rule is refused, and so is an argument of a node that its rule does not read.
 """
@@ -14,9 +14,9 @@ from sqlanon.errors import Refused
 from sqlanon.proxy.catalogue import expressions, queries
 from sqlanon.proxy.catalogue.bound import Bound
 from sqlanon.proxy.catalogue.casts import Casts, Parameters
-from sqlanon.proxy.catalogue.kinds import BOOL
+from sqlanon.proxy.catalogue.kinds import BOOL, sql_name
 from sqlanon.proxy.catalogue.lookups import Lookups
-from sqlanon.proxy.catalogue.queries import Plan
+from sqlanon.proxy.catalogue.plans import Plan
 from sqlanon.proxy.catalogue.scope import Field, Scope
 from sqlanon.proxy.catalogue.view import View
 
@@ -74,7 +74,11 @@ class Binder:
             self._depth -= 1
 
     def condition(self, node: exp.Expr, scope: Scope) -> exp.Expr:
-        return self.casts.to(self.expression(node, scope), BOOL, explicit=False).tree
+        item = self.expression(node, scope)
+        if not item.unknown and item.type.oid != BOOL.oid:
+            said = f"argument of a condition must be type boolean, not type {sql_name(item.type)}"
+            raise Refused(said, sqlstate="42804")
+        return self.casts.to(item, BOOL).tree
 
     def query(self, node: exp.Expr, scope: Scope | None) -> Plan:
         self._depth += 1

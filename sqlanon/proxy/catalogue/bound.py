@@ -139,7 +139,8 @@ def _number(value: Any) -> exp.Expr:
     scale = _scale(number)
     if number.adjusted() + 1 + scale > MOST_DIGITS or scale > MOST_DIGITS:
         raise Refused(f"a numeric of more than {MOST_DIGITS} digits is not answered here", sqlstate="22003")
-    return cast(text(format(number, "f")), f"DECIMAL({MOST_DIGITS},{scale})")
+    digits = max(number.adjusted() + 1, 1) + scale
+    return cast(text(format(number, "f")), f"DECIMAL({min(digits, MOST_DIGITS)},{scale})")
 
 
 def jsonb_text(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from sqlglot import exp
 from sqlanon.errors import Refused
 from sqlanon.proxy.catalogue import sets
 from sqlanon.proxy.catalogue.bound import Bound, call, cast, constant
-from sqlanon.proxy.catalogue.functions import FUNCTIONS, argument_types, chosen, no_function, result_type
+from sqlanon.proxy.catalogue.functions import argument_types, chosen, no_function, result_type
 from sqlanon.proxy.catalogue.kinds import (
     BOOL,
     BY_NAME,
@@ -25,9 +26,9 @@ from sqlanon.proxy.catalogue.kinds import (
     OIDS,
     STRINGS,
     TEXT,
+    TEXTS,
     array_of,
     duck_type,
-    sql_name,
 )
 from sqlanon.proxy.catalogue.operators import matched, safe
 from sqlanon.proxy.catalogue.scope import Scope
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 AGGREGATES = ("count", "min", "max", "sum", "avg", "bool_and", "bool_or", "every", "array_agg", "string_agg")
 RANKS = ("row_number", "rank", "dense_rank")
-SETTINGS = "no such setting"
 
 
 def plain(b: Binder, node: exp.Anonymous, scope: Scope) -> Bound:
@@ -48,7 +48,7 @@ def called(b: Binder, node: exp.Anonymous, scope: Scope, schema: str | None) -> 
     """A call by name; without a schema, or with one of the catalogue's."""
     name = str(node.this if isinstance(node.this, str) else node.this.name).lower()
     if schema not in (None, "pg_catalog", "information_schema"):
-        raise Refused(f"function {schema[:40]}.{name[:80]} does not exist", sqlstate="42883")  # type: ignore[index]
+        raise Refused(f"function {str(schema)[:40]}.{name[:80]} does not exist", sqlstate="42883")
     if schema == "information_schema" and name != "_pg_expandarray":
         raise Refused(f"function information_schema.{name[:80]} does not exist", sqlstate="42883")
     if name in AGGREGATES:
@@ -103,11 +103,15 @@ def _schemas(b: Binder, name: str, items: list[Bound]) -> Bound:
 
 
 def _setting(b: Binder, name: str, items: list[Bound]) -> Bound:
-    if len(items) not in (1, 2) or (not items[0].constant and not items[0].parameter):
-        raise Refused("current_setting() takes the name of a setting as a constant", sqlstate="0A000")
+    if len(items) not in (1, 2):
+        raise no_function(name, items)
     item = b.casts.to(items[0], TEXT)
-    if not item.constant:  # a parameter whose value is not given yet
-        return Bound(item.tree, TEXT)
+    if not item.constant:
+        names, values = zip(*sorted(b.session.settings.items()), strict=True)
+        known = call("map", *(constant(list(each), TEXTS).tree for each in (names, values)))
+        return Bound(
+            call("list_extract", call("map_extract", known, call("lower", item.tree)), exp.Literal.number(1)), TEXT
+        )
     value = b.session.settings.get(str(item.value).lower())
     missing = len(items) == 2 and items[1].constant and b.casts.to(items[1], BOOL).value
     if value is None and not missing:
@@ -123,20 +127,48 @@ def _coalesce(b: Binder, name: str, items: list[Bound]) -> Bound:
     if not items:
         raise Refused(f"{name} takes at least one value", sqlstate="42601")
     kind = b.casts.common(items, name.upper())
-    return Bound(call(name, *(b.casts.to(item, kind, explicit=False).tree for item in items)), kind)
+    return Bound(call(name, *(item.tree for item in b.casts.alike(items, kind))), kind)
 
 
 def _nullif(b: Binder, name: str, items: list[Bound]) -> Bound:
     if len(items) != 2:
         raise Refused("NULLIF takes two values", sqlstate="42601")
     left, right = matched(b, "=", items)
-    return Bound(call("nullif", left.tree, right.tree), left.type)
+    kind = left.type if items[0].unknown else items[0].type
+    return Bound(call("nullif", left.tree, right.tree), kind if duck_type(kind) == duck_type(left.type) else left.type)
 
 
 def _concat(b: Binder, name: str, items: list[Bound]) -> Bound:
     if len(items) < (2 if name == "concat_ws" else 1):
         raise no_function(name, items)
-    return Bound(call("short", call(name, *(b.casts.text(item).tree for item in items))), TEXT)
+    return Bound(call("short", call(name, *(_written(b, item) for item in items))), TEXT)
+
+
+def _written(b: Binder, item: Bound) -> exp.Expr:
+    """A value as a client would see it: a boolean as t or f, unlike in a cast."""
+    tree = b.casts.text(item).tree
+    return call("left", tree, exp.Literal.number(1)) if item.type.oid == BOOL.oid else tree
+
+
+def _format(b: Binder, name: str, items: list[Bound]) -> Bound:
+    """format() with %s, %I and %L"""
+    if not items or not isinstance(items[0].value, str):
+        raise Refused("format() takes its pattern as a constant", sqlstate="0A000")
+    parts: list[exp.Expr] = [exp.Literal.string("")]
+    given = iter(items[1:])
+    for piece in re.split(r"(%[sIL%])", items[0].value):
+        if piece == "%%" or not re.fullmatch(r"%[sIL]", piece):
+            if "%" in piece.removeprefix("%%"):
+                raise Refused("format() is answered with %s, %I and %L", sqlstate="0A000")
+            parts.append(exp.Literal.string(piece.replace("%%", "%")))
+            continue
+        item = next(given, None)
+        if item is None:
+            raise Refused("too few arguments for format()", sqlstate="22023")
+        shown = Bound(_written(b, item), TEXT)
+        quoting = {"%I": "quote_ident", "%L": "quote_literal"}.get(piece)
+        parts.append(applied(b, quoting, [shown]).tree if quoting else shown.tree)
+    return Bound(call("short", call("concat", *parts)), TEXT)
 
 
 def _typeof(b: Binder, name: str, items: list[Bound]) -> Bound:
@@ -161,7 +193,12 @@ def _json_object(b: Binder, name: str, items: list[Bound]) -> Bound:
     parts: list[exp.Expr] = []
     for place in range(0, len(items), 2):
         key = cast(call("to_json", b.casts.text(items[place]).tree), "VARCHAR")
-        parts += [exp.Literal.string(", " if place else "{"), key, exp.Literal.string(" : "), _json(b, items[place + 1])]
+        parts += [
+            exp.Literal.string(", " if place else "{"),
+            key,
+            exp.Literal.string(" : "),
+            _json(b, items[place + 1]),
+        ]
     parts = parts or [exp.Literal.string("{")]
     return Bound(call("short", call("concat", *parts, exp.Literal.string("}"))), JSON)
 
@@ -180,7 +217,7 @@ SPECIAL: dict[str, Special] = {
          "current_schema", "version", "pg_backend_pid"), session),
     "current_schemas": _schemas, "current_setting": _setting, "coalesce": _coalesce, "greatest": _coalesce,
     "least": _coalesce, "nullif": _nullif, "concat": _concat, "concat_ws": _concat, "pg_typeof": _typeof,
-    "json_build_object": _json_object, "json_build_array": _json_array,
+    "format": _format, "json_build_object": _json_object, "json_build_array": _json_array,
 }  # fmt: skip
 
 
@@ -326,7 +363,3 @@ def trim(b: Binder, node: Any, scope: Scope) -> Bound:
 
 def str_position(b: Binder, node: Any, scope: Scope) -> Bound:
     return applied(b, "position", [b.expression(node.args[name], scope) for name in ("substr", "this")])
-
-
-KNOWN = frozenset(FUNCTIONS) | frozenset(SPECIAL) | frozenset(AGGREGATES) | frozenset(RANKS) | frozenset(sets.SETS)
-__all__ = ["KNOWN", "aggregate", "applied", "called", "ordered", "plain", "session", "sql_name", "window"]

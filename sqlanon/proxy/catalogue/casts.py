@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
 
 from sqlglot import exp
 
 from sqlanon.errors import Refused
-from sqlanon.proxy.catalogue.bound import MISSING, Bound, call, cast, constant, jsonb_text
+from sqlanon.proxy.catalogue.bound import Bound, call, cast, constant, jsonb_text
 from sqlanon.proxy.catalogue.kinds import (
     BY_OID,
     NUMBERS,
@@ -84,7 +84,9 @@ class Casts:
         """The item as a value of a type, under its own name."""
         made = self._to(item, kind, explicit)
         made = self._limited(made, typmod) if typmod >= 0 else made
-        return replace(made, name=item.name, weight=item.weight, origin=(0, 0) if made.type != item.type else item.origin)
+        return replace(
+            made, name=item.name, weight=item.weight, origin=(0, 0) if made.type != item.type else item.origin
+        )
 
     def _to(self, item: Bound, kind: PgType, explicit: bool) -> Bound:
         if item.parameter:
@@ -159,7 +161,9 @@ class Casts:
         if kind == "numeric":
             precision, scale = (typmod - 4) >> 16, (typmod - 4) & 0x7FF
             if item.constant and item.value is not None:
-                rounded = item.value.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
+                with localcontext() as context:
+                    context.prec = 2000
+                    rounded = item.value.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
                 if rounded and rounded.adjusted() >= precision - scale:
                     raise Refused("numeric field overflow", sqlstate="22003")
                 return replace(constant(rounded, NUMERIC), typmod=typmod)
@@ -200,6 +204,16 @@ class Casts:
             raise Refused(f'{what} "{value[:80]}" does not exist', sqlstate=state)
         return found
 
+    def alike(self, items: Sequence[Bound], kind: PgType) -> list[Bound]:
+        """Values of one type. Of numeric also with as many digits after the point, or DuckDB rounds some of them."""
+        made = [self.to(item, kind, explicit=False) for item in items]
+        if kind.oid != NUMERIC.oid or all(item.constant for item in made):
+            return made
+        return [self.level(item) for item in made]
+
+    def level(self, item: Bound) -> Bound:
+        return Bound(cast(item.tree, duck_type(NUMERIC)), NUMERIC, item.name, item.weight)
+
     def text(self, item: Bound) -> Bound:
         """A value as PostgreSQL writes it."""
         kind = item.type
@@ -219,7 +233,9 @@ class Casts:
         if kind.name in ("int2vector", "oidvector"):
             return Bound(call("array_to_string", item.tree, exp.Literal.string(" ")), TEXT)
         if kind.name in ("float4", "float8"):
-            shown_tree = call("regexp_replace", cast(item.tree, "VARCHAR"), exp.Literal.string(r"\.0$"), exp.Literal.string(""))
+            shown_tree = call(
+                "regexp_replace", cast(item.tree, "VARCHAR"), exp.Literal.string(r"\.0$"), exp.Literal.string("")
+            )
             return Bound(shown_tree, TEXT)
         if kind.element is not None:
             quoted = Bound(cast(item.tree, "VARCHAR[]"), TEXT)
@@ -248,7 +264,10 @@ class Casts:
             if one.name in order and other.name in order:
                 return one if order.index(one.name) > order.index(other.name) else other
         if one.name in STRINGS and other.name in STRINGS:
-            return TEXT if "text" in (one.name, other.name) or {one.name, other.name} & {"char", "bpchar"} else one
+            # The first one wins; only name is what a varchar goes over into, and not the other way.
+            if "char" in (one.name, other.name):
+                return TEXT
+            return other if other.name == "name" and one.name in ("varchar", "bpchar") else one
         if implicit(other, one):
             return one
         if implicit(one, other):
@@ -267,7 +286,7 @@ def implicit(old: PgType, new: PgType) -> bool:
         if old.name in order and new.name in order:
             return order.index(old.name) < order.index(new.name)
     if old.name in STRINGS:
-        return new.name in ("text", "varchar", "name") or new.name in REG_TYPES - {"regtype"} and old.name == "text"
+        return new.name in ("text", "varchar", "name") or (new.name in REG_TYPES - {"regtype"} and old.name == "text")
     if new.name in OIDS:
         return old.name in WHOLE or (old.name in OIDS and new.oid == OID.oid) or old.oid == OID.oid
     if old.name in OIDS and new.name in ("int8",):
@@ -283,6 +302,3 @@ def type_of(oid: int) -> PgType:
     if found is None:
         raise Refused(f"type with OID {oid} is not known here", sqlstate="42704")
     return found
-
-
-NOTHING = MISSING

@@ -14,6 +14,8 @@ Rows = Iterator[Row]
 ARRAY_FUNCTIONS = ((750, "array_in"), (751, "array_out"), (2400, "array_recv"), (2401, "array_send"))
 RECORD_FUNCTIONS = ((2290, "record_in"), (2291, "record_out"), (2402, "record_recv"), (2403, "record_send"))
 METHODS = {"heap": 2, "btree": 403, "hash": 405, "gist": 783, "gin": 2742, "spgist": 4000, "brin": 3580}
+HANDLERS = {3: "heap_tableam_handler", 330: "bthandler", 331: "hashhandler", 332: "gisthandler", 333: "ginhandler",
+            334: "spghandler", 335: "brinhandler"}  # fmt: skip
 RANGES = {3904: (23, 4451), 3906: (1700, 4532), 3908: (1114, 4533), 3910: (1184, 4534), 3912: (1082, 4535),
           3926: (20, 4536)}  # fmt: skip
 # The default operator class of a B-tree over columns of a type.
@@ -124,7 +126,7 @@ def pg_type(view: View) -> Rows:
 
 def functions() -> dict[int, str]:
     """The functions that the catalogue names: those that read and write types."""
-    found = {6179: "array_subscript_handler", 3816: "array_typanalyze"}
+    found = {6179: "array_subscript_handler", 3816: "array_typanalyze"} | HANDLERS
     found |= dict(ARRAY_FUNCTIONS)
     for facts in FACTS:
         found |= {oid: name for oid, name in facts.functions if oid}
@@ -203,9 +205,8 @@ def pg_description(view: View) -> Rows:
 
 
 def pg_am(view: View) -> Rows:
-    handlers = {2: 3, 403: 330, 405: 331, 783: 332, 2742: 333, 4000: 334, 3580: 335}
-    for name, oid in METHODS.items():
-        yield {"oid": oid, "amname": name, "amhandler": handlers[oid], "amtype": "t" if oid == 2 else "i"}
+    for (name, oid), handler in zip(METHODS.items(), HANDLERS, strict=True):
+        yield {"oid": oid, "amname": name, "amhandler": handler, "amtype": "t" if oid == 2 else "i"}
 
 
 def pg_collation(view: View) -> Rows:

@@ -6,9 +6,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
+from typing import Any
 
 import duckdb
 import pyarrow as pa
+from duckdb.func import SPECIAL as SPECIAL_NULLS
 from sqlglot import exp
 
 from sqlanon.errors import EngineError, Refused
@@ -16,29 +18,37 @@ from sqlanon.proxy.catalogue.contents import CONTENTS
 from sqlanon.proxy.catalogue.functions import FUNCTIONS
 from sqlanon.proxy.catalogue.information import VIEWS, settled
 from sqlanon.proxy.catalogue.kinds import duck_type
-from sqlanon.proxy.catalogue.lookups import Lookups, registered
+from sqlanon.proxy.catalogue.lookups import LONGEST_TEXT, SPECIAL, Lookups, registered
 from sqlanon.proxy.catalogue.relations import RELATIONS, Relation
 from sqlanon.proxy.catalogue.view import View
 
 MAX_ROWS = 200_000
 MAX_BYTES = 64 * 2**20
-LONGEST_TEXT = 1_000_000
 # Errors that functions and generated SQL raise on purpose: this, an SQLSTATE, and a message of our own.
 MARK = "sqlanon-error "
-# Each names what it must not let grow: a text that is longer than all of a catalogue is an attack on memory.
+TOO_LONG = f"error('{MARK}54000 a text of more than {LONGEST_TEXT} bytes is not answered')"
+# A macro writes an argument wherever it names it: nested calls would grow without bound. A lambda does not.
 MACROS = (
     # _pg_expandarray(): the elements of a vector and their places.
-    "CREATE MACRO expandarray(v) AS list_transform(generate_series(1, len(v)), lambda i: {'x': v[i], 'n': i::INTEGER})",
-    "CREATE MACRO short(t) AS CASE WHEN strlen(t) > 1000000 THEN "
-    f"error('{MARK}54000 a text of more than 1000000 bytes is not answered') ELSE t END",
-    "CREATE MACRO short_replace(t, f, r) AS CASE WHEN strlen(t) * (strlen(r) + 1) > 4000000 THEN "
-    f"error('{MARK}54000 a text of more than 1000000 bytes is not answered') ELSE replace(t, f, r) END",
-    "CREATE MACRO not_zero(n) AS CASE WHEN n = 0 THEN "
-    f"error('{MARK}22012 division by zero') ELSE n END",
-    "CREATE MACRO short_pair(t, r) AS CASE WHEN strlen(t) * (strlen(r) + 1) > 4000000 THEN "
-    f"error('{MARK}54000 a text of more than 1000000 bytes is not answered') ELSE t END",
-    "CREATE MACRO only_zero(n) AS CASE WHEN n IS NULL THEN NULL ELSE 0::BIGINT END",
-)  # fmt: skip
+    "expandarray(v) AS list_transform([v], lambda w: list_transform(generate_series(1, len(w)), "
+    "lambda i: {'x': w[i], 'n': i::INTEGER}))[1]",
+    # Texts that are longer than all of a catalogue are an attack on memory.
+    f"short(t) AS list_transform([t], lambda i: CASE WHEN strlen(i) > {LONGEST_TEXT} THEN {TOO_LONG} ELSE i END)[1]",
+    f"short_pair(t, r) AS list_transform([{{'t': t, 'r': r}}], lambda i: CASE WHEN strlen(i.t) * (strlen(i.r) + 1) > "
+    f"{LONGEST_TEXT} THEN {TOO_LONG} ELSE i.t END)[1]",
+    f"not_zero(n) AS list_transform([n], lambda i: CASE WHEN i = 0 THEN error('{MARK}22012 division by zero') "
+    "ELSE i END)[1]",
+    "only_zero(n) AS CASE WHEN n IS NOT NULL THEN 0::BIGINT END",
+)
+
+ERRORS = (
+    ("Out of Memory Error", "53200", "the statement needs too much memory"),
+    ("Conversion Error", "22P02", "a value cannot be read as the type that it is cast to"),
+    ("Out of Range Error", "22003", "a value is out of range"),
+    ("Binder Error", "0A000", "the statement is not answered in this form"),
+    ("Not implemented Error", "0A000", "the statement is not answered in this form"),
+    ("Invalid Input Error", "22023", "a function was given a value that it does not take"),
+)
 
 
 class MetadataDatabase:
@@ -64,10 +74,10 @@ class MetadataDatabase:
             },
         )
         for name, function, arguments, result in registered(self.lookups):
-            handled = _told(function, special=name == "format_type")
-            self._connection.create_function(f"pg_{name}", handled, arguments, result, null_handling="special")  # type: ignore[arg-type]
+            handled = _told(function, special=name in SPECIAL)
+            self._connection.create_function(f"pg_{name}", handled, [*arguments], result, null_handling=SPECIAL_NULLS)
         for macro in MACROS:
-            self._connection.execute(macro)
+            self._connection.execute(f"CREATE MACRO {macro}")
         principal = exp.Literal.string(settled(view.principal)).sql("duckdb")
         self._connection.execute(f"CREATE MACRO session_principal() AS {principal}")
         for functions in FUNCTIONS.values():
@@ -123,22 +133,21 @@ class MetadataDatabase:
     def _guarded(self, relations: Iterator[str] | set[str], timeout: float | None = None) -> Iterator[None]:
         """Within a time limit, and with every error in our own words: those of the engine may quote what it read."""
         seconds = self._timeout if timeout is None else timeout
+        for key in sorted(relations):
+            self.load(RELATIONS[key])
         timer = threading.Timer(seconds, self._connection.interrupt)
         timer.daemon = True
+        timer.start()
         try:
-            for key in sorted(relations):
-                self.load(RELATIONS[key])
-            timer.start()
             yield
-        except duckdb.InterruptException:
-            raise Refused("canceling statement due to statement timeout", sqlstate="57014") from None
-        except (duckdb.Error, RuntimeError) as error:
+        except (duckdb.Error, RuntimeError, OSError, pa.ArrowException) as error:
             raise _own_words(error) from None
         finally:
             timer.cancel()
+            timer.join()  # or it would interrupt the next statement
 
 
-def _told(function: Callable[..., object], *, special: bool) -> Callable[..., object]:
+def _told(function: Callable[..., Any], *, special: bool) -> Callable[..., Any]:
     """A function whose refusals can be told from an engine's errors, and that gives NULL for NULL unless `special`."""
 
     @wraps(function)  # the database counts the parameters
@@ -154,20 +163,17 @@ def _told(function: Callable[..., object], *, special: bool) -> Callable[..., ob
 
 
 def _own_words(error: Exception) -> Refused | EngineError:
+    """What an error of the engine is; it is told from the first words of its text, which are the engine's alone."""
     text = str(error)
     if MARK in text:
         state, message = text.split(MARK, 1)[1].split(" ", 1)
         return Refused(message.splitlines()[0], sqlstate=state)
-    if "INTERRUPT" in text.upper():
+    if text.upper().startswith("INTERRUPT"):
         return Refused("canceling statement due to statement timeout", sqlstate="57014")
-    for kind, state, said in (
-        (duckdb.OutOfMemoryException, "53200", "the statement needs too much memory"),
-        (duckdb.ConversionException, "22P02", "a value cannot be read as the type that it is cast to"),
-        (duckdb.OutOfRangeException, "22003", "a value is out of range"),
-        (duckdb.BinderException, "0A000", "the statement is not answered in this form"),
-        (duckdb.NotImplementedException, "0A000", "the statement is not answered in this form"),
-        (duckdb.InvalidInputException, "22023", "a function was given a value that it does not take"),
-    ):
-        if isinstance(error, kind):
+    if text.startswith("Binder Error") and "GROUP BY clause" in text:
+        said = "a column must appear in the GROUP BY clause or be used in an aggregate function"
+        return Refused(said, sqlstate="42803")
+    for start, state, said in ERRORS:
+        if text.startswith(start):
             return Refused(said, sqlstate=state)
     return EngineError("the statement could not be answered from the catalogue")

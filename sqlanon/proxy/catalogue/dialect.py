@@ -1,4 +1,4 @@
-"""Reading a statement: PostgreSQL's SQL with nothing translated, so that names and types are those that were written."""
+"""Reading a statement: PostgreSQL's SQL, with names and types as they were written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlglot import exp
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import SqlglotError
 from sqlglot.parsers.postgres import PostgresParser
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from sqlanon.errors import Refused
 
@@ -29,9 +29,7 @@ class Written(Postgres):
     class Tokenizer(Postgres.Tokenizer):
         # oid, regclass … are types like others: oid[] is not read otherwise.
         KEYWORDS: ClassVar = {
-            word: token
-            for word, token in Postgres.Tokenizer.KEYWORDS.items()
-            if token != TokenType.OBJECT_IDENTIFIER
+            word: token for word, token in Postgres.Tokenizer.KEYWORDS.items() if token != TokenType.OBJECT_IDENTIFIER
         }
 
     class Parser(PostgresParser):

@@ -13,7 +13,6 @@ from sqlanon.proxy.catalogue import calls, operators
 from sqlanon.proxy.catalogue.bound import NO_NAME, Bound, call, cast, constant
 from sqlanon.proxy.catalogue.kinds import (
     BOOL,
-    BY_NAME,
     DATE,
     INT4,
     INTERVAL,
@@ -25,10 +24,10 @@ from sqlanon.proxy.catalogue.kinds import (
     TIMESTAMPTZ,
     UNKNOWN,
     array_of,
-    require_type,
 )
 from sqlanon.proxy.catalogue.operators import matched, safe
 from sqlanon.proxy.catalogue.scope import Scope, folded, position
+from sqlanon.proxy.catalogue.written import written_type
 from sqlanon.proxy.types import PgType
 
 if TYPE_CHECKING:
@@ -36,15 +35,21 @@ if TYPE_CHECKING:
 
 Rule = Callable[["Binder", Any, Scope], Bound]
 WORDS = ("user", "current_role", "current_user", "session_user")
-DTYPES = {
-    "BOOLEAN": "bool", "TINYINT": "int2", "SMALLINT": "int2", "INT": "int4", "BIGINT": "int8", "FLOAT": "float4",
-    "DOUBLE": "float8", "DECIMAL": "numeric", "TEXT": "text", "VARCHAR": "varchar", "CHAR": "bpchar", "BPCHAR": "bpchar",
-    "NCHAR": "bpchar", "NVARCHAR": "varchar", "NAME": "name", "DATE": "date", "TIME": "time", "TIMESTAMP": "timestamp",
-    "TIMESTAMPNTZ": "timestamp", "TIMESTAMPTZ": "timestamptz", "INTERVAL": "interval", "UUID": "uuid", "JSON": "json",
-    "JSONB": "jsonb", "VARBINARY": "bytea", "INET": "inet", "TIMETZ": "timetz",
-}  # fmt: skip
-PRECISE = ("timestamp", "timestamptz", "time", "interval")
-FIELDS = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND", "EPOCH", "DOW", "DOY", "WEEK", "QUARTER", "CENTURY", "DECADE")
+FIELDS = (
+    "YEAR",
+    "MONTH",
+    "DAY",
+    "HOUR",
+    "MINUTE",
+    "SECOND",
+    "EPOCH",
+    "DOW",
+    "DOY",
+    "WEEK",
+    "QUARTER",
+    "CENTURY",
+    "DECADE",
+)
 
 
 def literal(b: Binder, node: exp.Literal, scope: Scope) -> Bound:
@@ -66,7 +71,7 @@ def null(b: Binder, node: exp.Null, scope: Scope) -> Bound:
 
 
 def boolean(b: Binder, node: exp.Boolean, scope: Scope) -> Bound:
-    return constant(bool(node.this), BOOL).named("bool", 1)
+    return constant(bool(node.this), BOOL)
 
 
 def parameter(b: Binder, node: exp.Parameter, scope: Scope) -> Bound:
@@ -103,8 +108,21 @@ def dot(b: Binder, node: exp.Dot, scope: Scope) -> Bound:
     item, name = b.expression(node.this, scope), folded(node.expression)
     if item.fields is None or name not in item.fields:
         raise Refused(f'column "{name[:80]}" not found in the value', sqlstate="42703", position=position(node))
-    tree = call("struct_extract", item.tree, exp.Literal.string(name))
+    return _part(item, name)
+
+
+def _part(item: Bound, name: str) -> Bound:
+    assert item.fields is not None
+    tree = call("struct_extract", item.tree.copy(), exp.Literal.string(name))
     return Bound(tree, item.fields[name], name, 2)
+
+
+def every_field(b: Binder, node: exp.Dot, scope: Scope) -> list[Bound]:
+    """(record).*"""
+    item = b.expression(node.this, scope)
+    if item.fields is None:
+        raise Refused("only records have fields", sqlstate="42809")
+    return [_part(item, name) for name in item.fields]
 
 
 def bracket(b: Binder, node: exp.Bracket, scope: Scope) -> Bound:
@@ -126,53 +144,6 @@ def bracket(b: Binder, node: exp.Bracket, scope: Scope) -> Bound:
         place = exp.Add(this=safe(place), expression=exp.Literal.number(1))
     tree = call("list_extract", item.tree, call("greatest", place, exp.Literal.number(0)))
     return Bound(tree, item.type.element, item.name, item.weight)
-
-
-def written_type(node: exp.Expr) -> tuple[PgType, int]:
-    """The type that a cast names, and its modifier."""
-    if type(node) is not exp.DataType:
-        raise Refused("this type is not answered here", sqlstate="0A000")
-    name = node.this.name if isinstance(node.this, exp.DataType.Type) else str(node.this)
-    if name == "ARRAY":
-        kind, typmod = written_type(node.expressions[0])
-        return array_of(kind), typmod
-    if name == "USERDEFINED":
-        return _named_type(node.args.get("kind")), -1
-    kind_name = DTYPES.get(name)
-    if kind_name is None:
-        raise Refused(f"type {name.lower()} is not answered here", sqlstate="42704")
-    numbers = [int(each.this.name) for each in node.expressions if each.this.name.isdigit()]
-    if len(numbers) != len(node.expressions):
-        raise Refused("modifiers of types are numbers", sqlstate="42601")
-    return BY_NAME[kind_name], _modifier(kind_name, numbers)
-
-
-def _modifier(name: str, numbers: list[int]) -> int:
-    if name == "bpchar" and not numbers:
-        numbers = [1]
-    if not numbers:
-        return -1
-    if name in ("varchar", "bpchar") and len(numbers) == 1 and 0 < numbers[0] <= 10_485_760:
-        return numbers[0] + 4
-    if name == "numeric" and len(numbers) <= 2 and 0 < numbers[0] <= 1000:
-        scale = numbers[1] if len(numbers) == 2 else 0
-        if 0 <= scale <= numbers[0]:
-            return (numbers[0] << 16 | scale) + 4
-    if name in PRECISE and len(numbers) == 1 and numbers[0] <= 6:
-        return numbers[0] if numbers[0] < 6 else -1
-    if name in ("float4", "float8"):
-        return -1
-    raise Refused("this modifier of a type is not answered here", sqlstate="22023")
-
-
-def _named_type(node: Any) -> PgType:
-    if type(node) is exp.Dot:
-        if type(node.this) is not exp.Identifier or folded(node.this) != "pg_catalog":
-            raise Refused("types are those of pg_catalog", sqlstate="42704")
-        return require_type(folded(node.expression), quoted=True)
-    if isinstance(node, exp.Identifier):
-        return require_type(folded(node), quoted=bool(node.args.get("quoted")))
-    return require_type(str(node).strip().lower())
 
 
 def cast_to(b: Binder, node: exp.Cast, scope: Scope) -> Bound:
@@ -197,7 +168,7 @@ def array(b: Binder, node: exp.Array, scope: Scope, kind: PgType | None = None) 
     element = kind or b.casts.common(items, "ARRAY")
     if element.element is not None:
         raise Refused("arrays of arrays are not built here", sqlstate="0A000")
-    items = [b.casts.to(item, element) for item in items]
+    items = b.casts.alike(items, element)
     made = array_of(element)
     if all(item.constant for item in items):
         return constant([item.value for item in items], made).named("array")
@@ -205,9 +176,15 @@ def array(b: Binder, node: exp.Array, scope: Scope, kind: PgType | None = None) 
 
 
 def both(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
-    """AND, OR"""
-    left, right = b.condition(node.this, scope), b.condition(node.expression, scope)
-    return Bound(operators.binary(type(node), left, right), BOOL)
+    """AND, OR: chains of them may be long"""
+    kind, parts = type(node), []
+    while type(node) is kind:
+        parts.append(node.expression)
+        node = node.this
+    first, *others = (safe(b.condition(each, scope)) for each in (node, *reversed(parts)))
+    for other in others:
+        first = kind(this=first, expression=other)
+    return Bound(first, BOOL)
 
 
 def negated(b: Binder, node: exp.Not, scope: Scope) -> Bound:
@@ -250,15 +227,15 @@ def case(b: Binder, node: exp.Case, scope: Scope) -> Bound:
     if node.this is None:
         conditions = [b.condition(each.this, scope) for each in ifs]
     else:
-        first, *others = matched(b, "=", [b.expression(each, scope) for each in (node.this, *(each.this for each in ifs))])
+        first, *others = matched(
+            b, "=", [b.expression(each, scope) for each in (node.this, *(each.this for each in ifs))]
+        )
         operand, conditions = first.tree, [other.tree for other in others]
     values = [b.expression(each.args["true"], scope) for each in ifs]
-    kind = b.casts.common([*values, last], "CASE")
-    branches = [
-        exp.If(this=condition, true=b.casts.to(value, kind, explicit=False).tree)
-        for condition, value in zip(conditions, values, strict=True)
-    ]
-    tree = exp.Case(this=operand, ifs=branches, default=b.casts.to(last, kind, explicit=False).tree)
+    kind = b.casts.common([last, *values], "CASE")
+    default_value, *made = b.casts.alike([last, *values], kind)
+    branches = [exp.If(this=condition, true=value.tree) for condition, value in zip(conditions, made, strict=True)]
+    tree = exp.Case(this=operand, ifs=branches, default=default_value.tree)
     name, weight = (last.name, 2) if last.weight > 1 else ("case", 1)
     return Bound(exp.Paren(this=tree), kind, name, weight)
 
@@ -366,16 +343,18 @@ RULES: dict[type[exp.Expr], tuple[frozenset[str], Rule]] = {
     exp.Exists: (ONE, exists), exp.Collate: (TWO, collate), exp.Operator: (TWO | {"operator"}, operator),
     exp.Interval: (frozenset({"this", "unit", "fraction_in_string"}), interval), exp.Extract: (TWO, extract),
     exp.AtTimeZone: (frozenset({"this", "zone"}), at_time_zone),
-    **{kind: (TWO, operators.comparison) for kind in operators.COMPARED},
+    **dict.fromkeys(operators.COMPARED, (TWO, operators.comparison)),
     **{kind: (TWO | {"negate"}, operators.pattern)
        for kind in (exp.Like, exp.ILike, exp.RegexpLike, exp.RegexpILike)},
+    exp.ArrayContainsAll: (TWO, operators.containment), exp.ArrayOverlaps: (TWO, operators.containment),
     exp.Escape: (TWO, operators.escaped), exp.DPipe: (TWO | {"safe"}, operators.joined),
     **{kind: (TWO | {"typed", "safe"}, operators.arithmetic) for kind in operators.SYMBOLS},
-    **{kind: (TWO, operators.bits) for kind in (
-        exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseLeftShift, exp.BitwiseRightShift)},
-    exp.Neg: (ONE, operators.negative),
-    exp.Anonymous: (frozenset({"this", "expressions"}), calls.plain), exp.Unnest: (frozenset({"expressions"}), calls.unnested),
-    exp.Substring: (frozenset({"this", "start", "length"}), calls.substring), exp.Trim: (frozenset({"this", "position", "expression"}), calls.trim),
+    **dict.fromkeys(operators.BITS, (TWO, operators.bits)),
+    exp.Neg: (ONE, operators.negative), exp.BitwiseNot: (ONE, operators.inverted), exp.Pow: (TWO, operators.power),
+    exp.Anonymous: (frozenset({"this", "expressions"}), calls.plain),
+    exp.Unnest: (frozenset({"expressions"}), calls.unnested),
+    exp.Substring: (frozenset({"this", "start", "length"}), calls.substring),
+    exp.Trim: (frozenset({"this", "position", "expression"}), calls.trim),
     exp.StrPosition: (frozenset({"this", "substr"}), calls.str_position),
     exp.Filter: (TWO, calls.filtered), exp.Window: (frozenset({"this", "partition_by", "order", "over"}), calls.window),
     exp.CurrentDate: (NOTHING, moment(lambda: cast(call("now"), "DATE"), DATE, "current_date")),

@@ -29,8 +29,14 @@ class Function:
 
     @property
     def definition(self) -> str:
-        letters = ", ".join("abcdefgh"[: len(self.arguments)])
-        return f"CREATE MACRO {self.macro}({letters}) AS {self.body}"
+        letters = "abcd"[: len(self.arguments)]
+        body = self.body
+        if any(len(re.findall(rf"\b{letter}\b", body)) > 1 for letter in letters):
+            # A macro writes its arguments wherever it names them: nested calls would grow without bound.
+            held = ", ".join(f"'{letter}': {letter}" for letter in letters)
+            inside = re.sub(rf"\b([{letters}])\b", r"held.\1", body)
+            body = f"list_transform([{{{held}}}], lambda held: {inside})[1]"
+        return f"CREATE MACRO {self.macro}({', '.join(letters)}) AS {body}"
 
 
 def _read() -> dict[str, list[Function]]:

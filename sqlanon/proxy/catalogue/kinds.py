@@ -71,7 +71,9 @@ TEXTS = BY_NAME["_text"]
 STRINGS = frozenset({"text", "name", "varchar", "bpchar", "char", "pg_node_tree", "unknown"})
 NUMBERS = ("int2", "int4", "int8", "numeric", "float4", "float8")  # each goes over into those after it
 WHOLE = frozenset({"int2", "int4", "int8"})
-REG = frozenset({"regclass", "regtype", "regproc", "regprocedure", "regnamespace", "regrole", "regoper", "regcollation"})
+REG = frozenset(
+    {"regclass", "regtype", "regproc", "regprocedure", "regnamespace", "regrole", "regoper", "regcollation"}
+)
 OIDS = REG | {"oid", "xid", "cid", "xid8"}
 TIMES = ("date", "timestamp", "timestamptz")  # each goes over into those after it
 

@@ -18,19 +18,21 @@ from sqlanon.proxy.catalogue.view import SYSTEM, Entry, View
 from sqlanon.proxy.codecs.arrays import quoted
 
 LONGEST_SERIES = 10_000
+LONGEST_TEXT = 1_000_000
 PLAIN = re.compile(r"[a-z_][a-z0-9_$]*")
-RESERVED = frozenset(
-    "all analyse analyze and any array as asc asymmetric authorization between bigint binary bit boolean both case cast "
-    "char character check coalesce collate collation column concurrently constraint create cross current_catalog "
-    "current_date current_role current_schema current_time current_timestamp current_user dec decimal default "
-    "deferrable desc distinct do else end except exists extract false fetch float for foreign freeze from full grant "
-    "greatest group grouping having ilike in initially inner inout int integer intersect interval into is isnull join "
-    "lateral leading least left like limit localtime localtimestamp national natural nchar none normalize not notnull "
-    "null nullif numeric offset on only or order out outer overlaps overlay placing position precision primary real "
-    "references returning right row select session_user setof similar smallint some substring symmetric table "
-    "tablesample then time timestamp to trailing treat trim true union unique user using values varchar variadic "
-    "verbose when where window with xmlattributes".split()
-)
+RESERVED_WORDS = """
+    all analyse analyze and any array as asc asymmetric authorization between bigint binary bit boolean both case
+    cast char character check coalesce collate collation column concurrently constraint create cross current_catalog
+    current_date current_role current_schema current_time current_timestamp current_user dec decimal default
+    deferrable desc distinct do else end except exists extract false fetch float for foreign freeze from full grant
+    greatest group grouping having ilike in initially inner inout int integer intersect interval into is isnull join
+    lateral leading least left like limit localtime localtimestamp national natural nchar none normalize not notnull
+    null nullif numeric offset on only or order out outer overlaps overlay placing position precision primary real
+    references returning right row select session_user setof similar smallint some substring symmetric table
+    tablesample then time timestamp to trailing treat trim true union unique user using values varchar variadic
+    verbose when where window with xmlattributes
+"""
+RESERVED = frozenset(RESERVED_WORDS.split())
 
 
 def quote_ident(name: str) -> str:
@@ -100,7 +102,7 @@ class Lookups:
         return quote_ident(name) if visible else f"{quote_ident(schema)}.{quote_ident(name)}"
 
     def regtype_out(self, oid: int) -> str:
-        return self.format_type(oid, None) if oid in BY_OID or oid in self._rows else _number(oid)
+        return (self.format_type(oid, None) if oid in BY_OID or oid in self._rows else None) or _number(oid)
 
     def regproc_out(self, oid: int) -> str:
         return self.procedures.get(oid) or _number(oid)
@@ -137,7 +139,7 @@ class Lookups:
 
     def to_regclass(self, text: str) -> int | None:
         if text.isascii() and text.isdigit():
-            return int(text)
+            return _oid(text)
         parts = split_name(text)
         if len(parts) == 3 and parts[0] == self.view.metadata.database:
             parts = parts[1:]
@@ -153,7 +155,7 @@ class Lookups:
 
     def to_regtype(self, text: str) -> int | None:
         if text.isascii() and text.isdigit():
-            return int(text)
+            return _oid(text)
         plain = re.sub(r"\(\s*\d+\s*(,\s*\d+\s*)?\)", "", " ".join(text.split()))
         if '"' not in plain:
             found = type_named(plain.lower().removeprefix("pg_catalog."))
@@ -222,6 +224,12 @@ class Lookups:
         return found
 
 
+def _oid(digits: str) -> int:
+    if len(digits) > 10 or int(digits) >= 2**32:
+        raise Refused("value is out of range for type oid", sqlstate="22003")
+    return int(digits)
+
+
 def _number(oid: int) -> str:
     return str(oid) if oid else "-"
 
@@ -242,6 +250,24 @@ def array_out(items: list[str | None]) -> str:
     return "{" + ",".join("NULL" if item is None else quoted(item) for item in items) + "}"
 
 
+def array_to_text(items: list[str | None] | None, between: str | None, missing: str | None) -> str | None:
+    """
+    >>> array_to_text(["a", None, "b"], "-", None), array_to_text(["a", None], "-", "?")
+    ('a-b', 'a-?')
+    """
+    if items is None or between is None:
+        return None
+    told = [missing if item is None else item for item in items]
+    made = between.join(item for item in told if item is not None)
+    if len(made) > LONGEST_TEXT:
+        raise Refused(f"a text of more than {LONGEST_TEXT} bytes is not answered", sqlstate="54000")
+    return made
+
+
+def array_to_string(items: list[str | None], between: str) -> str | None:
+    return array_to_text(items, between, None)
+
+
 def encoding(number: int) -> str:
     return {0: "SQL_ASCII", 6: "UTF8", 8: "LATIN1"}.get(number, "")
 
@@ -259,12 +285,13 @@ def size_pretty(size: int) -> str:
     raise AssertionError
 
 
+SPECIAL = ("format_type", "array_to_text")  # take NULL as an argument
 # Name, function of Lookups or a plain one, types of arguments and of the result in DuckDB.
 Registered = tuple[str, Callable[..., object], list[str], str]
 
 
 def registered(known: Lookups) -> list[Registered]:
-    """Every function that the metadata database is given. NULL in, NULL out, except for format_type."""
+    """Every function that the metadata database is given. NULL in, NULL out, except for those of SPECIAL."""
     one = ["BIGINT"]
     found: list[Registered] = [
         (f"{name}_out", getattr(known, f"{name}_out"), one, "VARCHAR")
@@ -288,7 +315,8 @@ def registered(known: Lookups) -> list[Registered]:
         ("quote_ident", quote_ident, ["VARCHAR"], "VARCHAR"),
         ("series", series, ["BIGINT", "BIGINT", "BIGINT"], "BIGINT[]"),
         ("array_out", array_out, ["VARCHAR[]"], "VARCHAR"),
+        ("array_to_string", array_to_string, ["VARCHAR[]", "VARCHAR"], "VARCHAR"),
+        ("array_to_text", array_to_text, ["VARCHAR[]", "VARCHAR", "VARCHAR"], "VARCHAR"),
         ("encoding", encoding, ["INTEGER"], "VARCHAR"),
         ("size_pretty", size_pretty, one, "VARCHAR"),
     ]
-

@@ -16,6 +16,7 @@ from sqlanon.proxy.catalogue.kinds import (
     DATE,
     FLOAT8,
     INT4,
+    INT8,
     INTERVAL,
     NUMBERS,
     NUMERIC,
@@ -41,10 +42,14 @@ PLAIN = (
     exp.Exists,
 )  # fmt: skip
 MATCHED: dict[str, type[exp.Expr]] = {
-    "=": exp.EQ, "<>": exp.NEQ, "!=": exp.NEQ, "<": exp.LT, "<=": exp.LTE, ">": exp.GT, ">=": exp.GTE, "~": exp.RegexpLike,
+    "=": exp.EQ, "<>": exp.NEQ, "!=": exp.NEQ, "<": exp.LT, "<=": exp.LTE, ">": exp.GT, ">=": exp.GTE,
+    "~": exp.RegexpLike,
     "~*": exp.RegexpILike, "~~": exp.Like, "~~*": exp.ILike, "||": exp.DPipe, "+": exp.Add, "-": exp.Sub,
     "*": exp.Mul, "/": exp.Div, "%": exp.Mod,
 }  # fmt: skip
+
+
+LIKES: dict[type[exp.Expr], str] = {exp.Like: "like_escape", exp.ILike: "ilike_escape"}
 
 
 def safe(tree: exp.Expr) -> exp.Expr:
@@ -72,8 +77,24 @@ def matched(b: Binder, symbol: str, items: Sequence[Bound]) -> list[Bound]:
         kind = TEXT  # it has the operators of text
     if kind.name == "record":
         raise Refused("rows are not compared here", sqlstate="0A000")
-    return [b.casts.to(item, kind, explicit=False) if item.type.name not in STRINGS or kind.name not in STRINGS
-            or item.unknown or item.parameter else item for item in items]  # fmt: skip
+    if kind.oid == NUMERIC.oid:
+        return _numerics(b, items)
+    return [
+        b.casts.to(item, kind, explicit=False)
+        if item.unknown or item.type.name not in STRINGS or kind.name not in STRINGS
+        else item
+        for item in items
+    ]
+
+
+def _numerics(b: Binder, items: Sequence[Bound]) -> list[Bound]:
+    """Numbers with equally many digits after the point, so that none is rounded when they are compared."""
+    made = [b.casts.to(item, NUMERIC, explicit=False) for item in items]
+    values = [item.value for item in made if item.constant and item.value is not None]
+    scale = max((max(0, -int(value.as_tuple().exponent)) for value in values), default=0)
+    if len(values) < len(made):
+        scale = max(scale, 10)
+    return [Bound(cast(item.tree, f"DECIMAL(38,{min(scale, 38)})"), NUMERIC) for item in made]
 
 
 def comparison(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
@@ -98,9 +119,7 @@ def quantified(node: exp.Expr) -> tuple[bool, exp.Expr] | None:
     return None
 
 
-def _with_several(
-    b: Binder, kind: type[exp.Expr], left: Bound, several: tuple[bool, exp.Expr], scope: Scope
-) -> Bound:
+def _with_several(b: Binder, kind: type[exp.Expr], left: Bound, several: tuple[bool, exp.Expr], scope: Scope) -> Bound:
     every, operand = several
     while type(operand) is exp.Paren:
         operand = operand.this
@@ -126,14 +145,14 @@ def _with_several(
     alias = b.fresh("r")
     rows = exp.Select(expressions=[exp.alias_(call("unnest", array.tree), "c0")])
     test = _test(kind, left.tree, exp.column("c0", table=alias))
-    inner = exp.Select(expressions=[exp.Literal.number(1)]).from_(exp.Subquery(this=rows, alias=exp.TableAlias(this=exp.to_identifier(alias))))
+    inner = exp.Select(expressions=[exp.Literal.number(1)]).from_(
+        exp.Subquery(this=rows, alias=exp.TableAlias(this=exp.to_identifier(alias)))
+    )
     found = exp.Exists(this=inner.where(exp.Not(this=safe(test)) if every else test))
     return Bound(exp.Not(this=found) if every else found, BOOL)
 
 
-def _with_query(
-    b: Binder, kind: type[exp.Expr], left: Bound, every: bool, operand: exp.Expr, scope: Scope
-) -> Bound:
+def _with_query(b: Binder, kind: type[exp.Expr], left: Bound, every: bool, operand: exp.Expr, scope: Scope) -> Bound:
     if kind not in COMPARED or kind in (exp.NullSafeEQ, exp.NullSafeNEQ):
         raise Refused("this comparison with a subquery is not answered here", sqlstate="0A000")
     plan = b.query(operand, scope)
@@ -152,6 +171,8 @@ def _test(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> exp.Expr:
         return call("regexp_matches", left, right)
     if kind is exp.RegexpILike:
         return call("regexp_matches", left, right, exp.Literal.string("i"))
+    if kind in LIKES:
+        return call(LIKES[kind], left, right, exp.Literal.string("\\"))  # as PostgreSQL does by itself
     return binary(kind, left, right)
 
 
@@ -172,7 +193,7 @@ def escaped(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
     if type(inner) not in (exp.Like, exp.ILike) or quantified(inner.expression) is not None:
         raise Refused("ESCAPE is not answered here", sqlstate="0A000")
     parts = [b.casts.text(b.expression(each, scope)).tree for each in (inner.this, inner.expression, node.expression)]
-    made = call("like_escape" if type(inner) is exp.Like else "ilike_escape", *parts)
+    made = call(LIKES[type(inner)], *parts)
     return Bound(exp.Not(this=made) if inner.args.get("negate") else made, BOOL)
 
 
@@ -204,6 +225,7 @@ def _joined_arrays(b: Binder, left: Bound, right: Bound) -> Bound:
     return Bound(call("list_concat", b.casts.to(left, kind).tree, b.casts.to(right, kind).tree), kind)
 
 
+BITS = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseLeftShift, exp.BitwiseRightShift)
 SYMBOLS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
 
 
@@ -213,7 +235,7 @@ def arithmetic(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
     if left.unknown and right.unknown:
         raise Refused(f"operator is not unique: unknown {SYMBOLS[kind]} unknown", sqlstate="42725")
     if left.unknown:
-        left = b.casts.to(left, right.type)
+        left = b.casts.to(left, FLOAT8 if kind is exp.Mul and right.type.name == "interval" else right.type)
     if right.unknown:
         moved = kind is exp.Add and left.type.name in ("timestamp", "timestamptz", "date", "time")
         right = b.casts.to(right, INTERVAL if moved else left.type)
@@ -240,6 +262,8 @@ def _times(kind: type[exp.Expr], left: PgType, right: PgType) -> PgType | None:
     if kind is exp.Sub and left.oid == right.oid:
         return INT4 if left.name == "date" else INTERVAL if left.name in moments else None
     if kind is exp.Mul and left.name == "interval" and right.name in ("int2", "int4", "int8", "float8"):
+        return INTERVAL
+    if kind is exp.Mul and right.name == "interval" and left.name in ("int2", "int4", "int8", "float8"):
         return INTERVAL
     return None
 
@@ -309,6 +333,31 @@ def bits(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
     return Bound(call("xor", *trees) if type(node) is exp.BitwiseXor else binary(type(node), *trees), wide)
 
 
+def containment(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
+    """@> and && of arrays"""
+    left, right = b.expression(node.this, scope), b.expression(node.expression, scope)
+    if left.type.element is None and right.type.element is None:
+        raise no_operator("@>", left.type, right.type)
+    kind = b.casts.common([left, right], "@>")
+    name = "list_has_all" if type(node) is exp.ArrayContainsAll else "list_has_any"
+    return Bound(call(name, *(b.casts.to(item, kind).tree for item in (left, right))), BOOL)
+
+
+def inverted(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
+    """~"""
+    item = b.expression(node.this, scope)
+    if item.type.name not in WHOLE:
+        raise Refused(f"operator does not exist: ~ {sql_name(item.type)}", sqlstate="42883")
+    return Bound(exp.BitwiseNot(this=safe(item.tree)), item.type)
+
+
+def power(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
+    items = [b.expression(each, scope) for each in (node.this, node.expression)]
+    if NUMERIC.oid in (item.type.oid for item in items):
+        raise Refused("powers of numeric are not answered here", sqlstate="0A000", hint="cast to float8")
+    return Bound(call("pow", *(b.casts.to(item, FLOAT8, explicit=False).tree for item in items)), FLOAT8)
+
+
 def negative(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
     inner = node.this
     if type(inner) is exp.Literal and not inner.is_string:
@@ -319,14 +368,12 @@ def negative(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
     if item.type.name not in (*NUMBERS, "interval"):
         raise Refused(f"operator does not exist: - {sql_name(item.type)}", sqlstate="42883")
     if item.constant and item.type is NUMERIC:
-        return constant(None if item.value is None else -item.value, NUMERIC)
+        return constant(None if item.value is None else item.value.copy_negate(), NUMERIC)
     return Bound(exp.Neg(this=safe(item.tree)), item.type)
 
 
 def number(written: str) -> Bound:
     """A number as SQL writes it: the smallest type of int4, int8 and numeric that holds it."""
-    from sqlanon.proxy.catalogue.kinds import INT8
-
     digits = written.removeprefix("-")
     if digits.isdigit() and len(digits) < 20:
         value = int(written)
@@ -340,4 +387,5 @@ def number(written: str) -> Bound:
         raise Refused("syntax error in a number", sqlstate="42601") from None
     if made.is_finite() and abs(made.adjusted()) > 200:
         raise Refused("a numeric of more than 38 digits is not answered here", sqlstate="22003")
-    return constant(made.quantize(Decimal(1)) if int(made.as_tuple().exponent) > 0 else made, NUMERIC)
+    # Written out: Decimal's own rounding knows only 28 digits.
+    return constant(Decimal(format(made, "f")), NUMERIC)

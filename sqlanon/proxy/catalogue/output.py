@@ -6,14 +6,13 @@ import datetime as dt
 from typing import Any
 
 import pyarrow as pa
-from sqlglot import exp
 
 from sqlanon.proxy.backend import Column
 from sqlanon.proxy.catalogue.bound import Bound
 from sqlanon.proxy.catalogue.casts import REG_TYPES
 from sqlanon.proxy.catalogue.database import MetadataDatabase
 from sqlanon.proxy.catalogue.kinds import TEXT
-from sqlanon.proxy.catalogue.queries import Plan, SelectPlan
+from sqlanon.proxy.catalogue.plans import Plan, SelectPlan
 from sqlanon.proxy.codecs.intervals import parts
 from sqlanon.proxy.types import KNOWN, PgType, by_oid
 
@@ -22,7 +21,8 @@ ARROW = {
     "bool": pa.bool_(), "int2": pa.int16(), "int4": pa.int32(), "int8": pa.int64(), "float4": pa.float32(),
     "float8": pa.float64(), "bytea": pa.binary(), "date": pa.date32(), "time": pa.time64("us"),
     "timestamp": pa.timestamp("us"), "timestamptz": pa.timestamp("us", "UTC"),
-    "interval": pa.month_day_nano_interval(), "oid": pa.int64(), "xid": pa.int64(), "cid": pa.int64(), "xid8": pa.int64(),
+    "interval": pa.month_day_nano_interval(), "oid": pa.int64(), "xid": pa.int64(), "cid": pa.int64(),
+    "xid8": pa.int64(),
 }  # fmt: skip
 
 
@@ -99,6 +99,3 @@ def _value(value: Any, kind: PgType) -> Any:
     if kind.name == "timestamptz" and isinstance(value, dt.datetime) and value.tzinfo is None:
         return value.replace(tzinfo=dt.UTC)
     return value
-
-
-NOTHING = exp.Null

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from sqlanon.errors import Refused
-from sqlanon.proxy.catalogue import sources
+from sqlanon.proxy.catalogue import expressions, sources
 from sqlanon.proxy.catalogue.bound import NO_NAME, Bound
 from sqlanon.proxy.catalogue.calls import ordered
-from sqlanon.proxy.catalogue.casts import Casts
 from sqlanon.proxy.catalogue.kinds import INT8, TEXT
 from sqlanon.proxy.catalogue.operators import safe
+from sqlanon.proxy.catalogue.plans import Plan, SelectPlan, SetPlan, ValuesPlan, WrappedPlan
 from sqlanon.proxy.catalogue.scope import Scope, fields_of, folded
-from sqlanon.proxy.types import PgType
 
 if TYPE_CHECKING:
     from sqlanon.proxy.catalogue.binder import Binder
@@ -25,109 +23,8 @@ MOST_COLUMNS = 1664
 SELECT = frozenset({
     "expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "distinct", "with_",
 })  # fmt: skip
+SETS = (exp.Union, exp.Except, exp.Intersect)
 SET = frozenset({"this", "expression", "distinct", "order", "limit", "offset", "with_"})
-
-
-class Plan(Protocol):
-    """A query whose columns are known. Their types may still be decided, as those of NULL and of 'text' are."""
-
-    names: list[str]
-    items: list[Bound]
-
-    def take(self, place: int, kind: PgType) -> None: ...
-
-    def tree(self) -> exp.Query: ...
-
-    def settle(self) -> None:
-        """What nothing decided is text."""
-        for place, item in enumerate(self.items):
-            if item.unknown:
-                self.take(place, TEXT)
-
-
-@dataclass
-class SelectPlan(Plan):
-    names: list[str]
-    items: list[Bound]
-    casts: Casts
-    select: exp.Select
-
-    def take(self, place: int, kind: PgType) -> None:
-        self.items[place] = self.casts.to(self.items[place], kind, explicit=False)
-
-    def tree(self) -> exp.Query:
-        named = [
-            exp.Alias(this=safe(item.tree), alias=exp.to_identifier(f"c{place}"))
-            for place, item in enumerate(self.items)
-        ]
-        self.select.set("expressions", named or [exp.Alias(this=exp.Null(), alias=exp.to_identifier("c0"))])
-        return self.select
-
-
-@dataclass
-class ValuesPlan(Plan):
-    names: list[str]
-    items: list[Bound]
-    casts: Casts
-    rows: list[list[Bound]]
-
-    def take(self, place: int, kind: PgType) -> None:
-        for row in self.rows:
-            row[place] = self.casts.to(row[place], kind, explicit=False)
-        self.items[place] = self.rows[0][place]
-
-    def tree(self) -> exp.Query:
-        rows = [exp.Tuple(expressions=[item.tree for item in row]) for row in self.rows]
-        columns = [exp.to_identifier(f"c{place}") for place in range(len(self.names))]
-        values = exp.Values(expressions=rows, alias=exp.TableAlias(this=exp.to_identifier("v"), columns=columns))
-        return exp.Select(expressions=[exp.Star()]).from_(values)
-
-
-@dataclass
-class SetPlan(Plan):
-    names: list[str]
-    items: list[Bound]
-    kind: type[exp.SetOperation]
-    distinct: bool
-    left: Plan
-    right: Plan
-    others: dict[str, exp.Expr] = field(default_factory=dict)
-
-    def take(self, place: int, kind: PgType) -> None:
-        self.left.take(place, kind)
-        self.right.take(place, kind)
-        self.items[place] = self.left.items[place]
-
-    def tree(self) -> exp.Query:
-        left, right = (_operand(plan.tree()) for plan in (self.left, self.right))
-        return self.kind(this=left, expression=right, distinct=self.distinct, **self.others)
-
-
-@dataclass
-class WrappedPlan(Plan):
-    """A query in parentheses with an ORDER BY or LIMIT after them."""
-
-    names: list[str]
-    items: list[Bound]
-    inner: Plan
-    others: dict[str, exp.Expr]
-
-    def take(self, place: int, kind: PgType) -> None:
-        self.inner.take(place, kind)
-        self.items[place] = self.inner.items[place]
-
-    def tree(self) -> exp.Query:
-        made = exp.Select(expressions=[exp.Star()]).from_(
-            exp.Subquery(this=self.inner.tree(), alias=exp.TableAlias(this=exp.to_identifier("w")))
-        )
-        for name, value in self.others.items():
-            made.set(name, value)
-        return made
-
-
-def _operand(tree: exp.Query) -> exp.Expr:
-    plain = type(tree) is exp.Select and not any(tree.args.get(name) for name in ("order", "limit", "offset", "with_"))
-    return tree if plain else exp.Subquery(this=tree)
 
 
 def query(b: Binder, node: exp.Expr, scope: Scope | None) -> Plan:
@@ -145,7 +42,7 @@ def query(b: Binder, node: exp.Expr, scope: Scope | None) -> Plan:
     if type(node) is exp.Select:
         only(node, SELECT)
         return _select(b, node, scope)
-    if type(node) in (exp.Union, exp.Except, exp.Intersect):
+    if type(node) in SETS:
         only(node, SET)
         return _set(b, node, scope)
     if type(node) is exp.Values:
@@ -178,7 +75,10 @@ def _with(b: Binder, node: exp.Expr, scope: Scope | None) -> dict[str, exp.Expr]
         fields = fields_of(names, plan.items)
         b.shared[name] = Shared(alias, fields)
         columns = [exp.to_identifier(column.column) for column in fields]
-        made.append(exp.CTE(this=plan.tree(), alias=exp.TableAlias(this=exp.to_identifier(alias), columns=columns)))
+        named = exp.TableAlias(this=exp.to_identifier(alias), columns=columns)
+        # Materialized: a chain of queries that each name the one before twice would double with every link.
+        once = None if type(plan) is SetPlan and recursive else True
+        made.append(exp.CTE(this=plan.tree(), alias=named, materialized=once))
     return {"with_": exp.With(expressions=made, recursive=recursive)}
 
 
@@ -189,7 +89,9 @@ def renamed(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
 
 
 def _names(node: exp.Expr, name: str) -> bool:
-    return any(folded(table.this) == name for table in node.find_all(exp.Table) if isinstance(table.this, exp.Identifier))
+    return any(
+        folded(table.this) == name for table in node.find_all(exp.Table) if isinstance(table.this, exp.Identifier)
+    )
 
 
 def _recursive(b: Binder, node: exp.Union, scope: Scope | None, name: str, wanted: list[str], alias: str) -> Plan:
@@ -203,7 +105,7 @@ def _recursive(b: Binder, node: exp.Union, scope: Scope | None, name: str, wante
     _same_width(left, right)
     for place, item in enumerate(left.items):
         right.take(place, item.type)
-    return SetPlan(left.names, list(left.items), exp.Union, bool(node.args.get("distinct")), left, right)
+    return SetPlan(left.names, list(left.items), [left, right], [(exp.Union, bool(node.args.get("distinct")))])
 
 
 def _same_width(left: Plan, right: Plan) -> None:
@@ -212,21 +114,32 @@ def _same_width(left: Plan, right: Plan) -> None:
 
 
 def _set(b: Binder, node: exp.Expr, scope: Scope | None) -> Plan:
+    from sqlanon.proxy.catalogue.binder import only
+
     shared = _with(b, node, scope)
-    left, right = b.query(node.this, scope), b.query(node.expression, scope)
-    _same_width(left, right)
-    for place, pair in enumerate(zip(left.items, right.items, strict=True)):
-        if all(item.unknown for item in pair):
-            continue
-        kind = b.casts.common(pair, node.key.upper())
-        left.take(place, kind)
-        right.take(place, kind)
-    plan = SetPlan(left.names, list(left.items), type(node), bool(node.args.get("distinct")), left, right)  # type: ignore[arg-type]
+    parts, links, first = [node.expression], [_link(node)], node.this
+    while type(first) in SETS and not any(first.args.get(name) for name in ("order", "limit", "offset", "with_")):
+        only(first, SET)
+        parts.append(first.expression)
+        links.append(_link(first))
+        first = first.this
+    plans = [b.query(each, scope) for each in (first, *reversed(parts))]
+    for other in plans[1:]:
+        _same_width(plans[0], other)
+    plan = SetPlan(plans[0].names, list(plans[0].items), plans, links[::-1])
+    for place in range(len(plan.items)):
+        column = [each.items[place] for each in plans]
+        if not all(item.unknown for item in column):
+            plan.take(place, b.casts.common(column, node.key.upper()))
     others = {**_outer_order(b, node, plan, scope), **shared}
     if shared or not others:
         plan.others = others
         return plan
     return WrappedPlan(plan.names, plan.items, plan, others)
+
+
+def _link(node: exp.Expr) -> tuple[type[exp.SetOperation], bool]:
+    return type(node), bool(node.args.get("distinct"))  # type: ignore[return-value]
 
 
 def _outer_order(b: Binder, node: exp.Expr, plan: Plan, scope: Scope | None) -> dict[str, exp.Expr]:
@@ -329,6 +242,8 @@ def _columns(b: Binder, node: exp.Select, scope: Scope) -> tuple[list[str], list
         elif type(each) is exp.Column and type(each.this) is exp.Star:
             schema = each.args.get("db")
             items += scope.star(folded(each.args["table"]), folded(schema) if schema else None)
+        elif type(each) is exp.Dot and type(each.expression) is exp.Star:
+            items += expressions.every_field(b, each, scope)
         elif type(each) is exp.Alias:
             items.append(b.expression(each.this, scope).named(folded(each.args["alias"])))
         else:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from sqlanon.errors import Refused, did_you_mean
-from sqlanon.proxy.catalogue.bound import Bound
+from sqlanon.proxy.catalogue.bound import Bound, constant
+from sqlanon.proxy.catalogue.kinds import OID
 from sqlanon.proxy.types import PgType
 
 
@@ -32,6 +33,14 @@ class Source:
     alias: str
     columns: tuple[Field, ...]
     schema: str | None = None
+    oid: int = 0  # of a relation of the catalogue
+
+    def named(self, name: str) -> list[Bound]:
+        """The columns of a name; also tableoid, which every relation has and * does not show."""
+        found = [self.bound(column) for column in self.columns if column.name == name]
+        if not found and name == "tableoid" and self.oid:
+            return [constant(self.oid, OID, name=name, weight=2)]
+        return found
 
     def bound(self, column: Field) -> Bound:
         tree = exp.column(exp.to_identifier(column.column, quoted=True), table=exp.to_identifier(self.alias))
@@ -73,11 +82,10 @@ class Scope:
         if table is None and name in self.merged:
             return [_copied(self.merged[name])]
         return [
-            source.bound(column)
+            item
             for source in self.sources
             if table is None or (source.name == table and schema in (None, source.schema))
-            for column in source.columns
-            if column.name == name
+            for item in source.named(name)
         ]
 
     def _missing(self, name: str, table: str | None, place: int | None) -> Refused:

@@ -17,7 +17,7 @@ from sqlanon.proxy.types import PgType
 if TYPE_CHECKING:
     from sqlanon.proxy.catalogue.binder import Binder
 
-SETS = ("generate_series", "generate_subscripts", "unnest", "_pg_expandarray", "regexp_split_to_table", "json_array_elements_text")[:4]
+SETS = ("generate_series", "generate_subscripts", "unnest", "_pg_expandarray")
 KEYWORDS: Mapping[str, PgType] = {"word": TEXT, "catcode": CHAR, "barelabel": BOOL, "catdesc": TEXT, "baredesc": TEXT}
 
 Rows = tuple[exp.Expr, PgType, Mapping[str, PgType] | None]
@@ -37,9 +37,16 @@ def rows(b: Binder, name: str, items: list[Bound]) -> Rows:
     if name == "generate_subscripts" and len(items) == 2:
         # Vectors count from 0, arrays from 1; there is only one dimension.
         start = 0 if first.type.name in ("int2vector", "oidvector") else 1
-        ends = [exp.Literal.number(start), exp.Sub(this=call("len", first.tree), expression=exp.Literal.number(1 - start))]
+        ends = [
+            exp.Literal.number(start),
+            exp.Sub(this=call("len", first.tree), expression=exp.Literal.number(1 - start)),
+        ]
         b.casts.to(items[1], INT4)
-        return cast(call("pg_series", *(cast(end, "BIGINT") for end in (*ends, exp.Literal.number(1)))), "INTEGER[]"), INT4, None
+        return (
+            cast(call("pg_series", *(cast(end, "BIGINT") for end in (*ends, exp.Literal.number(1)))), "INTEGER[]"),
+            INT4,
+            None,
+        )
     if name == "_pg_expandarray" and len(items) == 1:
         return call("expandarray", first.tree), RECORD, {"x": first.type.element or INT2, "n": INT4}
     raise no_function(name, items)

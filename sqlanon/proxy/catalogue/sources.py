@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from sqlanon.errors import Refused, did_you_mean
-from sqlanon.proxy.catalogue import settings, sets
+from sqlanon.proxy.catalogue import sets, settings
 from sqlanon.proxy.catalogue.bound import Bound, call, text
 from sqlanon.proxy.catalogue.kinds import INT8
 from sqlanon.proxy.catalogue.operators import binary, matched
@@ -80,9 +80,11 @@ def _alias(node: exp.Expr) -> tuple[str | None, list[str]]:
     return name, [folded(column) for column in given.args.get("columns") or []]
 
 
-def _placed(b: Binder, scope: Scope, name: str | None, columns: tuple[Field, ...], schema: str | None = None) -> str:
+def _placed(
+    b: Binder, scope: Scope, name: str | None, columns: tuple[Field, ...], schema: str | None = None, oid: int = 0
+) -> str:
     alias = b.fresh("r")
-    scope.add(Source(name, alias, columns, schema))
+    scope.add(Source(name, alias, columns, schema, oid))
     return alias
 
 
@@ -112,13 +114,15 @@ def _relation(b: Binder, node: exp.Table, scope: Scope) -> exp.Expr:
     if found.name in FORBIDDEN:
         raise Refused(f"permission denied for table {found.name}", sqlstate="42501")
     if found.name == "pg_settings":
-        return settings.relation(b, lambda columns: _placed(b, scope, alias_name or name, _renamed(columns, wanted), "pg_catalog"))
+        return settings.relation(
+            b, lambda columns: _placed(b, scope, alias_name or name, _renamed(columns, wanted), "pg_catalog")
+        )
     b.relations.add(found.key)
     columns = tuple(
-        Field(column, kind, column, (found.oid, place))
-        for place, (column, kind) in enumerate(found.columns, start=1)
+        Field(column, kind, column, (found.oid, place)) for place, (column, kind) in enumerate(found.columns, start=1)
     )
-    alias = _placed(b, scope, alias_name or name, _renamed(columns, wanted), None if alias_name else found.schema)
+    place = None if alias_name else found.schema
+    alias = _placed(b, scope, alias_name or name, _renamed(columns, wanted), place, found.oid)
     return _table(found.key, alias)
 
 
@@ -207,14 +211,15 @@ def _rows(b: Binder, name: str, items: list[Bound], node: exp.Expr, scope: Scope
 
 def _one_column(b: Binder, item: Bound, name: str, node: exp.Expr, scope: Scope, tree: exp.Expr) -> exp.Expr:
     given, wanted = _alias(node)
-    columns = (Field(given or name, item.type, "c0"),)
+    offset = node.args.get("offset")
+    columns: tuple[Field, ...] = (Field(given or name, item.type, "c0"),)
     parts: list[exp.Expr] = [exp.Alias(this=tree, alias=exp.to_identifier("c0"))]
-    if node.args.get("offset") is True:
+    if isinstance(offset, exp.Identifier):  # the parser takes the last name from the list
+        wanted = [*wanted, folded(offset)]
+    if offset:
         columns = (*columns, Field("ordinality", INT8, "c1"))
         numbers = call("generate_subscripts", item.tree.copy(), exp.Literal.number(1))
         parts.append(exp.Alias(this=numbers, alias=exp.to_identifier("c1")))
-    elif node.args.get("offset"):
-        raise Refused("this UNNEST is not answered here", sqlstate="0A000")
     made = exp.Subquery(this=exp.Select(expressions=parts))
     return _as(made, _placed(b, scope, given or name, _renamed(columns, wanted)))
 
@@ -236,7 +241,11 @@ def _join(b: Binder, node: exp.Expr, scope: Scope) -> exp.Expr:
 
     only(node, frozenset({"this", "kind", "side", "on", "using", "method"}))
     side, kind, method = (str(node.args.get(name) or "").upper() for name in ("side", "kind", "method"))
-    if side not in ("", "LEFT", "RIGHT", "FULL") or kind not in ("", "INNER", "OUTER", "CROSS") or method not in ("", "NATURAL"):
+    if (
+        side not in ("", "LEFT", "RIGHT", "FULL")
+        or kind not in ("", "INNER", "OUTER", "CROSS")
+        or method not in ("", "NATURAL")
+    ):
         raise Refused("this join is not answered here", sqlstate="0A000")
     before = len(scope.sources)
     made = _source(b, node.this, scope)

@@ -63,7 +63,9 @@ def _entry(place: int, table: TableInfo) -> Entry:
     numbers = {column.name: number for number, column in enumerate(table.columns, start=1)}
     key = tuple(numbers[name] for name in table.primary_key if name in numbers)
     key = key if len(key) == len(table.primary_key) and table.kind == "table" else ()
-    return Entry(oid, table.schema, table.name, "r" if table.kind == "table" else "v", table.columns, table.comment, key)
+    return Entry(
+        oid, table.schema, table.name, "r" if table.kind == "table" else "v", table.columns, table.comment, key
+    )
 
 
 @dataclass(frozen=True)
