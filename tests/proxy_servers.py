@@ -38,7 +38,7 @@ from sqlanon.ledger.book import Event
 ROOT = Path(__file__).parents[1]
 HOST = "127.0.0.1"
 AUTHENTICATION = 3  # seconds that a client has for its password
-POOR_PASSWORD = "poor"
+POOR_PASSWORD = "poor but honest"
 USERS = {USER: PASSWORD, OTHER: OTHER_PASSWORD, "poor": POOR_PASSWORD}
 DEBIAN = Path("/usr/lib/postgresql")
 
