@@ -32,6 +32,7 @@ serve:
   timeouts: {authentication: 5, idle: 60, statement: 2.5}
   http: {port: 8443}
   dry_run: [analyst]
+  administrators: [analyst]
 """
 
 
@@ -56,6 +57,7 @@ def test_a_section_is_read_in_full() -> None:
         timeouts=Timeouts(authentication=5, idle=60, statement=2.5),
         http=Http(port=8443),
         dry_run=("analyst",),
+        administrators=("analyst",),
     )
     assert read.model_dump() == wanted.model_dump()
     assert read.gateway == policy.parse_gateway(MINIMAL)

@@ -55,7 +55,7 @@ def test_a_record_has_what_was_decided_and_nothing_else(log: AuditLog) -> None:
         "n": 2, "session": "s1", "principal": "alice", "door": "pg", "decision": "answered", "event": "statement",
         "kind": "dp", "shape": "SELECT COUNT(*) FROM visits WHERE age > ?", "policy": "f" * 64, "tables": ["visits"],
         "columns": ["visits.age"], "sqlstate": "00000", "epsilon": 0.5, "delta": 1e-6, "withheld": 2, "rows": 7,
-        "cached": False,
+        "cached": False, "simulated": "",
     }  # fmt: skip
     assert log.path.stat().st_mode & 0o777 == 0o600
 

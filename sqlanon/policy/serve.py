@@ -129,6 +129,9 @@ class Serve(Part):
     dry_run: Flag | tuple[Text, ...] = Field(
         False, description="Who is answered from made-up data only: everybody, nobody, or these principals."
     )
+    administrators: tuple[Text, ...] = Field(
+        (), description="Principals who may try the rights of others, on made-up data, and read all of the audit log."
+    )
     _origin: Origin = PrivateAttr(default_factory=Origin)
     _gateway: Gateway | None = PrivateAttr(None)
 
@@ -210,7 +213,7 @@ def is_loopback(host: str) -> bool:
 def is_text(path: KeyPath) -> bool:
     """Where, below `serve`, a number or boolean is meant as text."""
     match path:
-        case ("host" | "database" | "users" | "audit",) | ("tls", _) | ("dry_run", _):
+        case ("host" | "database" | "users" | "audit",) | ("tls", _) | ("dry_run" | "administrators", _):
             return True
     return False
 
@@ -270,13 +273,14 @@ def check_files(draft: Draft) -> Iterator[Problem]:
             yield Problem(f"{what} cannot be {other}", "give it a file of its own", ("serve", key))
 
 
-def check_dry_run(draft: Draft) -> Iterator[Problem]:
-    listed = draft.mapping("serve").get("dry_run")
+def check_principals(draft: Draft) -> Iterator[Problem]:
     known = list(draft.mapping("gateway", "principals") or ["analyst"])
-    for index, name in enumerate(listed if isinstance(listed, list) else ()):
-        if isinstance(name, str) and name not in known:
-            hint = did_you_mean(name, known) or f"there are {', '.join(known[:20])}"
-            yield Problem(f"the gateway has no principal '{name}'", hint, ("serve", "dry_run", index))
+    for key in ("dry_run", "administrators"):
+        listed = draft.mapping("serve").get(key)
+        for index, name in enumerate(listed if isinstance(listed, list) else ()):
+            if isinstance(name, str) and name not in known:
+                hint = did_you_mean(name, known) or f"there are {', '.join(known[:20])}"
+                yield Problem(f"the gateway has no principal '{name}'", hint, ("serve", key, index))
 
 
-CHECKS: tuple[Callable[[Draft], Iterator[Problem]], ...] = (check_host, check_ports, check_files, check_dry_run)
+CHECKS: tuple[Callable[[Draft], Iterator[Problem]], ...] = (check_host, check_ports, check_files, check_principals)

@@ -56,11 +56,12 @@ class Record:
     withheld: int = 0
     rows: int = 0
     cached: bool = False
+    simulated: str = ""  # the role that an administrator tried, on made-up data
 
     def __post_init__(self) -> None:
         # Here, and not when it is written: there it would take down the records of others with it.
         known = (self.door, Door), (self.decision, Decision), (self.event, EventKind)
-        texts = (self.session, self.principal, self.kind, self.shape, self.policy, self.sqlstate)
+        texts = (self.session, self.principal, self.simulated, self.kind, self.shape, self.policy, self.sqlstate)
         right = all(word in get_args(words) for word, words in known)
         right &= all(isinstance(text, str) for text in (*texts, *self.tables, *self.columns))
         right &= type(self.tables) is tuple and type(self.columns) is tuple
