@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 USER, PASSWORD = "analyst", "correct horse; battery 'staple'"
-OTHER, OTHER_PASSWORD = "Ünï", "pässwörd ☃"  # a role and a password that are not plain letters
+OTHER, OTHER_PASSWORD = "Ünï", "pässwörd ☃ and more"  # a role and a password that are not plain letters
 DATABASE = "warehouse"
 
 # Names that a server must give back as they are.
