@@ -133,9 +133,9 @@ def tables_of(gate: Gate) -> list[dict[str, Any]]:
                 columns = gate.catalog.base(name, who).columns
                 seen.setdefault(tuple((column, type_of(value)) for column, value in columns.items()), []).append(who)
         unique = {column for owner, column in gate.catalog.schema.unique if owner == name}
-        for columns, principals in seen.items():
-            kept = sorted(unique & {column for column, _ in columns})
-            listed.append({"name": name, "kind": kind, "columns": dict(columns), "seen_by": principals, "unique": kept})
+        for found, principals in seen.items():
+            kept = sorted(unique & {column for column, _ in found})
+            listed.append({"name": name, "kind": kind, "columns": dict(found), "seen_by": principals, "unique": kept})
     return listed
 
 
