@@ -58,7 +58,8 @@ def test_local_outside_of_a_transaction_changes_nothing() -> None:
         ("statement_timeout", "2s", "2000"),
         ("statement_timeout", "0", "0"),
         ("sqlanon.dry_run", "TRUE", "on"),
-        ("TimeZone", "Europe/Athens", "Europe/Athens"),
+        ("TimeZone", "Europe/Athens", "UTC"),
+        ("client_encoding", "'utf-8'", "UTF8"),
         ("sqlanon.simulate", "bob", "bob"),
         ("sqlanon.simulate", "", ""),
     ],
@@ -74,6 +75,8 @@ def test_values_that_are_taken(name: str, value: str, kept: str) -> None:
     [
         ("client_encoding", "LATIN1", "22023"),
         ("DateStyle", "German", "22023"),
+        ("TimeZone", "Nowhere/Land", "22023"),
+        ("transaction_isolation", "chaos", "22023"),
         ("bytea_output", "escape", "22023"),
         ("standard_conforming_strings", "off", "22023"),
         ("sqlanon.epsilon", "-1", "22023"),

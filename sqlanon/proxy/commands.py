@@ -33,8 +33,9 @@ class Transaction:
     """begin, commit, rollback, savepoint, release, rollback to; `chain` begins anew at once."""
 
     verb: str
-    name: str = ""
+    name: str = ""  # of a savepoint; of a beginning its tag, if it has one of its own
     chain: bool = False
+    isolation: str = ""
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,7 @@ def understood(statement: Statement) -> Command:
     read = _READERS.get(word)
     reader = _Reader(statement)
     if read is None:
-        if first.kind != "word":
+        if word not in _WRITES | _REFUSED:
             reader.wrong()
         raise Refused(
             f"{word.upper()[:40]} is not answered", hint="this server answers SELECT, and changes no data",
@@ -224,34 +225,44 @@ _WRITES = frozenset(
 )  # fmt: skip
 
 
+_REFUSED = frozenset(
+    {
+        "attach", "detach", "pragma", "install", "load", "call", "do", "listen", "notify", "use", "export",
+        "checkpoint", "describe", "summarize", "pivot", "unpivot", "from", "security", "reassign", "replace", "force",
+    }
+)  # fmt: skip
+
+
 def _begin(reader: _Reader) -> Transaction:
     if not reader.take("work"):
         reader.take("transaction")
-    _modes(reader)
-    return Transaction("begin")
+    return Transaction("begin", isolation=_modes(reader))
 
 
 def _start(reader: _Reader) -> Transaction:
     if not reader.take("transaction"):
         reader.wrong()
-    _modes(reader)
-    return Transaction("begin")
+    return Transaction("begin", "START TRANSACTION", isolation=_modes(reader))
 
 
-def _modes(reader: _Reader) -> None:
-    """Isolation levels and the like; all reads here see one state each, so that only READ WRITE means anything."""
+def _modes(reader: _Reader) -> str:
+    """The isolation level. Each statement here sees one state of the data, so that it is told, and changes nothing."""
+    found = ""
     while reader.token is not None:
         if reader.take("isolation", "level"):
-            if not (
-                reader.take("serializable") or reader.take("repeatable", "read")
-                or reader.take("read", "committed") or reader.take("read", "uncommitted")
-            ):  # fmt: skip
+            for level in ("serializable", "repeatable read", "read committed", "read uncommitted"):
+                if reader.take(*level.split()):
+                    found = level
+                    break
+            else:
                 reader.wrong()
-        elif reader.take("read", "only") or reader.take("read", "write"):
-            pass
-        elif not (reader.take("not", "deferrable") or reader.take("deferrable")):
+        elif not (
+            reader.take("read", "only") or reader.take("read", "write")
+            or reader.take("not", "deferrable") or reader.take("deferrable")
+        ):  # fmt: skip
             reader.wrong()
         reader.take(",")
+    return found
 
 
 def _commit(reader: _Reader) -> Transaction:
@@ -290,11 +301,11 @@ def _set(reader: _Reader) -> Command:
     local = reader.take("local")
     session = not local and reader.take("session")
     if session and reader.take("characteristics", "as", "transaction"):
-        _modes(reader)
-        return Nothing("SET")
+        level = _modes(reader)
+        return Set("default_transaction_isolation", level) if level else Nothing("SET")
     if reader.take("transaction"):
-        _modes(reader)
-        return Nothing("SET")
+        level = _modes(reader)
+        return Set("transaction_isolation", level, local=True) if level else Nothing("SET")
     if reader.take("time", "zone"):
         return Set("timezone", _setting(reader), local)
     if reader.take("names"):

@@ -21,7 +21,7 @@ from sqlanon.proxy.users import Users
 
 FIRST, READ = 2**13, 2**16
 WAITING = 256  # messages that a client may send ahead
-MINOR = 0  # of protocol 3
+VERSION = 3 << 16  # 3.0, written as PostgreSQL writes it
 
 
 class Connection:
@@ -257,7 +257,7 @@ class Server:
         connection.wire.phase = "authentication"
         unknown = [key for key in startup.parameters if key.startswith("_pq_.")]
         if startup.version != (3, 0) or unknown:
-            connection.put(backend.negotiate_protocol_version(MINOR, unknown))
+            connection.put(backend.negotiate_protocol_version(VERSION, unknown))
         binding = self.tls.binding if self.tls and connection.encrypted else None
         self.users = self.users.current()
         exchange = scram.Exchange(name, self.users.verifier(name), secret=self.users.secret, binding=binding)
@@ -292,7 +292,11 @@ class Server:
         return name
 
     async def _session(self, connection: Connection, principal: str, startup: wire.Startup) -> None:
-        settings = Settings(principal, lambda role: self._may_simulate(principal, role))
+        settings = Settings(
+            principal,
+            lambda role: self._may_simulate(principal, role),
+            lambda: self.door.current.serve.gateway.budget.statement.epsilon,
+        )
         process, secret = self._identity()
         caller = Caller(principal, f"{process:08x}{secrets.token_hex(4)}")
         session = Session(connection, self.door, caller, settings, lambda: self._allowed(principal))

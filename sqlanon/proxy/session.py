@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -64,7 +65,7 @@ class Session:
             except wire.ProtocolError as error:
                 if error.fatal:
                     raise
-                await self._wrong(error, simple=error.kind == "Q")
+                await self._wrong(error, simple=error.kind in ("Q", "F", "S"))
                 continue
             if isinstance(message, wire.Terminate):
                 return
@@ -80,7 +81,7 @@ class Session:
         try:
             await self._cancellable(self._message(message))
         except SqlanonError as error:
-            await self._wrong(error, simple=isinstance(message, wire.Query | wire.Sync))
+            await self._wrong(error, simple=isinstance(message, wire.Query | wire.Sync | wire.FunctionCall))
 
     async def _wrong(self, error: Exception, *, simple: bool) -> None:
         """Tell an error. In the extended protocol all is skipped up to the next Sync."""
@@ -456,6 +457,14 @@ class Session:
 
     def drop_portals(self) -> None:
         self.portals = {name: portal for name, portal in self.portals.items() if portal.hold}
+
+
+def with_head(head: bytes, data: bytes) -> bytes:
+    """The signature of a binary COPY goes into the message of the first row, where clients look for it."""
+    if not head:
+        return data
+    (length,) = struct.unpack_from("!i", data, 1)
+    return data[:1] + struct.pack("!i", length + len(head) - 5) + head[5:] + data[5:]
 
 
 def error_bytes(error: Exception, severity: str = "ERROR") -> bytes:

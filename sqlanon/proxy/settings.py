@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from zoneinfo import available_timezones
 
 from sqlanon import __version__
 from sqlanon.errors import Refused, did_you_mean
@@ -26,8 +27,7 @@ FIXED = {
 # Accepted as they come: here they change nothing, or nothing that a client could miss.
 FREE = {
     "application_name": "", "extra_float_digits": "1", "search_path": '"$user", public', "lock_timeout": "0",
-    "idle_in_transaction_session_timeout": "0", "client_min_messages": "notice", "timezone": "UTC",
-    "default_transaction_isolation": "read committed", "transaction_isolation": "read committed",
+    "idle_in_transaction_session_timeout": "0", "client_min_messages": "notice",
     "default_transaction_deferrable": "off", "default_transaction_read_only": "on", "transaction_read_only": "on",
     "row_security": "on", "lc_messages": "C", "lc_monetary": "C", "lc_numeric": "C", "lc_time": "C",
     "synchronous_commit": "on", "jit": "off", "geqo": "on", "enable_seqscan": "on", "work_mem": "4MB",
@@ -42,7 +42,7 @@ _UNITS = {"": 0.001, "ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_40
 
 def _one_of(*known: str) -> Callable[[str], str]:
     def checked(value: str) -> str:
-        wanted = value.lower().replace("-", "").replace("_", "")
+        wanted = value.strip("'\" ").lower().replace("-", "").replace("_", "")
         for name in known:
             if wanted == name.lower().replace("-", "").replace("_", ""):
                 return known[0]
@@ -70,6 +70,33 @@ def milliseconds(value: str) -> str:
     return str(round(float(match.group(1)) * _UNITS[match.group(2) or ""] * 1000))
 
 
+def with_unit(value: str) -> str:
+    """Milliseconds as PostgreSQL shows them.
+
+    >>> with_unit("0"), with_unit("1234"), with_unit("5000"), with_unit("60000")
+    ('0', '1234ms', '5s', '1min')
+    """
+    number = int(value)
+    units = {"d": 86_400_000, "h": 3_600_000, "min": 60_000, "s": 1000, "ms": 1}
+    return "0" if number == 0 else next(f"{number // size}{unit}" for unit, size in units.items() if number % size == 0)
+
+
+def _time_zone(value: str) -> str:
+    """All times are shown and read in UTC; a zone that exists is not an error, for clients send their own."""
+    plain = value.strip("'\" ")
+    if re.fullmatch(r"[+-]?\d{1,2}(:\d{2})?(\.\d+)?|(UTC|GMT|Z|UCT|Zulu)([+-]\d{1,2})?", plain, re.IGNORECASE):
+        return "UTC"
+    if re.fullmatch(r"[A-Za-z_]+(/[A-Za-z0-9_+-]+){0,2}", plain) is None or plain not in available_timezones():
+        raise _invalid("time zones are those of the IANA list, such as Europe/Athens")
+    return "UTC"
+
+
+def _isolation(value: str) -> str:
+    if value.lower() not in ("serializable", "repeatable read", "read committed", "read uncommitted"):
+        raise _invalid("there are serializable, repeatable read, read committed and read uncommitted")
+    return value.lower()
+
+
 def _epsilon(value: str) -> str:
     if re.fullmatch(r"\d{1,4}(\.\d{1,12})?|\.\d{1,12}|\d(\.\d{1,6})?e-\d{1,2}", value.lower()) is None:
         raise _invalid("write a number such as 0.5")
@@ -94,6 +121,9 @@ CHECKED: dict[str, tuple[str, Callable[[str], str]]] = {
     "standard_conforming_strings": ("on", _one_of("on", "true", "yes", "1")),
     "escape_string_warning": ("on", switch),
     "array_nulls": ("on", _one_of("on", "true")),
+    "timezone": ("UTC", _time_zone),
+    "default_transaction_isolation": ("read committed", _isolation),
+    "transaction_isolation": ("read committed", _isolation),
     "statement_timeout": ("0", milliseconds),
     "sqlanon.epsilon": ("", _epsilon),
     "sqlanon.dry_run": ("off", switch),
@@ -107,6 +137,7 @@ class Settings:
 
     principal: str
     may_simulate: Callable[[str], bool] = lambda _: False
+    most_epsilon: Callable[[], float] = lambda: float("inf")
     values: dict[str, str] = field(default_factory=dict)
     starting: dict[str, str] = field(default_factory=dict)  # from the start of the connection: what RESET goes back to
     _before: dict[str, str] | None = None  # of the transaction
@@ -124,6 +155,11 @@ class Settings:
         if default is None:
             raise _unknown(name)
         return default
+
+    def show(self, name: str) -> str:
+        """As SHOW writes it."""
+        value = self.get(name)
+        return with_unit(value) if name.lower() == "statement_timeout" else value
 
     def put(self, name: str, value: str | None, *, local: bool = False) -> None:
         key = name.lower()
@@ -149,6 +185,9 @@ class Settings:
     def _checked(self, key: str, name: str, value: str) -> str:
         if key == SIMULATE and not (value == "" or self.may_simulate(value)):
             raise Refused("only administrators may simulate a role of the policy", sqlstate="42501")
+        if key == "sqlanon.epsilon" and _number(value) > self.most_epsilon():
+            said = f"a statement may spend at most {self.most_epsilon():g}"
+            raise Refused(f'invalid value for parameter "{name[:60]}"', hint=said, sqlstate="22023")
         if key not in CHECKED:
             return value
         try:
@@ -189,7 +228,19 @@ class Settings:
 
     def all(self) -> list[tuple[str, str]]:
         names = {*FIXED, *FREE, *CHECKED, SIMULATE, "session_authorization"}
-        return sorted((_SPELLING.get(name, name), self.get(name)) for name in names)
+        return sorted((spelt(name), self.show(name)) for name in names)
+
+
+def spelt(name: str) -> str:
+    """A setting as PostgreSQL spells it: TimeZone, DateStyle, and most in small letters."""
+    return _SPELLING.get(name.lower(), name.lower())
+
+
+def _number(value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        return 0.0  # what it is told to be, its own check says
 
 
 def _invalid(hint: str) -> Refused:

@@ -23,6 +23,7 @@ from sqlanon.proxy.commands import (
     Transaction,
 )
 from sqlanon.proxy.portals import Portal, Prepared, spread, type_named
+from sqlanon.proxy.settings import spelt
 from sqlanon.proxy.wire import ProtocolError
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ async def obey(session: Session, command: Command, portal: Portal) -> None:
             _transaction(session, command)
         case Set():
             session.settings.put(command.name, command.value, local=command.local)
+            if command.name.lower() == "timezone" and command.value is not None and not _is_utc(command.value):
+                session.warn("01000", "times are shown and read in UTC, whatever the time zone")
             if command.local and session.status == "I":
                 session.warn("25P01", "SET LOCAL can only be used in transaction blocks")
             put(backend.command_complete("SET"))
@@ -70,6 +73,10 @@ async def obey(session: Session, command: Command, portal: Portal) -> None:
             put(backend.command_complete(command.tag))
 
 
+def _is_utc(zone: str) -> bool:
+    return zone.strip("'\" ").lower() in ("utc", "gmt", "etc/utc", "etc/gmt", "z", "zulu", "uct", "0", "+00", "+00:00")
+
+
 def columns_of(session: Session, command: Fetch | Execute | Show) -> tuple[Column, ...]:
     """What the rows of a command will be."""
     if isinstance(command, Show):
@@ -78,7 +85,7 @@ def columns_of(session: Session, command: Fetch | Execute | Show) -> tuple[Colum
         if command.name.lower() == "all":
             return (Column("name", types.TEXT), Column("setting", types.TEXT), Column("description", types.TEXT))
         session.settings.get(command.name)
-        return (Column(command.name.lower(), types.TEXT),)
+        return (Column(spelt(command.name), types.TEXT),)
     if isinstance(command, Fetch):
         return () if command.move else session.portal(command.cursor).columns
     return _named(session, command.name).described.columns
@@ -92,7 +99,9 @@ def _transaction(session: Session, command: Transaction) -> None:
         else:
             session.status = "T"
             session.settings.begin()
-        put(backend.command_complete("BEGIN"))
+            isolation = command.isolation or session.settings.get("default_transaction_isolation")
+            session.settings.put("transaction_isolation", isolation, local=True)
+        put(backend.command_complete(command.name or "BEGIN"))
     elif verb in ("commit", "rollback"):
         if session.status == "I":
             if command.chain:
@@ -147,7 +156,7 @@ async def _show(session: Session, command: Show, portal: Portal) -> None:
     elif name == "all":
         rows = [[setting, value, ""] for setting, value in session.settings.all()]
     else:
-        rows = [[session.settings.get(command.name)]]
+        rows = [[session.settings.show(command.name)]]
     formats = spread(portal.formats, len(portal.columns))
     for row in rows:
         cells = [
