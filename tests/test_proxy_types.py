@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+import random
 import struct
 import uuid
 from collections.abc import Iterator
@@ -453,3 +454,21 @@ def test_null_is_none_in_both_directions() -> None:
 def test_uuids_come_as_text_too() -> None:
     value = uuid.UUID("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11")
     assert encode(types.UUID, 1, str(value)) == encode(types.UUID, 1, value.bytes) == value.bytes
+
+
+@pytest.mark.parametrize(("type", "form"), [(types.FLOAT8, "d"), (types.FLOAT4, "f")], ids=["float8", "float4"])
+def test_floats_digit_for_digit(server: Oracle, type: PgType, form: str) -> None:
+    """All powers of two and ten, and floats of all sizes: those halfway between decimals, and decimals between them."""
+    chance = random.Random(15)
+    low, high, bits, digits = (-1074, 1024, 54, 17) if form == "d" else (-149, 128, 25, 9)
+    wanted = [2.0**power for power in range(low, high)]
+    wanted += [float(f"{first}e{power}") for power in range(-300, 300) for first in (1, 5) if form == "d"]
+    wanted += [struct.unpack(form, chance.randbytes(struct.calcsize(form)))[0] for _ in range(5_000)]
+    wanted += [chance.getrandbits(chance.randint(1, bits)) * 2.0 ** chance.randint(-30, 40) for _ in range(10_000)]
+    wanted += [
+        float(f"{chance.randint(1, 10 ** chance.randint(1, digits))}e{chance.randint(-15, 15)}") for _ in range(10_000)
+    ]
+    values = [struct.unpack(form, struct.pack(form, each))[0] for each in wanted]
+    array = types.array_of(type)
+    sent = server.ask("SELECT unnest($1)", [encode(array, 1, values)], [array.oid], [1], 0)
+    assert [encode(type, 0, value) for value in values] == [row[0] for row in sent]
