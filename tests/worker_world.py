@@ -50,8 +50,8 @@ def fill(path: Path, rows: int) -> None:
         connection.execute(f"CREATE TABLE released AS SELECT i AS id, 'name ' || i AS name FROM range({rows}) t(i)")
         connection.execute(
             "CREATE TABLE odd AS SELECT 1.50::DECIMAL(9, 2) AS price, 'ab'::BLOB AS raw, "
-            "[1, NULL, 3]::INTEGER[] AS list, "
-            "TIME '10:11:12' AS at, INTERVAL 26 HOURS AS long, '00000000-0000-0000-0000-000000000001'::UUID AS key, "
+            "[1, NULL, 3]::INTEGER[] AS list, TIME '10:11:12' AS at, INTERVAL 26 HOURS AS long, "
+            "'00000000-0000-0000-0000-000000000001'::UUID AS key, "
             "TIMESTAMPTZ '2026-01-02 03:04:05+00' AS moment, '{\"a\": 1}'::JSON AS document"
         )
 
