@@ -13,6 +13,7 @@ import click
 from sqlanon.errors import SqlanonError
 
 if TYPE_CHECKING:
+    from sqlanon.proxy.http import HttpServer
     from sqlanon.proxy.server import Server
 
 
@@ -39,10 +40,12 @@ def serve(policy_file: Path, check: bool) -> None:
         click.echo(f"{policy_file} can be served: {len(found.gateway.tables)} tables, for {names}")
         return
 
-    def ready(server: Server) -> None:
+    def ready(server: Server, http: HttpServer | None) -> None:
         found = server.door.current.serve
         users = [name for name in found.gateway.principals if server.users.verifier(name) is not None]
         click.echo(f"sqlanon listens on {found.host}, port {server.port}; stop it with Ctrl-C")
+        if http is not None:
+            click.echo(f"HTTP/JSON on port {http.port}: POST /v1/query, /v1/explain; GET /v1/budget, /v1/audit")
         if users:
             click.echo(f"  psql -h {found.host} -p {server.port} -U {users[0]} {found.database_name}")
         else:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import secrets
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,8 +23,9 @@ from sqlanon.policy.serve import Serve
 from sqlanon.proxy import types
 from sqlanon.proxy.audit import AuditLog, Decision, Record
 from sqlanon.proxy.cataloguing import metadata_of
-from sqlanon.proxy.commands import Question
-from sqlanon.proxy.lexing import tokens
+from sqlanon.proxy.commands import Question, understood
+from sqlanon.proxy.http_api import Result
+from sqlanon.proxy.lexing import statements, tokens
 from sqlanon.proxy.metrics import Metrics
 from sqlanon.proxy.pool import Pool, Running
 from sqlanon.proxy.portals import data_cells
@@ -53,15 +55,6 @@ class Version:
     serve: Serve
     number: int
     fingerprint: str
-
-
-@dataclass(frozen=True)
-class Result:
-    """A whole answer with Python values, for HTTP."""
-
-    columns: list[tuple[str, str]]
-    rows: list[list[Any]]
-    summary: Summary
 
 
 @dataclass
@@ -110,9 +103,11 @@ class Door:
         version = self._ready()
         started = time.monotonic()
         decision: Decision = "answered"
-        state = "00000"
+        state, found = "00000", Summary(rows=0, kind="plain")
 
         async def before_answer(summary: Summary) -> None:
+            nonlocal found
+            found = summary
             await self._write(_record(caller, question, version, "answered", "00000", summary))
 
         try:
@@ -128,7 +123,9 @@ class Door:
             self._write_later(_record(caller, question, version, decision, state))
             raise
         finally:
-            self.metrics.statement(caller.door, decision, state, time.monotonic() - started)
+            seconds = time.monotonic() - started
+            spent, withheld = found.epsilon, found.withheld
+            self.metrics.statement(caller.door, decision, state, seconds, epsilon=spent, withheld=withheld)
 
     async def _write(self, record: Record) -> None:
         if record.kind == "catalogue":
@@ -137,6 +134,7 @@ class Door:
         try:
             await self.audit.write(record)
         except (OSError, SqlanonError):
+            self.metrics.audit_failures.add()
             raise Refused(
                 "the audit log cannot be written: nothing is answered", sqlstate="58030",
                 hint="tell the owner of the data: is the disk full?",
@@ -159,26 +157,49 @@ class Door:
             raise Refused(self.broken, sqlstate="57P03", hint="the owner of the data has to mend the policy")
         return self.current
 
-    # ---- whole answers
+    # ---- whole answers, for HTTP
 
-    async def query(self, caller: Caller, question: Question, parameters: Sequence[Any] = (), **more: Any) -> Result:
-        ask = self.ask(caller, question, parameters=tuple(parameters), **more)
+    async def query(
+        self, principal: str, sql: str, parameters: Sequence[Any], *, epsilon: float | None, dry_run: bool, door: str
+    ) -> Result:
+        caller = Caller(principal, f"http{secrets.token_hex(6)}", "http")
+        question = _one_question(sql)
+        described = await self.describe(caller, question, ())
+        if len(parameters) != len(described.parameters):
+            wanted = len(described.parameters)
+            raise Refused(f"{len(parameters)} parameters are given, and {wanted} are needed", sqlstate="08P01")
+        values = tuple(map(_value, parameters, described.parameters))
+        ask = self.ask(
+            caller, question, parameters=values, types=described.parameters, epsilon=epsilon, dry_run=dry_run
+        )
         rows: list[list[Any]] = []
         size, limit = 0, self.current.serve.limits.result
         async with self.run(caller, question, ask) as running:
-            described = await running.described()
+            columns = (await running.described()).columns
             async for chunk in running.chunks():
                 size += len(chunk.data)
                 if size > limit:
                     raise Refused("the answer is too large", sqlstate="54000", hint="ask for fewer rows")
                 for cells in data_cells(chunk.data):
-                    pairs = zip(cells, described.columns, strict=True)
-                    rows.append(
-                        [None if cell is None else types.decode(column.type, 0, cell) for cell, column in pairs]
-                    )
+                    pairs = zip(cells, columns, strict=True)
+                    rows.append([types.decode(column.type, 0, cell) for cell, column in pairs])
             summary = running.summary
-        assert summary is not None
-        return Result([(column.name, column.type.name) for column in described.columns], rows, summary)
+        return Result([(column.name, column.type.name) for column in columns], rows, summary)
+
+    async def explain(
+        self, principal: str, sql: str, parameters: Sequence[Any], *, epsilon: float | None, dry_run: bool, door: str
+    ) -> Result:
+        text = sql if sql.lstrip().lower().startswith("explain") else f"EXPLAIN {sql}"
+        return await self.query(principal, text, parameters, epsilon=epsilon, dry_run=dry_run, door=door)
+
+    async def budget(self, principal: str) -> Mapping[str, Any]:
+        left = await self.left(principal)
+        return {
+            "principal": principal,
+            "spent": {"epsilon": left.spent.epsilon, "delta": left.spent.delta},
+            "left": {"epsilon": left.left.epsilon, "delta": left.left.delta},
+            "renews": left.renewal,
+        }
 
     # ---- budgets
 
@@ -210,12 +231,12 @@ class Door:
         except (SqlanonError, OSError) as error:
             told = error.message if isinstance(error, LedgerError) else "the policy cannot be read"
             self.broken = f"{told}: nothing is answered until it can"
-            self.metrics.reload(ok=False)
+            self.metrics.reloads.add(1, decision="refused")
             raise
         self.current = Version(serve, self.current.number + 1, fingerprint)
         self.broken = None
         self._described.clear()
-        self.metrics.reload(ok=True)
+        self.metrics.reloads.add(1, decision="answered")
         return True
 
     async def close(self) -> None:
@@ -223,6 +244,21 @@ class Door:
         await self.catalogue.close()
         await asyncio.gather(*self._later)
         await asyncio.to_thread(self.audit.close)
+
+
+def _one_question(sql: str) -> Question:
+    found = [understood(statement) for statement in statements(sql)]
+    if len(found) != 1 or not isinstance(found[0], Question):
+        raise Refused("exactly one SELECT is answered at a time", sqlstate="0A000")
+    return found[0]
+
+
+def _value(given: Any, oid: int) -> Any:
+    """A parameter of JSON as a value of its type."""
+    if given is None:
+        return None
+    text = str(given).lower() if isinstance(given, bool) else str(given)
+    return types.decode(types.by_oid(oid), 0, text.encode("utf-8", "surrogatepass"))
 
 
 def _record(

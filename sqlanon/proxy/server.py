@@ -176,6 +176,7 @@ class Server:
         while len(self._strangers) > limits.unauthenticated:
             _, oldest = self._strangers.popitem(last=False)
             oldest.cancel()
+            self.door.metrics.turned_away.add(1, door="pg")
         try:
             await self._client(connection)
         except (Gone, OSError, ssl.SSLError, TimeoutError, asyncio.IncompleteReadError):
@@ -269,7 +270,7 @@ class Server:
             await connection.flush()
             last = exchange.final((await connection.password()).data)
         except scram.AuthenticationFailed as error:
-            self.door.metrics.authentication(ok=False)
+            self.door.metrics.logins.add(1, door="pg", decision="refused")
             connection.put(error_bytes(error, "FATAL"))
             await connection.flush()
             return None
@@ -288,7 +289,7 @@ class Server:
             await connection.flush()
             return None
         connection.put(backend.authentication_sasl_final(last) + backend.authentication_ok())
-        self.door.metrics.authentication(ok=True)
+        self.door.metrics.logins.add(1, door="pg", decision="answered")
         return name
 
     async def _session(self, connection: Connection, principal: str, startup: wire.Startup) -> None:
@@ -310,7 +311,7 @@ class Server:
         settings.starting = dict(settings.values)
         connection.session = session
         self.sessions[process] = (secret, session)
-        self.door.metrics.sessions(len(self.sessions))
+        self.door.metrics.connections.set(len(self.sessions), door="pg")
         connection.start_pump()
         try:
             connection.put(backend.backend_key_data(process, secret))
@@ -318,7 +319,7 @@ class Server:
         finally:
             session.stop()
             del self.sessions[process]
-            self.door.metrics.sessions(len(self.sessions))
+            self.door.metrics.connections.set(len(self.sessions), door="pg")
 
     def _allowed(self, principal: str) -> bool:
         """Whether somebody who is connected could still connect: users and principals may be taken away."""

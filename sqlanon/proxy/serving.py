@@ -17,6 +17,8 @@ from sqlanon.proxy import tls as certificates
 from sqlanon.proxy.audit import AuditLog
 from sqlanon.proxy.cataloguing import metadata_of
 from sqlanon.proxy.door import Door, Version, version_of
+from sqlanon.proxy.http import HttpLimits, HttpServer
+from sqlanon.proxy.http_api import Api
 from sqlanon.proxy.pool import Pool
 from sqlanon.proxy.server import Server
 from sqlanon.proxy.users import Users
@@ -51,12 +53,13 @@ async def check(path: Path) -> Serve:
         return door.current.serve
 
 
-async def run(path: Path, ready: Callable[[Server], None]) -> None:
+async def run(path: Path, ready: Callable[[Server, HttpServer | None], None]) -> None:
     """Serve until a signal says stop."""
     async with opened(path) as (door, users):
         tls = _tls(door.current.serve)
         server = Server(door, users, tls)
         await server.start()
+        http = await _http(door, lambda: server.users.current(), tls)
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -64,14 +67,28 @@ async def run(path: Path, ready: Callable[[Server], None]) -> None:
         changed = asyncio.Event()
         loop.add_signal_handler(signal.SIGHUP, changed.set)
         watch = asyncio.create_task(_watch(door, changed))
-        ready(server)
+        ready(server, http)
         try:
             await stop.wait()
         finally:
             watch.cancel()
             with suppress(asyncio.CancelledError):
                 await watch
+            if http is not None:
+                await http.close()
             await server.close()
+
+
+async def _http(door: Door, users: Callable[[], Users], tls: certificates.TlsContext | None) -> HttpServer | None:
+    serve = door.current.serve
+    if serve.http is None:
+        return None
+    api = Api(door, users, lambda: door.current.serve.gateway.principals, serve.located_audit, door.metrics)
+    caps, times = serve.limits, serve.timeouts
+    limits = HttpLimits(caps.connections, caps.unauthenticated, caps.message, caps.result, times.authentication)
+    server = HttpServer(api, limits, tls.context if tls else None)
+    await server.start(serve.host, serve.http.port)
+    return server
 
 
 def _tls(serve: Serve) -> certificates.TlsContext | None:
