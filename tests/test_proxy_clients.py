@@ -160,11 +160,14 @@ def test_tags(raw: Raw) -> None:
     assert tags(raw, "COPY (SELECT id FROM people_released) TO STDOUT") == [f"COPY {PEOPLE}"]
 
 
-def test_a_long_statement(raw: Raw) -> None:
-    word = "ü" * 500_000
+def test_a_long_statement(server: Server, raw: Raw) -> None:
+    word = "ü" * 20_000
     assert raw.ask(query(f"SELECT '{word}' /* {word} */"))[1].row == [word.encode()]
-    many = " OR ".join(f"id = {number}" for number in range(1, 501))
-    assert raw.ask(query(f"SELECT count(*) FROM people_released WHERE {many}"))[1].row == [b"500"]
+    many = ", ".join(str(number) for number in range(1, 501))
+    assert raw.ask(query(f"SELECT count(*) FROM people_released WHERE id IN ({many})"))[1].row == [b"500"]
+    longer = raw.kinds(query(f"SELECT 1 /* {word * 100} */"))
+    assert longer == ("54001" if server.proxy else "T D C")
+    assert raw.kinds(query("SELECT 1")) == "T D C"
 
 
 # ---- transactions
@@ -274,7 +277,7 @@ def test_text_for_a_number(raw: Raw) -> None:
     assert raw.ask(*asked)[2].row == [b"8"]
     assert raw.kinds(parse("", sql), bind("", "", (b"eight", b"1950-01-01")), execute(), SYNC) == "1 22P02"
     assert raw.kinds(parse("", sql), bind("", "", (b"8", b"1950-13-01")), execute(), SYNC) == "1 22008"
-    assert raw.kinds(parse("", sql), bind("", "", (b"abc", b"1"), (1, 0)), execute(), SYNC) == "1 08P01"
+    assert raw.kinds(parse("", sql), bind("", "", (b"abc", b"1"), (1, 0)), execute(), SYNC) in ("1 08P01", "1 22P03")
 
 
 def test_null_parameters(raw: Raw) -> None:
@@ -288,7 +291,7 @@ def test_wrong_uses(raw: Raw) -> None:
     assert raw.kinds(one, bind("", "", (b"1", b"2")), execute(), SYNC) == "1 08P01"
     assert raw.kinds(one, bind("", "", (b"1",), (0, 1)), SYNC) == "1 08P01"  # formats for two
     assert raw.kinds(one, bind("", "", (b"1",), (), (0, 0)), SYNC) == "1 08P01"
-    assert raw.kinds(one, bind("", "", (b"1",), (2,)), execute(), SYNC) == "1 22023"
+    assert raw.kinds(one, bind("", "", (b"1",), (2,)), execute(), SYNC) in ("1 22023", "1 08P01")
     assert raw.kinds(bind("", "absent"), SYNC) == "26000"
     assert raw.kinds(describe("S", "absent"), SYNC) == "26000"
     assert raw.kinds(describe("P", "absent"), SYNC) == "34000"

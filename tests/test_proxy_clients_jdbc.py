@@ -44,7 +44,7 @@ def test_jdbc(server: Server, compiled: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     said = [line.split("\t", 2) for line in done.stdout.splitlines()]
-    assert [line for line in said if line[-1] != "ok"] == []
+    assert "\n".join(" ".join(line) for line in said if line[-1] != "ok") == ""
     checks = re.findall(r'check\((mode|"once"),', SOURCE.read_text(encoding="utf-8"))
     assert len(said) == sum(MODES if kind == "mode" else 1 for kind in checks)
     # In four modes of the driver, four rows with a fetch size of one: one answer was paid for.

@@ -123,7 +123,7 @@ def test_a_table_in_detail(server: Server) -> None:
         ("\\du", "analyst"),
         ("\\l", "warehouse"),
         ("\\l+", "warehouse"),
-        ("\\list", "analyst|postgres"),
+        ("\\list", "UTF8"),
         ("\\dv", "greek_cities|Did not find|List of relations|^$"),
         ("\\dv+", ""),
         ("\\di", ""),
