@@ -37,10 +37,8 @@ SESSION: list[Message] = [
 ]
 STREAM = b"".join(map(written, SESSION))
 STARTUP = written(wire.Startup((3, 0), {"user": "a", "database": "b", "application_name": "psql"}))
-NASTY = [
-    bytes.fromhex(each)
-    for each in ["7fffffff", "ffffffff", "80000000", "00000000", "00000004", "ffff", "00", "51", "42"]
-]
+LENGTHS = [b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\0\0\0", b"\0\0\0\0", b"\0\0\0\x04"]
+NASTY = [*LENGTHS, b"\xff\xff", b"\0", b"Q", b"B"]
 
 
 def outcome(stream: bytes, phase: Any, step: int) -> list[Any]:

@@ -254,6 +254,7 @@ def test_nanoseconds_are_cut_and_structs_are_json() -> None:
         (types.OID, pa.array([-1])),
         (types.DATE, pa.array(["secret"])),
         (types.INT4, pa.array(["secret"])),
+        (types.INT4, pa.array([""])),
         (types.INT4_ARRAY, pa.array([[[1], [2, 3]]])),
         (types.REGCLASS, pa.array([-1])),
         (types.UUID, pa.array([b"x"])),
