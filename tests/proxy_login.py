@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from sqlanon.proxy.scram import PLAIN, AuthenticationFailed, Exchange, Verifier
+from sqlanon.proxy.scram import AuthenticationFailed, Exchange, Verifier
 
 SECRET = b"s" * 32
 
@@ -114,6 +114,3 @@ def _message(connection: socket.socket) -> bytes:
 
 def _send(connection: socket.socket, kind: bytes, body: bytes) -> None:
     connection.sendall(kind + struct.pack("!I", len(body) + 4) + body)
-
-
-__all__ = ["PLAIN", "SECRET", "LoginServer", "certificate"]

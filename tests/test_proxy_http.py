@@ -26,9 +26,11 @@ from sqlanon.errors import BudgetExhausted, EngineError, LedgerError, Refused
 from sqlanon.gateway.explain import explained
 from sqlanon.proxy import tls, users
 from sqlanon.proxy.audit import AuditLog, Record
-from sqlanon.proxy.http import HttpLimits, HttpServer
 from sqlanon.proxy.http_api import Api, HttpError, Result, read_body
 from sqlanon.proxy.users import Users
+
+pytest.importorskip("h11", reason="needs the package h11")
+from sqlanon.proxy.http import HttpLimits, HttpServer
 
 PASSWORD = "correct horse battery"
 
