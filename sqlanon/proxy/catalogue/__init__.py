@@ -18,13 +18,13 @@ from sqlanon.proxy.catalogue.binder import Binder, Session
 from sqlanon.proxy.catalogue.casts import Parameters, type_of
 from sqlanon.proxy.catalogue.database import MetadataDatabase
 from sqlanon.proxy.catalogue.dialect import read
-from sqlanon.proxy.catalogue.metadata import ColumnInfo, Metadata, RoleInfo, TableInfo
+from sqlanon.proxy.catalogue.metadata import ColumnInfo, Metadata, RoleInfo, TableInfo, tables_from
 from sqlanon.proxy.catalogue.output import columns_of, shown
 from sqlanon.proxy.catalogue.plans import Plan
-from sqlanon.proxy.catalogue.settings import DEFAULTS
+from sqlanon.proxy.catalogue.settings import DEFAULTS, versions
 from sqlanon.proxy.catalogue.view import View
 
-__all__ = ["Answer", "Catalogue", "ColumnInfo", "Metadata", "RoleInfo", "TableInfo"]
+__all__ = ["Answer", "Catalogue", "ColumnInfo", "Metadata", "RoleInfo", "TableInfo", "tables_from"]
 
 MOST_PRINCIPALS = 16  # whose databases are kept
 
@@ -35,6 +35,7 @@ class Answer:
 
     table: pa.Table
     columns: tuple[Column, ...]
+    relations: tuple[str, ...] = ()  # of the catalogue, that were read
 
 
 class Catalogue:
@@ -44,6 +45,7 @@ class Catalogue:
         self._metadata = metadata
         self._timeout = timeout
         self._databases: OrderedDict[str, MetadataDatabase] = OrderedDict()
+        self._current: MetadataDatabase | None = None
 
     def answer(
         self,
@@ -62,7 +64,7 @@ class Catalogue:
         binder.parameters.oids()
         if len(parameters) > len(binder.parameters.types):
             raise Refused("more parameters are given than the statement has", sqlstate="08P01")
-        return Answer(shown(database, plan, binder.relations, timeout), columns)
+        return Answer(shown(database, plan, binder.needs, timeout), columns, tuple(sorted(binder.needs.relations)))
 
     def describe(
         self,
@@ -75,7 +77,7 @@ class Catalogue:
         """Columns of the result, and oids of the parameters. Nothing is run."""
         database, binder, plan = self._plan(sql, principal, types, settings, 0, None)
         columns, oids = columns_of(plan), binder.parameters.oids()
-        database.check(plan.tree(), binder.relations)
+        database.check(plan.tree(), binder.needs)
         return columns, oids
 
     def _plan(
@@ -90,7 +92,7 @@ class Catalogue:
         tree = read(sql)
         database = self._database(principal)
         given = {number: type_of(oid) for number, oid in enumerate(types, start=1) if oid not in (0, 705)}
-        known = DEFAULTS | {"server_version": self._metadata.version} | dict(self._metadata.settings)
+        known = DEFAULTS | versions(self._metadata.version) | dict(self._metadata.settings)
         known |= {name.lower(): value for name, value in dict(settings).items()}
         parameters = Parameters(given, values)
         binder = Binder(database.view, database.lookups, Session(known, process), parameters)
@@ -107,15 +109,16 @@ class Catalogue:
             found = MetadataDatabase(View(self._metadata, principal), self._timeout)
             if len(self._databases) >= MOST_PRINCIPALS:
                 self._databases.popitem(last=False)[1].close()
-        self._databases[principal] = found
+        self._databases[principal] = self._current = found
         return found
 
     def interrupt(self) -> None:
-        """Break off what runs; from another thread."""
-        for database in list(self._databases.values()):
-            database.interrupt()
+        """Break off the statement that runs; may be called from another thread."""
+        if self._current is not None:
+            self._current.interrupt()
 
     def close(self) -> None:
         for database in self._databases.values():
             database.close()
         self._databases.clear()
+        self._current = None

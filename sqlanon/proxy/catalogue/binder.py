@@ -14,6 +14,7 @@ from sqlanon.errors import Refused
 from sqlanon.proxy.catalogue import expressions, queries
 from sqlanon.proxy.catalogue.bound import Bound
 from sqlanon.proxy.catalogue.casts import Casts, Parameters
+from sqlanon.proxy.catalogue.functions import Needs
 from sqlanon.proxy.catalogue.kinds import BOOL, sql_name
 from sqlanon.proxy.catalogue.lookups import Lookups
 from sqlanon.proxy.catalogue.plans import Plan
@@ -45,7 +46,7 @@ class Binder:
     lookups: Lookups
     session: Session
     parameters: Parameters
-    relations: set[str] = field(default_factory=set)  # of the catalogue, that the statement names
+    needs: Needs = field(default_factory=Needs)
     shared: dict[str, Shared] = field(default_factory=dict)
     _names: int = 0
     _depth: int = 0

@@ -18,6 +18,8 @@ from sqlanon.proxy.codecs.intervals import parts, write
 from sqlanon.proxy.types import PgType
 
 MOST_DIGITS = 38  # of a number in DuckDB
+# Errors that functions and generated SQL raise on purpose: this, an SQLSTATE, and a message of our own.
+MARK = "sqlanon-error "
 
 
 class Missing:
@@ -134,11 +136,11 @@ def _scale(value: Decimal) -> int:
 
 def _number(value: Any) -> exp.Expr:
     number = Decimal(value)
-    if not number.is_finite():
-        raise Refused("a numeric that is not finite is not answered here", sqlstate="0A000")
     scale = _scale(number)
-    if number.adjusted() + 1 + scale > MOST_DIGITS or scale > MOST_DIGITS:
-        raise Refused(f"a numeric of more than {MOST_DIGITS} digits is not answered here", sqlstate="22003")
+    if not number.is_finite() or number.adjusted() + 1 + scale > MOST_DIGITS or scale > MOST_DIGITS:
+        # It can be shown, as every constant can, but DuckDB cannot compute with it.
+        said = f"{MARK}22003 a numeric of more than {MOST_DIGITS} digits is not computed with here"
+        return cast(call("error", text(said)), "DECIMAL(38,0)")
     digits = max(number.adjusted() + 1, 1) + scale
     return cast(text(format(number, "f")), f"DECIMAL({min(digits, MOST_DIGITS)},{scale})")
 

@@ -69,6 +69,7 @@ def applied(b: Binder, name: str, items: list[Bound]) -> Bound:
     if special is not None:
         return special(b, name, items).named(name)
     function = chosen(name, items)
+    b.needs.functions.add(function)
     kinds = argument_types(function, items)
     trees = [b.casts.to(item, kind).tree for item, kind in zip(items, kinds, strict=True)]
     result, tree = result_type(function, kinds), call(function.macro, *trees)

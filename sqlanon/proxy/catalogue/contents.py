@@ -106,7 +106,7 @@ def pg_type(view: View) -> Rows:
             typcollation=facts.collation, typdelim=";" if facts.type.name == "box" else ",",
         )  # fmt: skip
     for facts, array in arrays():
-        pseudo = facts.type.name in ("record", "cstring")
+        pseudo = facts.type.name == "record"
         yield _type(
             array.oid, array.name, ARRAY_FUNCTIONS, typcategory="P" if pseudo else "A", typelem=facts.type.oid,
             typtype="p" if pseudo else "b", typalign="d" if facts.align == "d" else "i", typsubscript=6179,

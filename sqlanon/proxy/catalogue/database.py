@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import wraps
+from functools import cached_property, wraps
 from typing import Any
 
 import duckdb
@@ -14,8 +14,9 @@ from duckdb.func import SPECIAL as SPECIAL_NULLS
 from sqlglot import exp
 
 from sqlanon.errors import EngineError, Refused
+from sqlanon.proxy.catalogue.bound import MARK
 from sqlanon.proxy.catalogue.contents import CONTENTS
-from sqlanon.proxy.catalogue.functions import FUNCTIONS
+from sqlanon.proxy.catalogue.functions import Function, Needs
 from sqlanon.proxy.catalogue.information import VIEWS, settled
 from sqlanon.proxy.catalogue.kinds import duck_type
 from sqlanon.proxy.catalogue.lookups import LONGEST_TEXT, SPECIAL, Lookups, registered
@@ -24,8 +25,6 @@ from sqlanon.proxy.catalogue.view import View
 
 MAX_ROWS = 200_000
 MAX_BYTES = 64 * 2**20
-# Errors that functions and generated SQL raise on purpose: this, an SQLSTATE, and a message of our own.
-MARK = "sqlanon-error "
 TOO_LONG = f"error('{MARK}54000 a text of more than {LONGEST_TEXT} bytes is not answered')"
 # A macro writes an argument wherever it names it: nested calls would grow without bound. A lambda does not.
 MACROS = (
@@ -59,7 +58,12 @@ class MetadataDatabase:
         self.lookups = Lookups(view)
         self._timeout = timeout
         self._loaded: set[str] = set()
-        self._connection = duckdb.connect(
+        self._running: duckdb.DuckDBPyConnection | None = None
+
+    @cached_property
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        """Opened when a statement first needs it: constants do not."""
+        connection = duckdb.connect(
             ":memory:",
             config={
                 "threads": 1,
@@ -75,22 +79,21 @@ class MetadataDatabase:
         )
         for name, function, arguments, result in registered(self.lookups):
             handled = _told(function, special=name in SPECIAL)
-            self._connection.create_function(f"pg_{name}", handled, [*arguments], result, null_handling=SPECIAL_NULLS)
-        for macro in MACROS:
-            self._connection.execute(f"CREATE MACRO {macro}")
-        principal = exp.Literal.string(settled(view.principal)).sql("duckdb")
-        self._connection.execute(f"CREATE MACRO session_principal() AS {principal}")
-        for functions in FUNCTIONS.values():
-            for each in functions:
-                self._connection.execute(each.definition)
-        self._connection.execute("SET TimeZone = 'UTC'")
-        self._connection.execute("SET lock_configuration = true")
-
-    def interrupt(self) -> None:
-        self._connection.interrupt()
+            connection.create_function(f"pg_{name}", handled, [*arguments], result, null_handling=SPECIAL_NULLS)
+        principal = exp.Literal.string(settled(self.view.principal)).sql("duckdb")
+        own = (*MACROS, f"session_principal() AS {principal}")
+        connection.execute("; ".join(f"CREATE MACRO {macro}" for macro in own))
+        connection.execute("SET GLOBAL TimeZone = 'UTC'; SET lock_configuration = true")
+        return connection
 
     def close(self) -> None:
-        self._connection.close()
+        if "_connection" in self.__dict__:
+            self._connection.close()
+
+    def interrupt(self) -> None:
+        """Break off what runs; may be called from another thread."""
+        if (running := self._running) is not None:
+            running.interrupt()
 
     def load(self, relation: Relation) -> None:
         """Fill the table of a relation, once."""
@@ -112,15 +115,21 @@ class MetadataDatabase:
             self._connection.execute(f"INSERT INTO {table} ({into}) SELECT {filled}", values)
         self._loaded.add(relation.key)
 
-    def check(self, tree: exp.Query, relations: Iterator[str] | set[str]) -> None:
-        """Let the database read the statement without running it."""
-        with self._guarded(relations):
-            self._connection.sql(tree.sql("duckdb"))
+    def define(self, function: Function) -> None:
+        """Make the macro of a function, once."""
+        if function.macro not in self._loaded:
+            self._connection.execute(function.definition)
+            self._loaded.add(function.macro)
 
-    def run(self, tree: exp.Query, relations: set[str], timeout: float | None = None) -> pa.Table:
+    def check(self, tree: exp.Query, needs: Needs) -> None:
+        """Let the database read the statement without running it."""
+        with self._guarded(needs) as cursor:
+            cursor.sql(tree.sql("duckdb"))
+
+    def run(self, tree: exp.Query, needs: Needs, timeout: float | None = None) -> pa.Table:
         """The answer, if it is of bounded size."""
-        with self._guarded(relations, timeout):
-            reader = self._connection.sql(tree.sql("duckdb")).to_arrow_reader(10_000)
+        with self._guarded(needs, timeout) as cursor:
+            reader = cursor.sql(tree.sql("duckdb")).to_arrow_reader(10_000)
             batches, rows, size = [], 0, 0
             for batch in reader:
                 rows, size = rows + batch.num_rows, size + batch.nbytes
@@ -130,21 +139,26 @@ class MetadataDatabase:
             return pa.Table.from_batches(batches, reader.schema)
 
     @contextmanager
-    def _guarded(self, relations: Iterator[str] | set[str], timeout: float | None = None) -> Iterator[None]:
-        """Within a time limit, and with every error in our own words: those of the engine may quote what it read."""
-        seconds = self._timeout if timeout is None else timeout
-        for key in sorted(relations):
+    def _guarded(self, needs: Needs, timeout: float | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection of its own, for a result that is left open would block the next statement; a limit of time; and
+        every error in our own words, for those of the engine may quote what it read."""
+        for key in sorted(needs.relations):
             self.load(RELATIONS[key])
-        timer = threading.Timer(seconds, self._connection.interrupt)
+        for function in needs.functions:
+            self.define(function)
+        cursor = self._running = self._connection.cursor()
+        timer = threading.Timer(self._timeout if timeout is None else timeout, cursor.interrupt)
         timer.daemon = True
         timer.start()
         try:
-            yield
+            yield cursor
         except (duckdb.Error, RuntimeError, OSError, pa.ArrowException) as error:
             raise _own_words(error) from None
         finally:
             timer.cancel()
-            timer.join()  # or it would interrupt the next statement
+            timer.join()  # it holds the connection
+            self._running = None
+            cursor.close()
 
 
 def _told(function: Callable[..., Any], *, special: bool) -> Callable[..., Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 
 from sqlanon.errors import Refused, did_you_mean
@@ -15,6 +15,14 @@ from sqlanon.proxy.types import PgType
 
 LINE = re.compile(r"(\w+)\(([\w, ]*)\) (\w+): (.*)")
 POLYMORPHIC = ("any", "anyarray", "anyelement")
+
+
+@dataclass
+class Needs:
+    """What a statement needs to be there before it runs: relations by name, and functions."""
+
+    relations: set[str] = field(default_factory=set)
+    functions: set[Function] = field(default_factory=set)
 
 
 @dataclass(frozen=True)

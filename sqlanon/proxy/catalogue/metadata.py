@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
+from sqlanon.proxy.catalogue.kinds import require_type
 from sqlanon.proxy.types import PgType
 
 PUBLIC = "public"
@@ -56,3 +58,31 @@ class Metadata:
             for place, table in enumerate(self.tables)
             if table.seen_by is None or principal in table.seen_by
         )
+
+
+COMMENTS = {"private": "private: answered with differential privacy", "released": "released", "public": "public"}
+
+
+def tables_from(listed: Iterable[Mapping[str, Any]]) -> tuple[TableInfo, ...]:
+    """Tables as a query worker lists them: name, kind, columns with types, unique columns, and who may see them.
+
+    >>> (table,) = tables_from([{"name": "main.a", "kind": "public", "columns": {"x": "int8"}, "seen_by": ["ann"]}])
+    >>> table.schema, table.name, table.columns[0].type.name, table.comment
+    ('public', 'a', 'int8', 'public')
+    """
+    made = []
+    for each in listed:
+        schema, _, name = each["name"].rpartition(".")
+        columns = tuple(ColumnInfo(column, require_type(kind)) for column, kind in each["columns"].items())
+        unique = [column for column in each.get("unique", ()) if column in each["columns"]]
+        made.append(
+            TableInfo(
+                name,
+                columns,
+                schema=PUBLIC if schema in ("", "main") else schema,
+                comment=COMMENTS.get(each["kind"]),
+                primary_key=tuple(unique) if len(unique) == 1 else (),
+                seen_by=frozenset(each["seen_by"]),
+            )
+        )
+    return tuple(made)

@@ -385,7 +385,7 @@ def number(written: str) -> Bound:
         made = Decimal(written)
     except ArithmeticError:
         raise Refused("syntax error in a number", sqlstate="42601") from None
-    if made.is_finite() and abs(made.adjusted()) > 200:
+    if made.is_finite() and abs(made.adjusted()) > 2000:
         raise Refused("a numeric of more than 38 digits is not answered here", sqlstate="22003")
     # Written out: Decimal's own rounding knows only 28 digits.
     return constant(Decimal(format(made, "f")), NUMERIC)

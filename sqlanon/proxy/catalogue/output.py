@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import Any
 
 import pyarrow as pa
@@ -11,10 +10,11 @@ from sqlanon.proxy.backend import Column
 from sqlanon.proxy.catalogue.bound import Bound
 from sqlanon.proxy.catalogue.casts import REG_TYPES
 from sqlanon.proxy.catalogue.database import MetadataDatabase
+from sqlanon.proxy.catalogue.functions import Needs
 from sqlanon.proxy.catalogue.kinds import TEXT
 from sqlanon.proxy.catalogue.plans import Plan, SelectPlan
 from sqlanon.proxy.codecs.intervals import parts
-from sqlanon.proxy.types import KNOWN, PgType, by_oid
+from sqlanon.proxy.types import KNOWN, PgType, by_oid, encode
 
 SPOKEN = {kind.oid for kind in KNOWN}
 ARROW = {
@@ -37,24 +37,18 @@ def columns_of(plan: Plan) -> tuple[Column, ...]:
     )
 
 
-def shown(database: MetadataDatabase, plan: Plan, relations: set[str], timeout: float | None) -> pa.Table:
+def shown(database: MetadataDatabase, plan: Plan, needs: Needs, timeout: float | None) -> pa.Table:
     """The rows of a plan, with columns c0, c1 …: names may occur twice."""
-    if type(plan) is SelectPlan and _plain(plan):
+    if type(plan) is SelectPlan and plan.bare:
         arrays = [_array(database, item) for item in plan.items]
         return pa.table(arrays, names=[f"c{place}" for place in range(len(arrays))])
-    table = database.run(plan.tree(), relations, timeout)
+    table = database.run(plan.tree(), needs, timeout)
     if not plan.items:
         return table.select([])
     for place, item in enumerate(plan.items):
         if item.type.name in REG_TYPES:
             table = table.set_column(place, f"c{place}", _names(database, item, table.column(place).to_pylist()))
     return table
-
-
-def _plain(plan: SelectPlan) -> bool:
-    """Whether it is a row of constants, for which no database is needed."""
-    bare = not any(value for name, value in plan.select.args.items() if name != "expressions")
-    return bare and bool(plan.items) and all(item.constant for item in plan.items)
 
 
 def _names(database: MetadataDatabase, item: Bound, oids: list[int | None]) -> pa.Array:
@@ -65,37 +59,21 @@ def _names(database: MetadataDatabase, item: Bound, oids: list[int | None]) -> p
 def _array(database: MetadataDatabase, item: Bound) -> pa.Array:
     if item.type.name in REG_TYPES:
         return _names(database, item, [item.value])
-    return pa.array([_value(item.value, item.type)], _arrow(item.value, item.type))
-
-
-def _arrow(value: Any, kind: PgType) -> pa.DataType:
-    if kind.element is not None:
-        inner = next((leaf for leaf in value or () if isinstance(leaf, list)), None)
-        if inner is not None:
-            return pa.list_(_arrow(inner, kind))
-        if kind.element.name == "numeric":
-            return pa.list_(_decimal(value or ()))
-        return pa.list_(_arrow(None, kind.element))
-    if kind.name == "numeric":
-        return _decimal([value])
-    return ARROW.get(kind.name, pa.string())
-
-
-def _decimal(values: Any) -> pa.DataType:
-    scale = max((max(0, -int(each.as_tuple().exponent)) for each in values if each is not None), default=0)
-    return pa.decimal128(38, scale)
+    kind = item.type.element or item.type
+    if kind.name == "numeric" or (item.type.element is not None and kind.name not in ARROW):
+        # As text: a numeric has as many digits as it has, and Arrow's decimals have all equally many.
+        written = encode(by_oid(item.type.oid), 0, item.value)
+        return pa.array([None if written is None else written.decode()], pa.string())
+    arrow = pa.list_(ARROW[kind.name]) if item.type.element is not None else ARROW.get(kind.name, pa.string())
+    return pa.array([_value(item.value, item.type)], arrow)
 
 
 def _value(value: Any, kind: PgType) -> Any:
     if value is None:
         return None
     if kind.element is not None:
-        return [_value(each, kind if isinstance(each, list) else kind.element) for each in value]
+        return [_value(each, kind.element) for each in value]
     if kind.name == "interval":
         months, days, micros = parts(value)
         return pa.MonthDayNano((months, days, micros * 1000))
-    if kind.name == "uuid":
-        return str(value)
-    if kind.name == "timestamptz" and isinstance(value, dt.datetime) and value.tzinfo is None:
-        return value.replace(tzinfo=dt.UTC)
-    return value
+    return str(value) if kind.name == "uuid" else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -38,6 +39,12 @@ class SelectPlan(Plan):
     casts: Casts
     select: exp.Select
 
+    @property
+    def bare(self) -> bool:
+        """Whether it is one row of constants."""
+        alone = not any(value for name, value in self.select.args.items() if name != "expressions")
+        return alone and bool(self.items) and all(item.constant for item in self.items)
+
     def take(self, place: int, kind: PgType) -> None:
         item = self.casts.to(self.items[place], kind, explicit=False)
         self.items[place] = self.casts.level(item) if kind.oid == NUMERIC.oid else item
@@ -65,10 +72,7 @@ class ValuesPlan(Plan):
         self.items[place] = self.rows[0][place]
 
     def tree(self) -> exp.Query:
-        rows = [exp.Tuple(expressions=[item.tree for item in row]) for row in self.rows]
-        columns = [exp.to_identifier(f"c{place}") for place in range(len(self.names))]
-        values = exp.Values(expressions=rows, alias=exp.TableAlias(this=exp.to_identifier("v"), columns=columns))
-        return exp.Select(expressions=[exp.Star()]).from_(values)
+        return _table(self.rows)
 
 
 @dataclass
@@ -87,6 +91,9 @@ class SetPlan(Plan):
         self.items[place] = self.parts[0].items[place]
 
     def tree(self) -> exp.Query:
+        rows = [part.items for part in self.parts if type(part) is SelectPlan and part.bare]
+        if len(rows) == len(self.parts) > 1 and not self.others and set(self.links) == {(exp.Union, False)}:
+            return _table(rows)  # drivers write lists of numbers so, as long as a result is wide
         first, *others = (_operand(part.tree()) for part in self.parts)
         for (kind, distinct), other in zip(self.links, others, strict=True):
             first = kind(this=first, expression=other, distinct=distinct)
@@ -115,6 +122,13 @@ class WrappedPlan(Plan):
         for name, value in self.others.items():
             made.set(name, value)
         return made
+
+
+def _table(rows: Sequence[Sequence[Bound]]) -> exp.Query:
+    made = [exp.Tuple(expressions=[item.tree for item in row]) for row in rows]
+    columns = [exp.to_identifier(f"c{place}") for place in range(len(rows[0]))]
+    values = exp.Values(expressions=made, alias=exp.TableAlias(this=exp.to_identifier("v"), columns=columns))
+    return exp.Select(expressions=[exp.Star()]).from_(values)
 
 
 def _operand(tree: exp.Query) -> exp.Expr:

@@ -27,6 +27,15 @@ DEFAULTS = {
 SPELLED = {"datestyle": "DateStyle", "intervalstyle": "IntervalStyle", "timezone": "TimeZone"}
 
 
+def versions(version: str) -> dict[str, str]:
+    """
+    >>> versions("15.4")
+    {'server_version': '15.4', 'server_version_num': '150004'}
+    """
+    major, _, minor = version.split(" ")[0].partition(".")
+    return {"server_version": version, "server_version_num": f"{int(major) * 10000 + int(minor or 0)}"}
+
+
 def relation(b: Binder, placed: Callable[[tuple[Field, ...]], str]) -> exp.Expr:
     """The settings as VALUES: they differ from session to session."""
     columns = RELATIONS["pg_catalog.pg_settings"].columns

@@ -117,7 +117,7 @@ def _relation(b: Binder, node: exp.Table, scope: Scope) -> exp.Expr:
         return settings.relation(
             b, lambda columns: _placed(b, scope, alias_name or name, _renamed(columns, wanted), "pg_catalog")
         )
-    b.relations.add(found.key)
+    b.needs.relations.add(found.key)
     columns = tuple(
         Field(column, kind, column, (found.oid, place)) for place, (column, kind) in enumerate(found.columns, start=1)
     )
