@@ -237,7 +237,7 @@ serve:
   port: {port}
   database: warehouse
   workers: 2
-  limits: {{unauthenticated: 20, connections: 64}}
+  limits: {{unauthenticated: 64, connections: 64}}
   timeouts: {{authentication: {authentication}}}
 """
 
