@@ -23,6 +23,8 @@ from sqlanon.proxy.utilities import columns_of, obey
 from sqlanon.proxy.work import Ask, CopyOptions, Described, Summary, failure_of
 
 MAX_NAMED = 1_000  # prepared statements and portals of one session
+# What may take its time, so that somebody may want to break it off. The others are done at once.
+WAITING = (wire.Query, wire.Parse, wire.Execute)
 NO_COLUMNS = Described(columns=(), parameters=())
 
 
@@ -52,6 +54,7 @@ class Session:
     _gone: bool = False
     _skipping: bool = False  # after an error in the extended protocol: up to the next Sync
     _told: dict[str, str] = field(default_factory=dict)  # settings as the client knows them
+    _settings_told: dict[str, str] | None = None
 
     # ---- the loop
 
@@ -79,7 +82,10 @@ class Session:
 
     async def _handled(self, message: wire.Message) -> None:
         try:
-            await self._cancellable(self._message(message))
+            if isinstance(message, WAITING):
+                await self._cancellable(self._message(message))
+            else:
+                await self._message(message)
         except SqlanonError as error:
             await self._wrong(error, simple=isinstance(message, wire.Query | wire.Sync | wire.FunctionCall))
 
@@ -276,7 +282,7 @@ class Session:
             self._caller, question, parameters=values, types=oids, formats=formats, copy=copy,
             epsilon=float(epsilon) if epsilon else None, timeout=longest or None,
             dry_run=self.settings.get("sqlanon.dry_run") == "on",
-            settings=tuple(self.settings.all()) if question.route == "catalogue" else (),
+            settings=self.settings.all() if question.route == "catalogue" else (),
         )  # fmt: skip
 
     @property
@@ -440,6 +446,9 @@ class Session:
 
     def _report(self) -> None:
         """Settings that clients follow, where they changed."""
+        if self._settings_told == self.settings.values:
+            return
+        self._settings_told = dict(self.settings.values)
         for name, value in self.settings.reported().items():
             if self._told.get(name) != value:
                 self._told[name] = value
