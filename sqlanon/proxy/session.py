@@ -22,6 +22,8 @@ from sqlanon.proxy.settings import Settings
 from sqlanon.proxy.utilities import columns_of, obey
 from sqlanon.proxy.work import Ask, CopyOptions, Described, Summary, failure_of
 
+# Reading them keeps other clients waiting; a statement has at most 20,000 characters.
+MAX_VALUES = 200_000
 MAX_NAMED = 1_000  # prepared statements and portals of one session
 # What may take its time, so that somebody may want to break it off. The others are done at once.
 WAITING = (wire.Query, wire.Parse, wire.Execute)
@@ -244,6 +246,8 @@ class Session:
             raise Refused("too many open portals", sqlstate="53400", hint="close some of them")
         if len(message.formats) > 1 and len(message.formats) != len(wanted):
             raise wire.ProtocolError("08P01", "there must be one format for each parameter, or one for all")
+        if sum(len(value) for value in message.values if value is not None) > MAX_VALUES:
+            raise Refused(f"parameters of more than {MAX_VALUES} bytes are not read", sqlstate="54000")
         formats = spread(message.formats, len(wanted))
         values = tuple(
             types.decode(types.by_oid(oid), form, value)
