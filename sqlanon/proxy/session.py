@@ -22,7 +22,11 @@ from sqlanon.proxy.settings import Settings
 from sqlanon.proxy.utilities import columns_of, obey
 from sqlanon.proxy.work import Ask, CopyOptions, Described, Summary, failure_of
 
+# Reading them keeps other clients waiting; a statement has at most 20,000 characters.
+MAX_VALUES = 200_000
 MAX_NAMED = 1_000  # prepared statements and portals of one session
+# What may take its time, so that somebody may want to break it off. The others are done at once.
+WAITING = (wire.Query, wire.Parse, wire.Execute)
 NO_COLUMNS = Described(columns=(), parameters=())
 
 
@@ -52,6 +56,7 @@ class Session:
     _gone: bool = False
     _skipping: bool = False  # after an error in the extended protocol: up to the next Sync
     _told: dict[str, str] = field(default_factory=dict)  # settings as the client knows them
+    _settings_told: dict[str, str] | None = None
 
     # ---- the loop
 
@@ -79,7 +84,10 @@ class Session:
 
     async def _handled(self, message: wire.Message) -> None:
         try:
-            await self._cancellable(self._message(message))
+            if isinstance(message, WAITING):
+                await self._cancellable(self._message(message))
+            else:
+                await self._message(message)
         except SqlanonError as error:
             await self._wrong(error, simple=isinstance(message, wire.Query | wire.Sync | wire.FunctionCall))
 
@@ -238,6 +246,8 @@ class Session:
             raise Refused("too many open portals", sqlstate="53400", hint="close some of them")
         if len(message.formats) > 1 and len(message.formats) != len(wanted):
             raise wire.ProtocolError("08P01", "there must be one format for each parameter, or one for all")
+        if sum(len(value) for value in message.values if value is not None) > MAX_VALUES:
+            raise Refused(f"parameters of more than {MAX_VALUES} bytes are not read", sqlstate="54000")
         formats = spread(message.formats, len(wanted))
         values = tuple(
             types.decode(types.by_oid(oid), form, value)
@@ -276,7 +286,7 @@ class Session:
             self._caller, question, parameters=values, types=oids, formats=formats, copy=copy,
             epsilon=float(epsilon) if epsilon else None, timeout=longest or None,
             dry_run=self.settings.get("sqlanon.dry_run") == "on",
-            settings=tuple(self.settings.all()) if question.route == "catalogue" else (),
+            settings=self.settings.all() if question.route == "catalogue" else (),
         )  # fmt: skip
 
     @property
@@ -440,6 +450,9 @@ class Session:
 
     def _report(self) -> None:
         """Settings that clients follow, where they changed."""
+        if self._settings_told == self.settings.values:
+            return
+        self._settings_told = dict(self.settings.values)
         for name, value in self.settings.reported().items():
             if self._told.get(name) != value:
                 self._told[name] = value
