@@ -77,3 +77,68 @@ def test_texts(made: World, written: str, text: str) -> None:
 def test_texts_that_are_none(made: World, written: str, expected: str) -> None:
     for sql in (f"SELECT {written} FROM regions", f"SELECT COUNT(*) FROM visits WHERE note = {written}"):
         assert code(made, sql) == expected
+
+
+@pytest.mark.parametrize(
+    ("sql", "names"),
+    [
+        ("SELECT COUNT(*), count(age), sum(age) FROM visits", "count count sum"),
+        ("SELECT size::text, 'x'::text, (size + 1)::int, size + 1, 'a', size ^ 2 FROM regions",
+         "size text int4 ?column? ?column? ?column?"),
+        ("SELECT DATE_TRUNC('month', seen), COUNT(*) FROM visits GROUP BY 1", "date_trunc count"),
+        ("SELECT power(size, 2), pow(size, 2), ceiling(size), trim(region), char_length(region), substr(region, 1) "
+         "FROM regions", "power pow ceiling btrim char_length substr"),
+        ("SELECT CASE WHEN size > 1 THEN 1 END, CASE WHEN size > 1 THEN 'a' ELSE region END, true FROM regions",
+         "case region ?column?"),
+        ("SELECT * FROM (SELECT region, region FROM regions) t", "region region"),
+        ("SELECT region, region FROM regions UNION SELECT country, region FROM regions", "region region"),
+        ("SELECT r.*, p.* FROM regions r JOIN published p USING (region)",
+         "region country size region persons"),
+        ("SELECT size > 1, size IN (1, 2), NOT size = 1, region LIKE 'R%' FROM regions",
+         "?column? ?column? ?column? ?column?"),
+        ("SELECT count(*) FILTER (WHERE size > 1), row_number() OVER (ORDER BY 1) FROM regions GROUP BY size",
+         "count row_number"),
+    ],
+)  # fmt: skip
+def test_names_of_columns(made: World, sql: str, names: str) -> None:
+    assert made.gate.describe(sql, "analyst", dialect="postgres").columns == tuple(names.split())
+    assert made.gate.answer(sql, dialect="postgres").columns == tuple(names.split())
+
+
+def test_names_of_columns_elsewhere(made: World) -> None:
+    assert made.gate.answer("SELECT COUNT(*), COUNT(age) FROM visits").columns == ("count", "count_1")
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT country, COUNT(*) FROM regions", "42803"),
+        ("SELECT country, region FROM regions GROUP BY country", "42803"),
+        ("SELECT * FROM regions GROUP BY country", "42803"),
+        ("SELECT country FROM regions HAVING size > 1", "42803"),
+        ("SELECT COUNT(*) FROM regions ORDER BY size", "42803"),
+        ("SELECT country || region FROM regions GROUP BY country", "42803"),
+        ("SELECT region, COUNT(*) FROM visits", "42803"),
+        ("SELECT country FROM regions GROUP BY", "42601"),
+        ("SELECT COUNT(*) FROM visits GROUP BY", "42601"),
+    ],
+)
+def test_groups(made: World, sql: str, expected: str) -> None:
+    assert code(made, sql) == expected
+
+
+def test_what_groups_hold(made: World) -> None:
+    with pytest.raises(
+        Refused, match='column "r.country" must appear in the GROUP BY clause or be used in an aggregat'
+    ):
+        rows(made, "SELECT r.country, COUNT(*) FROM regions r")
+    sql = "SELECT country || '!', COUNT(*), rank() OVER (ORDER BY country || '!') FROM regions GROUP BY country || '!'"
+    assert sorted(rows(made, sql)) == [("A!", 2, 1), ("B!", 1, 2), ("C!", 1, 3)]
+    assert rows(made, "SELECT upper(country) FROM regions GROUP BY country ORDER BY lower(country) LIMIT 1") == [("A",)]
+
+
+def test_date_trunc_is_a_timestamp(made: World) -> None:
+    found = made.gate.describe("SELECT date_trunc('month', seen), COUNT(*) FROM visits GROUP BY 1", "analyst")
+    assert found.types == ("date", "int8")
+    sql = "SELECT date_trunc('month', seen), COUNT(*) FROM visits GROUP BY 1"
+    assert made.gate.describe(sql, "analyst", dialect="postgres").types == ("timestamp", "int8")

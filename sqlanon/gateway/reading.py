@@ -66,6 +66,7 @@ def read(text: str, dialect: str) -> Statement:
     try:
         if sum(1 for _ in tree.walk()) > MAX_NODES:
             raise Refused("the statement is too long to be answered", sqlstate="54001")
+        _name_functions(tree, text)
         tree, slots = with_slots(tree)
         return Statement(tree, explain, options, slots)
     except RecursionError:
@@ -77,6 +78,13 @@ def parsed(text: str, dialect: DialectType) -> list[exp.Expr | None]:
     reader = Dialect.get_or_raise(dialect)
     tokens = reader.tokenize(text)
     return reader.parser().parse(plain_texts(tokens, text) if isinstance(reader, Postgres) else tokens, text)
+
+
+def _name_functions(tree: exp.Expr, text: str) -> None:
+    """Keep the names that functions are written with: the parser has one node for several of them."""
+    for node in tree.walk():
+        if isinstance(node, exp.Func | exp.Binary) and "start" in node.meta:
+            node.meta["written"] = text[node.meta["start"] : node.meta["end"] + 1].strip('"').lower()
 
 
 def _first_word(tokens: Sequence[Token]) -> str:
