@@ -36,12 +36,21 @@ from sqlanon.gateway.keys import MAX_KEYS
 from sqlanon.gateway.noise import Key, Limit, Mechanisms, noise_for, noisy_table
 from sqlanon.gateway.parameters import fill, numbered
 from sqlanon.gateway.post import PostDatabase
-from sqlanon.gateway.prepared import Answer, Description, Part, Prepared, main_columns, shown, statements_of
+from sqlanon.gateway.prepared import (
+    Answer,
+    Description,
+    Part,
+    Prepared,
+    main_columns,
+    shown,
+    statements_of,
+    type_of_slot,
+)
 from sqlanon.gateway.reading import DIALECTS, Statement, read
 from sqlanon.gateway.schema import schema_of
 from sqlanon.gateway.selects import Binder
 from sqlanon.gateway.typed import typed
-from sqlanon.gateway.values import Kind, Learned, Relation
+from sqlanon.gateway.values import Learned, Relation
 from sqlanon.ledger import Ledger
 from sqlanon.ledger.limits import Left, Limits
 from sqlanon.mechanisms import Cost
@@ -97,12 +106,15 @@ class Gate:
         principal: str,
         parameters: Sequence[Any] | Mapping[str, Any] = (),
         *,
-        kinds: Sequence[Kind] | None = None,
+        kinds: Sequence[str] | None = None,
         dialect: str = "duckdb",
         epsilon: float | None = None,
         intervals: bool = False,
     ) -> Prepared:
-        """Bind and price a statement without touching data or budget. `kinds` are those that `describe` tells."""
+        """Bind and price a statement without touching data or budget.
+
+        `kinds` are those of the parameters, as `describe` takes them: int, text[], …
+        """
         known: tuple[Hashable, ...] | None = None
         if len(sql) <= LONGEST_KEPT and not isinstance(parameters, Mapping):
             # As text: not every number can be hashed, and 0 and False are equal.
@@ -127,7 +139,7 @@ class Gate:
         self,
         sql: str,
         principal: str,
-        kinds: Sequence[Kind | None] = (),
+        kinds: Sequence[str | None] = (),
         *,
         dialect: str = "duckdb",
         intervals: bool = False,
@@ -146,7 +158,7 @@ class Gate:
         return made
 
     def _description(
-        self, statement: Statement, principal: str, kinds: Sequence[Kind | None], dialect: str, intervals: bool
+        self, statement: Statement, principal: str, kinds: Sequence[str | None], dialect: str, intervals: bool
     ) -> Description:
         slots = numbered(statement.slots, kinds)
         while True:
@@ -164,7 +176,7 @@ class Gate:
         _, columns, types = shown(_visible(relation), binder, intervals)
         if statement.explain:
             columns, types = (PLAN,), ("text",)
-        return Description(columns, types, tuple(slot.kind or "text" for slot in slots))
+        return Description(columns, types, tuple(type_of_slot(slot) for slot in slots))
 
     def _binder(self, principal: str, dialect: str) -> tuple[Binder, Exact | None]:
         exact = Exact() if self.policy.principals[principal].controls else None

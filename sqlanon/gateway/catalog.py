@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -41,7 +42,11 @@ KINDS: dict[str, Kind] = {
 
 
 # Types that are computed with as another kind, and types that are not computed with: their names in PostgreSQL.
-STORED = {"UUID": "uuid", "DECIMAL": "numeric", "NUMERIC": "numeric"}
+STORED = {
+    "UUID": "uuid", "DECIMAL": "numeric", "NUMERIC": "numeric", "SMALLINT": "int2", "INT2": "int2", "INTEGER": "int4",
+    "INT4": "int4", "FLOAT": "float4", "REAL": "float4", "FLOAT4": "float4", "BPCHAR": "bpchar",
+}  # fmt: skip
+MODIFIED = ("numeric", "varchar", "bpchar")  # types that are told with their lengths
 OPAQUE = {
     "BLOB": "bytea", "BYTEA": "bytea", "JSON": "json", "JSONB": "jsonb", "TIME": "time", "INTERVAL": "interval",
     "TIMESTAMP WITH TIME ZONE": "timestamptz", "TIMESTAMPTZ": "timestamptz", "TIMESTAMP_NS": "timestamp",
@@ -57,15 +62,25 @@ ELEMENTS = {
 def stored_as(type_name: str) -> str | None:
     """PostgreSQL's name of the type of a column that is not stored as what its kind is; None of all others.
 
+    DuckDB's VARCHAR is a text; PostgreSQL's is written in small letters, or has a length.
+
     >>> stored_as("DECIMAL(10,2)"), stored_as("VARCHAR[]"), stored_as("TIME"), stored_as("INTEGER"), stored_as("MAP")
-    ('numeric', 'text[]', 'time', None, None)
+    ('numeric(10,2)', 'text[]', 'time', 'int4', None)
+    >>> stored_as("VARCHAR"), stored_as("varchar"), stored_as("varchar(12)"), stored_as("BIGINT")
+    (None, 'varchar', 'varchar(12)', None)
     """
     name = type_name.upper().strip()
     if name.endswith("[]"):
         element = ELEMENTS.get(name[:-2].split("(")[0].strip())
         return f"{element}[]" if element is not None else None
-    base = name.split("(")[0].strip()
-    return STORED.get(base) or OPAQUE.get(base)
+    base, _, sizes = name.partition("(")
+    base = base.strip()
+    found = STORED.get(base) or OPAQUE.get(base)
+    if base == "VARCHAR" and (sizes or type_name.islower()):
+        found = "varchar"
+    if found in MODIFIED and re.fullmatch(r"\d+(, *\d+)?\)", sizes):
+        return f"{found}({sizes.replace(' ', '')}"
+    return found
 
 
 def kind_of(type_name: str) -> Kind | None:

@@ -20,16 +20,17 @@ from sqlanon.gateway.scalars import (
     common,
     date_literal,
     made,
-    number_literal,
     number_value,
     numbers,
     only,
+    read_as,
     refused,
     rule,
     spelling,
     temporal,
     truncated,
 )
+from sqlanon.gateway.type_names import CAST_KINDS, MOMENTS, REAL, TEXT, WHOLE, Type
 from sqlanon.gateway.values import (
     NUMBERS,
     TIMES,
@@ -44,12 +45,6 @@ from sqlanon.gateway.values import (
     number,
     operand,
 )
-
-Type = exp.DataType.Type
-WHOLE = {Type.TINYINT, Type.SMALLINT, Type.INT, Type.BIGINT, Type.UTINYINT, Type.USMALLINT, Type.UINT}
-REAL = {Type.FLOAT, Type.DOUBLE, Type.DECIMAL}
-TEXT = {Type.TEXT, Type.VARCHAR}
-MOMENTS = (Type.TIMESTAMP, Type.TIMESTAMPNTZ)
 
 # Parts of a date that a person may ask for, and where they lie.
 PARTS = {
@@ -221,12 +216,6 @@ def _nullif(node: exp.Nullif, scope: Scope) -> Value:
     return made(tree, value.kind, [value, other], value.bounds)
 
 
-CAST_KINDS: dict[Any, Kind] = {
-    **dict.fromkeys(WHOLE, "int"), **dict.fromkeys(REAL, "float"), **dict.fromkeys(TEXT, "text"),
-    **dict.fromkeys(MOMENTS, "timestamp"), Type.DATE: "date", Type.BOOLEAN: "bool",
-}  # fmt: skip
-
-
 def _literal_cast(node: exp.Expr, value: Value, wanted: Kind | None) -> Value | None:
     """A literal as a literal of another kind, if it is one, and that can be told from its text."""
     literal, made_of = value.literal, None
@@ -240,10 +229,10 @@ def _literal_cast(node: exp.Expr, value: Value, wanted: Kind | None) -> Value | 
             made_of = date_literal(made_of.literal.date())
         elif wanted == "timestamp" and not isinstance(made_of.literal, datetime):
             made_of = date_literal(datetime.combine(made_of.literal, datetime.min.time()))
-    elif isinstance(literal, str) and wanted in NUMBERS:
+    elif isinstance(literal, str) and wanted in (*NUMBERS, "bool"):
         if value.slot is not None and value.slot.value is None:
             literal = str(EXAMPLES[wanted])
-        made_of = number_literal(node, literal.strip(), wanted)
+        made_of = read_as(node, literal, wanted)
     elif value.kind == "int" and wanted == "float":
         made_of = number_value(float(literal), "float")
     elif value.kind == wanted:

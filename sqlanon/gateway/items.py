@@ -8,15 +8,10 @@ from sqlglot import exp
 
 from sqlanon.gateway.scalars import only, refused
 from sqlanon.gateway.sources import Rows
+from sqlanon.gateway.type_names import TYPE_NAMES
 from sqlanon.gateway.values import UNIT, Value
 
 MAX_ITEMS = 100
-Type = exp.DataType.Type
-TYPE_NAMES = {
-    Type.SMALLINT: "int2", Type.INT: "int4", Type.BIGINT: "int8", Type.FLOAT: "float4", Type.DOUBLE: "float8",
-    Type.DECIMAL: "numeric", Type.TEXT: "text", Type.VARCHAR: "varchar", Type.BOOLEAN: "bool", Type.DATE: "date",
-    Type.TIMESTAMP: "timestamp", Type.TIMESTAMPNTZ: "timestamp", Type.BPCHAR: "bpchar", Type.CHAR: "bpchar",
-}  # fmt: skip
 
 
 @dataclass
