@@ -15,7 +15,6 @@ from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +50,7 @@ from sqlanon.policy.gateway import Gateway
 __all__ = ["Answer", "Description", "Gate", "Part", "Prepared", "open_gateway"]
 
 LONGEST_KEPT = 2_000  # characters of a statement that is kept bound
-SIMPLE = (str, int, float, bool, Decimal, date, datetime, type(None))
+SIMPLE = (str, int, float, bool, date, datetime, type(None))
 
 
 @dataclass
