@@ -13,8 +13,7 @@ from typing import Any
 
 import click
 
-from sqlanon import __version__
-from sqlanon.cli_gateway import COMMANDS
+from sqlanon import __version__, cli_gateway, cli_serve, cli_user
 from sqlanon.cli_policy import policy_of, policy_of_release, policy_options
 from sqlanon.errors import PolicyError, SqlanonError
 
@@ -53,7 +52,7 @@ def main() -> None:
     """
 
 
-for _command in COMMANDS:
+for _command in (*cli_gateway.COMMANDS, *cli_user.COMMANDS, *cli_serve.COMMANDS):
     main.add_command(_command)
 
 

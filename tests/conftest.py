@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from proxy_servers import Missing, Server, running_postgres, running_proxy
 
 from sqlanon.engines import Engine, connect
 
@@ -101,3 +102,32 @@ def duck() -> Iterator[Database]:
     made = Database(connect(":memory:"))
     yield made
     made.engine.close()
+
+
+# ---- the client suite of the proxy: each of its tests runs on a real PostgreSQL and on the proxy
+
+
+@pytest.fixture(scope="session")
+def real_server() -> Iterator[Server]:
+    """PostgreSQL on a port, with the tables of `proxy_world`."""
+    try:
+        with running_postgres() as found:
+            yield found
+    except Missing as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session")
+def proxy_server() -> Iterator[Server]:
+    """`sqlanon serve` on a port, with the same tables."""
+    try:
+        with running_proxy() as found:
+            yield found
+    except Missing as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session", params=["postgres", "proxy"])
+def server(request: pytest.FixtureRequest) -> Server:
+    found: Server = request.getfixturevalue("real_server" if request.param == "postgres" else "proxy_server")
+    return found

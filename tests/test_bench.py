@@ -11,7 +11,9 @@ sys.path.insert(0, str(Path(__file__).parent / "bench"))
 import checks
 import gateway
 import mondrian
+import proxy
 import search
+from proxy_servers import Missing
 
 
 def test_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> None:
@@ -40,4 +42,14 @@ def test_gateway_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     assert "SmartNoise" in printed and "peak memory" in printed
     for name in gateway.QUERIES:
+        assert name in printed
+
+
+def test_proxy_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        proxy.run(seconds=0.3, times=1)
+    except Missing as missing:
+        pytest.skip(str(missing))
+    printed = capsys.readouterr().out
+    for name in (*proxy.STATEMENTS, *proxy.READERS):
         assert name in printed

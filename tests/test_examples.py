@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -13,6 +14,7 @@ import duckdb
 import pytest
 from click.testing import CliRunner
 from conftest import Database
+from proxy_running import served
 
 import sqlanon
 from sqlanon import algorithms, demo
@@ -22,7 +24,8 @@ from sqlanon.compiler.script import check_script
 from sqlanon.engines import Engine
 from sqlanon.families import family
 from sqlanon.plan import Plan
-from sqlanon.policy import parse
+from sqlanon.policy import parse, parse_serve
+from sqlanon.proxy import users
 from sqlanon.release.script import release_script
 
 ROOT = Path(__file__).parents[1]
@@ -172,7 +175,8 @@ def run_line(words: list[str]) -> str:
 
 def without_numbers(text: str) -> list[str]:
     """The lines of an output, with everything that hangs on noise or on the date made alike."""
-    return [re.sub(r"-{2,}", "-", re.sub(r"[\d.,:e-]*\d", "0", re.sub(r" +", " ", line))) for line in text.splitlines()]
+    lines = (re.sub(r" +", " ", line).rstrip() for line in text.rstrip().splitlines())
+    return [re.sub(r"-{2,}", "-", re.sub(r"[\d.,:e-]*\d", "0", line)) for line in lines]
 
 
 def test_gateway_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,13 +200,42 @@ def test_readme_asks_with_differential_privacy(tmp_path: Path, monkeypatch: pyte
         run_line(shlex.split(command))
 
 
+def test_readme_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the README shows of psql, line by line, numbers aside."""
+    if shutil.which("psql") is None:
+        pytest.skip("needs psql (package postgresql-client)")
+    shop(tmp_path, monkeypatch)
+    subprocess.run(
+        [sys.executable, "-c", "import duckdb; duckdb.connect('shop.duckdb').execute(open('data.sql').read())"]
+    )
+    with Path("policy.yml").open("a") as file:
+        file.write("serve: {port: 0}\n")
+    run_line(["sqlanon", "budget", "init", "policy.yml"])
+    users.set_password(Path("policy.users"), "alice", "correct horse battery", new=True)
+    section = README.split("## Serve it as PostgreSQL")[1].split("\n## ")[0]
+    check, listens = re.findall(r"\$ sqlanon serve .*\n(.*)\n", section)
+    assert run_line(["sqlanon", "serve", "policy.yml", "--check"]).strip() == check
+    environment = os.environ | {"PGPASSWORD": "correct horse battery", "PSQLRC": "/dev/null", "PYTHONUTF8": "1"}
+    with served(Path("policy.yml")) as (server, _):
+        assert listens.startswith(f"sqlanon listens on {server.door.current.serve.host}, port ")
+        asked = re.findall(r"^policy=> (.*?)(?:  +--.*)?\n((?:(?!policy=>|```).*\n)*)", section, flags=re.MULTILINE)
+        assert len(asked) >= 5
+        for command, shown in asked:
+            words = ["psql", "-h", "127.0.0.1", "-p", str(server.port), "-U", "alice", "-c", command, "policy"]
+            done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=60)
+            assert done.returncode == 0, done.stderr
+            if shown:
+                assert without_numbers(done.stderr + done.stdout) == without_numbers(shown)
+
+
 def test_every_example_is_run_here() -> None:
     assert {path.name for path in (ROOT / "examples").iterdir()} == {"hospital", "clinic_visits", "gateway"}
 
 
 def test_readme_policy_is_valid() -> None:
-    text, _, gateway = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
+    text, _, gateway, section = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
     assert gateway == (ROOT / "examples" / "gateway" / "policy.yml").read_text(encoding="utf-8")
+    assert parse_serve(gateway + section).administrators == ("alice",)
     policy = parse(text)
     assert [use.name for use in policy.models] == ["k_anonymity", "distinct_l_diversity", "t_closeness"]
 
@@ -210,7 +243,7 @@ def test_readme_policy_is_valid() -> None:
 def test_readme_pseudonyms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert CliRunner().invoke(main, ["demo"]).exit_code == 0
-    _, text, _ = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
+    _, text, *_ = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
     file = Path(text.splitlines()[0].removeprefix("# "))
     file.write_text(text, encoding="utf-8")
     (shown,) = re.findall(r"\$ export SQLANON_KEY='(.*?)'\n\$ sqlanon (.*?)\n(.*?)…", README, flags=re.DOTALL)

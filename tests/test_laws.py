@@ -21,9 +21,10 @@ PACKAGE = Path(__file__).parents[1] / "sqlanon"
 LAYERS = [
     {"__main__"},
     {"cli"},
-    {"cli_gateway", "cli_policy"},
+    {"cli_gateway", "cli_policy", "cli_serve", "cli_user"},
     {"demo"},
     {"console", "console_gateway", "console_publish"},
+    {"proxy"},
     {"gateway", "release"},
     {"algorithms", "evidence"},
     {"engines", "ledger"},

@@ -18,6 +18,7 @@ from sqlanon import plan, policy
 from sqlanon.errors import PolicyError
 from sqlanon.policy import gateway
 from sqlanon.policy.gateway import (
+    Access,
     Budget,
     Controls,
     Dominance,
@@ -69,6 +70,10 @@ gateway:
     alice: {tables: [visits, regions], epsilon: 2, delta: 1e-5}
     bob: {}
     carol: {controls: true}
+    dora: {auditor: true}
+  access:
+    - {tables: [visits], columns: [note, seen], to: [all], except: [bob]}
+    - {tables: [parts, items], to: [alice, bob]}
   controls:
     query_set_size: 10
     overlap: 5
@@ -164,7 +169,14 @@ def test_a_gateway_is_read_in_full() -> None:
             "alice": Principal(tables=("visits", "regions"), epsilon=2, delta=1e-5),
             "bob": Principal(),
             "carol": Principal(controls=True),
+            "dora": Principal(auditor=True),
         },
+        access=(
+            Access.model_validate(
+                {"tables": ("visits",), "columns": ("note", "seen"), "to": ("all",), "except": ("bob",)}
+            ),
+            Access.model_validate({"tables": ("parts", "items"), "to": ("alice", "bob")}),
+        ),
         controls=Controls(query_set_size=10, overlap=5, dominance=Dominance(n=1, k=0.8), p_percent=10),
         time_grid=0.25,
         timeout=60,
@@ -277,6 +289,9 @@ CHANGES = {
     "tables: [visits, regions]": "tables: [visits]",
     "overlap: 5": "overlap: 6",
     "released: true": "public: true",
+    "except: [bob]": "except: [alice]",
+    "columns: [note, seen]": "columns: [note]",
+    "to: [alice, bob]": "to: [alice]",
 }
 NO_CHANGES = {
     "warehouse.duckdb": "other.duckdb",
@@ -288,6 +303,7 @@ NO_CHANGES = {
     "    orders: {unit: user_id}\n": "    # a comment\n    orders: {unit: user_id}\n",
     "epsilon: 1.0": "epsilon: 1",
     "    bob: {}\n    carol: {controls: true}\n": "    carol: {controls: true}\n    bob: {}\n",
+    "auditor: true": "auditor: false",
 }
 
 
@@ -311,6 +327,13 @@ def test_a_date_and_its_text_have_two_fingerprints() -> None:
     assert policy.parse_gateway(dated).fingerprint != policy.parse_gateway(text).fingerprint
 
 
+def test_a_policy_without_rules_of_access_keeps_its_fingerprint() -> None:
+    """Or every answer that is kept would be charged for again."""
+    assert policy.parse_gateway(gateway.MINIMAL).fingerprint == (
+        "03f80cd33ebcd075b9ea65d817f269aeb185eef19506c240992bfea1039f300a"
+    )
+
+
 # JSON Schema
 
 
@@ -321,7 +344,7 @@ def test_the_json_schema_covers_the_section() -> None:
     assert set(written) == set(found["properties"])
     assert found["required"] == ["database", "unit", "tables", "rows", "budget"]
     assert all(part.get("description") for part in found["properties"].values())
-    assert schema["if"] == {"required": ["gateway"], "maxProperties": 1}
+    assert schema["if"] == {"required": ["gateway"], "propertyNames": {"enum": ["gateway", "serve"]}}
     word, mapping = schema["$defs"]["GatewayColumn"]["anyOf"]
     assert word == {"const": "hidden"}
     assert set(mapping["properties"]) == {"low", "high", "keys", "hidden"}

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proxy_world import COUNT, HEAVY, POLICY, ROWS, alive, descriptors, failure, fill, given, make, memory_of, pool_of
+from worker_world import COUNT, HEAVY, POLICY, ROWS, alive, descriptors, failure, fill, given, make, memory_of, pool_of
 
 from sqlanon.ledger import Ledger
 from sqlanon.proxy import child as child_module
@@ -384,7 +384,7 @@ def test_a_worker_has_no_socket_of_a_client(policy: Path) -> None:
 PARENT = """
 import asyncio, sys
 sys.path[:0] = {paths!r}
-from proxy_world import HEAVY, given, pool_of
+from worker_world import HEAVY, given, pool_of
 from pathlib import Path
 async def main():
     async with pool_of(Path(sys.argv[1]), size=2) as pool:

@@ -104,7 +104,8 @@ class Gate:
         """Bind and price a statement without touching data or budget. `kinds` are those that `describe` tells."""
         known: tuple[Hashable, ...] | None = None
         if len(sql) <= LONGEST_KEPT and not isinstance(parameters, Mapping):
-            values = tuple((type(value), value) for value in parameters if type(value) in SIMPLE)
+            # As text: not every number can be hashed, and 0 and False are equal.
+            values = tuple((type(value), repr(value)) for value in parameters if type(value) in SIMPLE)
             if len(values) == len(parameters):
                 asked = (sql, principal, tuple(kinds or ()), values, dialect, epsilon, intervals)
                 known = (self._data_version(), kinds is None, *asked)
@@ -180,7 +181,7 @@ class Gate:
         self, statement: Statement, binder: Binder, exact: Exact | None, epsilon: float | None, intervals: bool
     ) -> Prepared:
         relation = _visible(binder.query(statement.tree, {}))
-        asked, delta, limit = granted(self.policy, statement, epsilon)
+        asked, delta, limit = granted(self.policy, statement, epsilon, binder.principal)
         tree, columns, types = shown(relation, binder, intervals)
         reads = frozenset(binder.used | {(table, "") for table in binder.tables})
         result = (tree, columns, types, reads)

@@ -92,8 +92,8 @@ class Catalog:
     schema: Schema
 
     def names(self, principal: str) -> list[str]:
-        allowed = self.policy.principals[principal].tables
-        return [name for name in self.policy.tables if allowed is None or name in allowed]
+        """The tables that are there for a principal."""
+        return [name for name in self.policy.tables if self.policy.allows(principal, name)]
 
     def relation(self, node: exp.Table, principal: str) -> Relation:
         """The table that a FROM names, if this principal may use it; others do not exist for him."""
@@ -106,14 +106,18 @@ class Catalog:
             hint = did_you_mean(written, known) or f"you may ask {', '.join(known[:8])}"
             place = next((part.meta["start"] + 1 for part in node.walk() if "start" in part.meta), None)
             raise Refused(f'relation "{written[:80]}" does not exist', hint=hint, sqlstate="42P01", position=place)
-        return self.base(found[0])
+        return self.base(found[0], principal)
 
-    def base(self, name: str) -> Relation:
+    def base(self, name: str, principal: str | None = None) -> Relation:
+        """A table with the columns that are there for a principal, or with all of them."""
         table = self.policy.tables[name]
-        if table.public or table.released:
-            return self._columns_of(name, table, None)
-        chain = self.path(name)
-        return self._columns_of(name, table, chain)
+        chain = None if table.public or table.released else self.path(name)
+        infos = [
+            info
+            for info in self.schema.columns[name]
+            if principal is None or self.policy.allows(principal, name, info.name)
+        ]
+        return self._columns_of(name, table, chain, infos)
 
     def path(self, name: str) -> list[str]:
         """The tables from this one to the one that holds the unit, along the declared links."""
@@ -126,15 +130,16 @@ class Catalog:
         table = self.policy.tables[name]
         return table.unit or self.policy.unit.key
 
-    def _columns_of(self, name: str, table: GatewayTable, chain: list[str] | None) -> Relation:
-        infos = {info.name: info for info in self.schema.columns[name]}
+    def _columns_of(
+        self, name: str, table: GatewayTable, chain: list[str] | None, infos: Sequence[ColumnInfo]
+    ) -> Relation:
         declared = table.columns
-        hidden = frozenset(known for known, column in declared.items() if column.hidden)
+        hidden = frozenset(info.name for info in infos if info.name in declared and declared[info.name].hidden)
         unit = self.unit_column(name) if chain is not None and len(chain) == 1 else None
         columns: dict[str, Value] = {}
         select = exp.Select()
-        for column, info in infos.items():
-            kind, stored = kind_of(info.type), stored_as(info.type)
+        for info in infos:
+            column, kind, stored = info.name, kind_of(info.type), stored_as(info.type)
             if kind is None and stored is not None and chain is None:
                 kind = "opaque"  # of persons nothing is shown as it is
             if column in hidden or kind is None:
@@ -149,6 +154,8 @@ class Catalog:
             columns[column] = replace(value, stored=stored)
         select = select.from_(aliased_table(name, "t0"), copy=False)
         if chain is None:
+            if not columns:  # rows can be counted all the same
+                select = select.select(exp.alias_(exp.Literal.number(1), UNIT, quoted=True), copy=False)
             return Relation(select, columns, "public", hidden=hidden, table=name)
         for depth, (child, parent) in enumerate(pairwise(chain)):
             link = self.policy.tables[child].link

@@ -33,6 +33,7 @@ from sqlanon.gateway.core import Core
 from sqlanon.gateway.exact import Exact
 from sqlanon.gateway.judged import JUDGED, Judge, people
 from sqlanon.gateway.kept import as_text, from_text
+from sqlanon.gateway.masked import masked
 from sqlanon.gateway.prepared import Answer, Prepared
 from sqlanon.gateway.values import UNIT, number
 from sqlanon.ledger import Ledger
@@ -293,12 +294,12 @@ def _flag(test: exp.Expr) -> exp.Expr:
     return exp.Case().when(test, number(1), copy=False).else_(number(0), copy=False)
 
 
-def plan(gate: Gate, prepared: Prepared) -> list[str]:
+def plan(gate: Gate, prepared: Prepared, principal: str) -> list[str]:
     """What EXPLAIN tells."""
     controls = gate.policy.controls
     assert controls is not None
     lines = ["Exact, at no cost, under the controls:", f"  {withheld_by(controls).hint}"]
     for judge in prepared.judges:
-        text = judge.answer().sql(gate.engine.dialect, pretty=True)
+        text = masked(judge.answer(), gate.catalog, principal).sql(gate.engine.dialect, pretty=True)
         lines += ["", f"{judge.core.table} reads:", *(f"    {line}" for line in text.splitlines())]
     return lines

@@ -16,7 +16,7 @@ def private_tables(catalog: Catalog, tree: exp.Expr) -> list[str]:
     """The private tables that a tree reads, and those on the way from them to the unit."""
     found = []
     for table in tree.find_all(exp.Table):
-        name = _named(catalog, table)
+        name = table_named(catalog, table)
         if name is not None and name not in found and not _is_public(catalog, name):
             found.append(name)
     return sorted(found)
@@ -72,7 +72,7 @@ def _unique(catalog: Catalog, source: exp.Expr) -> set[str]:
     """The columns of a public source that no two of its rows share."""
     inner = source.this if isinstance(source, exp.Subquery) else source
     if isinstance(inner, exp.Table):
-        name = _named(catalog, inner)
+        name = table_named(catalog, inner)
         return {column for table, column in catalog.schema.unique if table == name}
     if type(inner) is not exp.Select or inner.args.get("joins") or inner.args.get("from_") is None:
         return set()
@@ -89,7 +89,8 @@ def _is_public(catalog: Catalog, name: str) -> bool:
     return table.public or table.released
 
 
-def _named(catalog: Catalog, table: exp.Table) -> str | None:
+def table_named(catalog: Catalog, table: exp.Table) -> str | None:
+    """The name that a table of a tree has in the policy."""
     parts = [part.name for part in table.parts]
     for name in catalog.policy.tables:
         if [part.name for part in exp.to_table(name, dialect="duckdb").parts] == parts:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlanon.errors import number
 from sqlanon.gateway.controls import plan
+from sqlanon.gateway.masked import masked
 from sqlanon.gateway.prepared import Answer, Part, Prepared
 from sqlanon.ledger.limits import Left
 from sqlanon.mechanisms import Choice, Cost, Mechanism
@@ -28,11 +29,11 @@ def explained(gate: Gate, prepared: Prepared, principal: str) -> Answer:
         lines += ["Public or released tables only: answered as they are, at no cost.", ""]
         lines += _indented(prepared.tree.sql(gate.engine.dialect, pretty=True))
     elif prepared.judges:
-        return _told(plan(gate, prepared))
+        return _told(plan(gate, prepared, principal))
     else:
         lines.append(_cost("Cost", prepared.cost))
         for part in prepared.parts:
-            lines += ["", *_part(gate, prepared, part)]
+            lines += ["", *_part(gate, prepared, part, principal)]
         lines += ["", "From the noisy tables:", *_indented(prepared.tree.sql("duckdb", pretty=True))]
     left = gate.left(principal)
     lines += ["", _cost(f"Left to {principal}", left.left)]
@@ -48,7 +49,7 @@ def _cost(label: str, cost: Cost) -> str:
     return said + (f", delta {cost.delta:.3g}" if cost.delta else "")
 
 
-def _part(gate: Gate, prepared: Prepared, part: Part) -> list[str]:
+def _part(gate: Gate, prepared: Prepared, part: Part, principal: str) -> list[str]:
     core, noise = part.core, part.noise
     cached = gate.ledger.cached(part.cache_key) is not None
     lines = [f"{core.table}: " + ("answered before, free" if cached else _cost("cost", noise.cost))]
@@ -67,7 +68,8 @@ def _part(gate: Gate, prepared: Prepared, part: Part) -> list[str]:
     for atom, mechanism, reach in zip(core.atoms, noise.atoms, noise.sensitivities, strict=True):
         lines.append(f"  {atom.label}: {_described(mechanism, reach, atom.quantum)}")
     for statement in part.statements:
-        lines += ["  reads:", *_indented(statement.sql(gate.engine.dialect, pretty=True))]
+        shown = masked(statement, gate.catalog, principal)
+        lines += ["  reads:", *_indented(shown.sql(gate.engine.dialect, pretty=True))]
     return lines
 
 

@@ -14,7 +14,7 @@ from sqlanon.policy.gateway import Gateway
 LEAST = 0.01
 
 
-def granted(policy: Gateway, statement: Statement, epsilon: float | None) -> tuple[float, float, Limit]:
+def granted(policy: Gateway, statement: Statement, epsilon: float | None, principal: str) -> tuple[float, float, Limit]:
     """What a statement asks for, within what the policy allows: a query can only lower it."""
     most, given = policy.budget.statement, statement.options
     asked = given.get("epsilon", epsilon if epsilon is not None else most.default)
@@ -24,11 +24,19 @@ def granted(policy: Gateway, statement: Statement, epsilon: float | None) -> tup
         _within("delta", delta, most.delta)
     rows, groups = policy.rows, policy.groups
     named = given.get("privacy_unit_column")
-    if named is not None and named.casefold() != policy.unit.key.casefold():
-        raise Refused("the privacy unit is the policy's to choose", hint=f"it is {policy.unit.key}")
+    if named is not None and not (_sees_unit(policy, principal) and named.casefold() == policy.unit.key.casefold()):
+        hint = f"it is {policy.unit.key}" if _sees_unit(policy, principal) else "leave privacy_unit_column out"
+        raise Refused("the privacy unit is the policy's to choose", hint=hint)
     rows = _whole("max_rows_contributed", given.get("max_rows_contributed", rows), rows)
     groups = _whole("max_groups_contributed", given.get("max_groups_contributed", groups), groups)
     return float(asked), float(delta), Limit(rows, groups, policy.minimum_group)
+
+
+def _sees_unit(policy: Gateway, principal: str) -> bool:
+    """Whether the name of the unit is that of a column which is there for a principal."""
+    key = policy.unit.key
+    holders = {name: table.unit for name, table in policy.tables.items()} | {policy.unit.table: key}
+    return any(unit == key and policy.allows(principal, name, key) for name, unit in holders.items())
 
 
 def _within(name: str, value: Any, most: float) -> None:

@@ -131,7 +131,8 @@ def shown(relation: Relation, binder: Binder, intervals: bool) -> tuple[exp.Quer
                     names.append(f"{name}_{ending}")
                     kind = relation.columns[name].kind
                     types.append(TYPES[kind] if kind in TIMES else "float8")
-    if isinstance(tree, exp.Select) and tree.args.get("order") is None:
+    # The order of noisy rows must tell nothing; that of public ones has nothing to tell, and sorting costs.
+    if relation.nature != "public" and isinstance(tree, exp.Select) and tree.args.get("order") is None:
         places = [place for place in range(1, len(names) + 1) if place not in unordered]
         order = [exp.Ordered(this=exp.Literal.number(place), nulls_first=False) for place in places]
         tree = tree.order_by(*order, copy=False) if order else tree

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 import sqlglot
 from sqlglot import exp
 
@@ -49,10 +51,23 @@ def schema_of(engine: Engine, policy: Gateway) -> Schema:
                 line = policy.line_of("tables", name, "columns", column)
                 said = f"{policy.name}:{line}: the type of column '{column}' is not answered"
                 raise PolicyError(said, hint="hide it")
+        _check_access(policy, name, known)
         short = name.rsplit(".", 1)
         schema = short[0] if len(short) == 2 else ("main" if engine.dialect == "duckdb" else "public")
         kept |= {(name, column) for owner, own, column in unique if (owner, own) == (schema, short[-1])}
     return Schema(columns, frozenset(kept))
+
+
+def _check_access(policy: Gateway, table: str, known: Set[str]) -> None:
+    """A rule for a column that is not there would protect nothing, and nobody would know."""
+    for index, rule in enumerate(policy.access):
+        for place, column in enumerate(rule.columns or ()):
+            if table in rule.tables and column not in known:
+                line = policy.line_of("access", index, "columns", place)
+                raise PolicyError(
+                    f"{policy.name}:{line}: table '{table}' has no column '{column}'",
+                    hint=did_you_mean(column, known) or f"it has {', '.join(sorted(known)[:12])}",
+                )
 
 
 def _unique(engine: Engine) -> list[tuple[str, str, str]]:

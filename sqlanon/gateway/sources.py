@@ -179,7 +179,7 @@ def _join(rows: Rows, join: exp.Join, right: Named, catalog: Catalog) -> None:
             raise refused(
                 join,
                 "two private tables join only on the privacy unit",
-                hint=f"add ON a.{catalog.policy.unit.key} = b.{catalog.policy.unit.key}, or join along a declared link",
+                hint=f"{_unit_hint(rows, catalog)}, or join along a declared link",
             )
         if side == "RIGHT":
             raise refused(join, "RIGHT JOIN of private tables is not answered", hint="write it as a LEFT JOIN")
@@ -199,6 +199,12 @@ def _join(rows: Rows, join: exp.Join, right: Named, catalog: Catalog) -> None:
     if side == "LEFT" and right_private:
         # Without a match the unit of the right side is NULL: it no longer names the person of the row.
         rows.sources[-1] = replace(right, relation=_without_unit(right.relation))
+
+
+def _unit_hint(rows: Rows, catalog: Catalog) -> str:
+    """How to join on the unit, which may be a column that is not there for everybody."""
+    key = catalog.policy.unit.key
+    return f"add ON a.{key} = b.{key}" if rows.has(key) else "join on the privacy unit"
 
 
 def _without_unit(relation: Relation) -> Relation:

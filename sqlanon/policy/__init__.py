@@ -10,10 +10,10 @@ from pydantic import BaseModel, Field, PrivateAttr, ValidationError
 
 from sqlanon.errors import PolicyError, did_you_mean
 from sqlanon.families import family
-from sqlanon.policy import checks, gateway_checks, options, schema, shape, yaml_lines
+from sqlanon.policy import checks, gateway_checks, options, schema, serve, shape, yaml_lines
 from sqlanon.policy import gateway as section
 from sqlanon.policy.checks import Draft, Role
-from sqlanon.policy.gateway import Gateway, GatewayFile
+from sqlanon.policy.gateway import Gateway
 from sqlanon.policy.parts import (
     SHARED,
     AlgorithmUse,
@@ -28,6 +28,7 @@ from sqlanon.policy.parts import (
     Source,
     Text,
 )
+from sqlanon.policy.serve import GatewayFile, Serve
 from sqlanon.policy.yaml_lines import KeyPath, Origin, Problem
 
 # What a field takes, where its type alone would say too little in a message.
@@ -86,6 +87,7 @@ class Policy(BaseModel):
     gateway: Gateway | None = Field(
         None, exclude=True, description="What the query gateway protects, how far, and who may ask."
     )
+    serve: Serve | None = Field(None, exclude=True, description="Where the proxy listens, and what it may use.")
     _origin: Origin = PrivateAttr(default_factory=Origin)
     _written_paths: dict[str, str] = PrivateAttr(default_factory=dict)  # by part, where `located` moved them
 
@@ -181,16 +183,32 @@ def load_gateway(path: str | Path) -> Gateway:
 
 def parse_gateway(text: str, name: str = "policy.yml", base: Path = Path(".")) -> Gateway:
     """Check the text of a file that holds a gateway, alone or with a policy to publish."""
+    return parse_serve(text, name, base).gateway
+
+
+def load_serve(path: str | Path) -> Serve:
+    """Read and check what the proxy serves, and all else that the file holds; a file may leave the section out."""
+    file = Path(path)
+    return parse_serve(yaml_lines.text_of(file), file.name, file.parent)
+
+
+def parse_serve(text: str, name: str = "policy.yml", base: Path = Path(".")) -> Serve:
+    """The section `serve` of a file with a gateway, or its defaults; `.gateway` is what it serves."""
     document = yaml_lines.read(text, _is_text, section.is_date)
     origin = Origin(name, base, document.lines)
     if not isinstance(document.data, Mapping) or "gateway" not in document.data:
         raise yaml_lines.report(document.problems or [section.missing(document.data)], origin)
-    publishes = any(key != "gateway" and key in Policy.model_fields for key in document.data)
-    if not publishes:
-        return _build(document.data, origin, document.problems, GatewayFile).gateway
-    found = _build(document.data, origin, document.problems, Policy).gateway
-    assert found is not None  # an empty value has been refused
-    return found
+    publishes = any(key not in GatewayFile.model_fields and key in Policy.model_fields for key in document.data)
+    found: Policy | GatewayFile
+    if publishes:
+        found = _build(document.data, origin, document.problems, Policy)
+    else:
+        found = _build(document.data, origin, document.problems, GatewayFile)
+    served = found.serve
+    if served is None:
+        served = Serve()
+        served._origin, served._gateway = origin, found.gateway
+    return served
 
 
 def from_options(
@@ -243,12 +261,14 @@ def _build(data: Any, origin: Origin, found: Iterable[Problem], model: type[_Fil
             empty.pop(problem.path, None)
     problems += empty.values()
     problems += [problem for problem in misshapen if not _told_elsewhere(problem, empty)]
-    problems += [*checks.problems(draft), *gateway_checks.problems(draft)]
+    problems += [*checks.problems(draft), *gateway_checks.problems(draft), *serve.problems(draft)]
     if policy is None or problems:
         raise yaml_lines.report(problems or misshapen, origin)
     policy._origin = origin
     if policy.gateway is not None:
         policy.gateway._origin = origin
+    if policy.serve is not None:
+        policy.serve._origin, policy.serve._gateway = origin, policy.gateway
     return policy
 
 
@@ -263,6 +283,8 @@ def _is_text(path: KeyPath) -> bool:
     match path:
         case ("gateway", *inner):
             return section.is_text(tuple(inner))
+        case ("serve", *inner):
+            return serve.is_text(tuple(inner))
         case ("person" | "minimize" | "nulls" | "suppressed_rows" | "algorithm",):
             return True
         case ("source" | "population" | "release" | "qids", *_):

@@ -23,7 +23,8 @@ from pydantic import (
 from pydantic.json_schema import WithJsonSchema
 
 from sqlanon.errors import did_you_mean
-from sqlanon.policy import schema
+from sqlanon.policy import gateway_access, schema
+from sqlanon.policy.gateway_access import Access
 from sqlanon.policy.gateway_column import Flag, GatewayColumn, Part, Text, wrong
 from sqlanon.policy.shape import Expected
 from sqlanon.policy.yaml_lines import KeyPath, Origin, Problem
@@ -142,6 +143,7 @@ class Principal(Part):
         None, description="Own limit for the period, in place of the one under budget."
     )
     controls: Flag = Field(False, description="Trusted: exact answers under the controls, without noise.")
+    auditor: Flag = Field(False, description="May read the audit log of everybody, not only the own records.")
 
 
 class Dominance(Part):
@@ -199,6 +201,10 @@ class Gateway(Part):
         default_factory=lambda: {"analyst": Principal()},
         description="Who may ask; one called 'analyst' if left out.",
     )
+    access: Annotated[
+        tuple[Access, ...],
+        Expected("a list such as [{tables: [visits], columns: [note], to: [all], except: [intern]}]"),
+    ] = Field((), description="Which tables and columns are there for whom; all that no rule names are, for everybody.")
     controls: Annotated[Controls | None, Expected("a mapping such as {query_set_size: 10}")] = Field(
         None, description="Statistical disclosure control for trusted principals."
     )
@@ -242,6 +248,11 @@ class Gateway(Part):
     def _located(self, path: str) -> str:
         return path if "://" in path or path == ":memory:" else str(self.base / path)
 
+    def allows(self, principal: str, table: str, column: str | None = None) -> bool:
+        """Whether a table, and a column of it, are there for a principal; `hidden` columns are, but not to be used."""
+        own = self.principals[principal].tables
+        return (own is None or table in own) and gateway_access.allows(self.access, principal, table, column)
+
     def line_of(self, *path: str | int) -> int | None:
         """The line of a part of the section, such as `line_of("tables", "visits")`, or of what encloses it."""
         return self._origin.line_of("gateway", *path)
@@ -253,6 +264,8 @@ class Gateway(Part):
         No key for a ledger: a change of the policy must not begin a budget anew.
         """
         data = self.model_dump(exclude={"database", "ledger", "time_grid", "timeout", "budget", "principals"})
+        if not data["access"]:
+            del data["access"]  # answers that were kept under a policy without rules stay valid
         data["statement"] = self.budget.statement.model_dump()
         data["principals"] = {who: (item.tables, item.controls) for who, item in self.principals.items()}
         text = json.dumps(data, sort_keys=True, ensure_ascii=False, default=_tagged)
@@ -262,13 +275,6 @@ class Gateway(Part):
 def _tagged(value: date) -> dict[str, str]:
     # The date 2024-01-31 and the text '2024-01-31' are two keys.
     return {type(value).__name__: value.isoformat()}
-
-
-class GatewayFile(Part):
-    """A file that holds the section alone."""
-
-    gateway: Gateway = Field(description="What the query gateway protects, how far, and who may ask.")
-    _origin: Origin = PrivateAttr(default_factory=Origin)
 
 
 def missing(data: Any) -> Problem:
@@ -288,6 +294,8 @@ def is_text(path: KeyPath) -> bool:
             return True
         case ("budget", _, "period"):
             return True
+        case ("access", *inner):
+            return gateway_access.is_text(tuple(inner))
     return False
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from sqlanon.errors import did_you_mean
 from sqlanon.policy.checks import Draft, table_key
 from sqlanon.policy.gateway import KINDS, GatewayTable
+from sqlanon.policy.gateway_access import check_access
 from sqlanon.policy.yaml_lines import KeyPath, Problem
 
 
@@ -216,6 +217,7 @@ CHECKS: tuple[Callable[[Draft], Iterator[Problem]], ...] = (
     check_links,
     check_columns,
     check_principals,
+    check_access,
     check_noise,
     check_budget,
     check_files,

@@ -33,7 +33,7 @@ from sqlanon.proxy.work import (
 
 MODULE = "sqlanon.proxy.worker"
 BUFFER = 2**20
-GRACE = 1.0  # seconds that an interrupted worker has to stop before it is killed
+GRACE = 3.0  # seconds that an interrupted worker has to stop before it is killed
 REAPING = 0.01  # seconds between two looks whether a process that was killed is gone
 
 

@@ -127,6 +127,11 @@ class Pool:
         return tuple(child.pid for child in self._children)
 
     @property
+    def alive(self) -> bool:
+        """Whether anybody could be answered."""
+        return any(child.alive for child in self._children)
+
+    @property
     def busy(self) -> int:
         return len(self._children) - len(self._idle)
 

@@ -123,14 +123,19 @@ def file_state(path: str | Path) -> list[int]:
 
 
 def tables_of(gate: Gate) -> list[dict[str, Any]]:
-    """The tables of the policy with the columns that a statement may name, and who may."""
+    """The tables of the policy, once for all who may see the same columns of it, with these columns."""
     listed = []
     for name, table in gate.policy.tables.items():
-        columns = {column: type_of(value) for column, value in gate.catalog.base(name).columns.items()}
-        seen = [who for who in gate.policy.principals if name in gate.catalog.names(who)]
         kind = "public" if table.public else "released" if table.released else "private"
-        unique = [column for owner, column in sorted(gate.catalog.schema.unique) if owner == name]
-        listed.append({"name": name, "kind": kind, "columns": columns, "seen_by": seen, "unique": unique})
+        seen: dict[tuple[tuple[str, str], ...], list[str]] = {}
+        for who in gate.policy.principals:
+            if name in gate.catalog.names(who):
+                columns = gate.catalog.base(name, who).columns
+                seen.setdefault(tuple((column, type_of(value)) for column, value in columns.items()), []).append(who)
+        unique = {column for owner, column in gate.catalog.schema.unique if owner == name}
+        for found, principals in seen.items():
+            kept = sorted(unique & {column for column, _ in found})
+            listed.append({"name": name, "kind": kind, "columns": dict(found), "seen_by": principals, "unique": kept})
     return listed
 
 

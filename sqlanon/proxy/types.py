@@ -140,7 +140,7 @@ def encode(type: PgType, format: int, value: Any) -> bytes | None:
         raise ProtocolError(codec.out_of_range, f"a value is out of range for type {type.name}") from None
     except NotOffered:
         raise ProtocolError("0A000", f"type {type.name} is not sent in this format", hint=_offered(type)) from None
-    except (ValueError, TypeError, struct.error):
+    except (ValueError, TypeError, RecursionError, struct.error):
         raise ProtocolError("42804", f"a value cannot be written as type {type.name}") from None
 
 

@@ -219,11 +219,9 @@ def open_service(opening: Opening, pause: Any) -> Service:
         from sqlanon.proxy.querying import Querying
 
         return Querying(opening, pause)
-    return open_catalogue(opening)
+    from sqlanon.proxy.cataloguing import Cataloguing
 
-
-def open_catalogue(opening: Opening) -> Service:
-    raise NotImplementedError
+    return Cataloguing(opening)
 
 
 def _receive(channel: socket.socket) -> Message | None:

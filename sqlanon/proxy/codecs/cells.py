@@ -59,7 +59,9 @@ def held(array: pa.Array, type: PgType) -> pa.Array:
         return array
     if is_text(kind) and type != types.BYTEA:
         # Arrow reads more spellings than PostgreSQL, and some otherwise.
-        return pa.array([types.decode(type, 0, each.encode()) if each else None for each in array.to_pylist()], target)
+        return pa.array(
+            [None if each is None else types.decode(type, 0, each.encode()) for each in array.to_pylist()], target
+        )
     if pa.types.is_timestamp(kind) and kind.unit == "ns":
         array = pa.array(whole(array) // 1000, mask=nulls(array)).view(pa.timestamp("us", kind.tz))
     if pa.types.is_time(kind) and kind == pa.time64("ns"):

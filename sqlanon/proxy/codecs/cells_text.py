@@ -64,7 +64,7 @@ def text_cells(array: pa.Array, type: PgType) -> pa.Array:
     if type == types.INTERVAL and pa.types.is_interval(kind):
         return _interval(array)
     if type in OBJECTS and pa.types.is_integer(kind):
-        return redone(_cast(array), whole(array.cast(pa.int64())) == 0, [0] * len(array), lambda value: "-")
+        return pc.if_else(pc.equal(array, 0), pa.scalar(b"-", CELL), _cast(array.cast(pa.uint32())))
     return one_by_one(array, type, 0)
 
 
@@ -144,7 +144,7 @@ def _float(array: pa.Array, *, double: bool) -> pa.Array:
     """Arrow writes the same digits, but points and exponents otherwise for what is large or small."""
     values = np.asarray(array.fill_null(1))
     size = np.abs(values)
-    usual = (size >= 1e-4) & (size < (1e14 if double else 1e6)) | (size == 0)
+    usual = (size >= 1e-4) & (size < (1e10 if double else 1e6)) | (size == 0)
     again = values[~usual].tolist()
     return redone(_cast(array), ~usual, again, float8 if double else float4)
 

@@ -1,6 +1,7 @@
 """Intervals: months, days and microseconds, which do not add up to one number.
 
-A value is a timedelta, or a tuple of months, days and nanoseconds as Arrow has it where months are in play.
+A value is a timedelta, or a tuple of months, days and nanoseconds, as Arrow has it, where a timedelta would lose
+what PostgreSQL tells apart: months, 24 hours from a day, and signs that differ.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from sqlanon.proxy.codecs.numbers import SPACE, exactly
 
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
+LONGEST = 800_000_000  # days; Python's timedelta ends a little later
+MOST_TEXT = 256
 # Each unit as months, days and microseconds.
 UNITS: dict[str, tuple[int, int, int]] = {
     "millennium": (12_000, 0, 0),
@@ -97,9 +100,13 @@ def write(months: int, days: int, micros: int) -> str:
 
 
 def _value(months: int, days: int, micros: int) -> dt.timedelta | Interval:
-    if max(abs(months), abs(days)) >= 2**31 or abs(micros) >= 2**63:
+    if not (min(months, days) >= -(2**31) and max(months, days) < 2**31 and -(2**63) <= micros < 2**63):
         raise OverflowError
-    return Interval(months, days, micros * 1000) if months else dt.timedelta(days=days, microseconds=micros)
+    if not months and abs(days) < LONGEST:
+        value = dt.timedelta(days=days, microseconds=micros)
+        if parts(value) == (0, days, micros):
+            return value
+    return Interval(months, days, micros * 1000)
 
 
 def _add(total: list[int], amount: str, unit: tuple[int, int, int]) -> None:
@@ -117,6 +124,8 @@ def _add(total: list[int], amount: str, unit: tuple[int, int, int]) -> None:
 def _read(text: str) -> dt.timedelta | Interval:
     total = [0, 0, 0]
     stripped = text.strip(SPACE)
+    if len(stripped) > MOST_TEXT:
+        raise ValueError
     if found := ISO.fullmatch(stripped):
         if not found[0].strip("PT"):
             raise ValueError

@@ -110,7 +110,7 @@ def _numeric_to_binary(value: Any) -> bytes:
         sign = NOT_A_NUMBER if number.is_nan() else MINUS_INFINITE if number < 0 else INFINITE
         # PostgreSQL tells of infinities that they have 32 places; nobody reads it, and it costs nothing to agree.
         return struct.pack(">HhHH", 0, 0, sign, 0 if number.is_nan() else 32)
-    before, _, after = format(abs(number), "f").partition(".")
+    before, _, after = format(number.copy_abs(), "f").partition(".")
     groups_before = -(-len(before) // 4)
     text = before.zfill(4 * groups_before) + after.ljust(-(-len(after) // 4) * 4, "0")
     digits = [int(text[at : at + 4]) for at in range(0, len(text), 4)]
@@ -119,7 +119,7 @@ def _numeric_to_binary(value: Any) -> bytes:
     digits, weight = digits[first:], weight - first
     while digits and digits[-1] == 0:
         digits.pop()
-    sign = NEGATIVE if number < 0 else POSITIVE
+    sign = NEGATIVE if number.is_signed() else POSITIVE
     return struct.pack(f">HhHH{len(digits)}H", len(digits), weight if digits else 0, sign, len(after), *digits)
 
 

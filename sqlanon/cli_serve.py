@@ -1,0 +1,59 @@
+"""The command `serve`: the gateway as a PostgreSQL server, and as HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sqlanon.errors import SqlanonError
+
+if TYPE_CHECKING:
+    from sqlanon.proxy.http import HttpServer
+    from sqlanon.proxy.server import Server
+
+
+@click.command()
+@click.argument("policy_file", metavar="POLICY", type=click.Path(path_type=Path))
+@click.option("--check", is_flag=True, help="Open all that is needed, tell what is wrong, and stop.")
+def serve(policy_file: Path, check: bool) -> None:
+    """Answer PostgreSQL clients under the sections 'gateway' and 'serve' of a policy.
+
+    Any client connects: psql, JDBC, ODBC, Python, BI tools. Aggregates come back with differential privacy, released
+    and public tables plainly, and all else is refused. Users are made with 'sqlanon user add', the ledger with
+    'sqlanon budget init'. The policy is read again whenever its file changes, or at a SIGHUP; while it cannot be
+    read, nothing is answered.
+    """
+    try:
+        from sqlanon.proxy import serving
+    except ImportError as error:
+        missing = (error.name or "").split(".")[0]
+        raise SqlanonError(f"'sqlanon serve' needs {missing}", hint="pip install 'sqlanon[serve]'") from None
+    logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING, stream=sys.stderr)
+    if check:
+        found = asyncio.run(serving.check(policy_file))
+        names = ", ".join(found.gateway.principals)
+        click.echo(f"{policy_file} can be served: {len(found.gateway.tables)} tables, for {names}")
+        return
+
+    def ready(server: Server, http: HttpServer | None) -> None:
+        found = server.door.current.serve
+        users = [name for name in found.gateway.principals if server.users.verifier(name) is not None]
+        click.echo(f"sqlanon listens on {found.host}, port {server.port}; stop it with Ctrl-C")
+        if http is not None:
+            click.echo(f"HTTP/JSON on port {http.port}: POST /v1/query, /v1/explain; GET /v1/budget, /v1/audit")
+        if users:
+            click.echo(f"  psql -h {found.host} -p {server.port} -U {users[0]} {found.database_name}")
+        else:
+            name = next(iter(found.gateway.principals))
+            click.echo(f"nobody can connect yet: sqlanon user add {policy_file} {name}")
+        sys.stdout.flush()
+
+    asyncio.run(serving.run(policy_file, ready))
+
+
+COMMANDS = (serve,)

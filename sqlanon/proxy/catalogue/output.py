@@ -1,0 +1,79 @@
+"""From a plan to rows: constants at once, everything else from the metadata database."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from sqlanon.proxy.backend import Column
+from sqlanon.proxy.catalogue.bound import Bound
+from sqlanon.proxy.catalogue.casts import REG_TYPES
+from sqlanon.proxy.catalogue.database import MetadataDatabase
+from sqlanon.proxy.catalogue.functions import Needs
+from sqlanon.proxy.catalogue.kinds import TEXT
+from sqlanon.proxy.catalogue.plans import Plan, SelectPlan
+from sqlanon.proxy.codecs.intervals import parts
+from sqlanon.proxy.types import KNOWN, PgType, by_oid, encode
+
+SPOKEN = {kind.oid for kind in KNOWN}
+ARROW = {
+    "bool": pa.bool_(), "int2": pa.int16(), "int4": pa.int32(), "int8": pa.int64(), "float4": pa.float32(),
+    "float8": pa.float64(), "bytea": pa.binary(), "date": pa.date32(), "time": pa.time64("us"),
+    "timestamp": pa.timestamp("us"), "timestamptz": pa.timestamp("us", "UTC"),
+    "interval": pa.month_day_nano_interval(), "oid": pa.int64(), "xid": pa.int64(), "cid": pa.int64(),
+    "xid8": pa.int64(),
+}  # fmt: skip
+
+
+def told(item: Bound) -> PgType:
+    """The type as clients are told of it: what the protocol does not speak goes as text."""
+    return by_oid(item.type.oid) if item.type.oid in SPOKEN else by_oid(TEXT.oid)
+
+
+def columns_of(plan: Plan) -> tuple[Column, ...]:
+    return tuple(
+        Column(name, told(item), item.typmod, *item.origin) for name, item in zip(plan.names, plan.items, strict=True)
+    )
+
+
+def shown(database: MetadataDatabase, plan: Plan, needs: Needs, timeout: float | None) -> pa.Table:
+    """The rows of a plan, with columns c0, c1 …: names may occur twice."""
+    if type(plan) is SelectPlan and plan.bare:
+        arrays = [_array(database, item) for item in plan.items]
+        return pa.table(arrays, names=[f"c{place}" for place in range(len(arrays))])
+    table = database.run(plan.tree(), needs, timeout)
+    if not plan.items:
+        return table.select([])
+    for place, item in enumerate(plan.items):
+        if item.type.name in REG_TYPES:
+            table = table.set_column(place, f"c{place}", _names(database, item, table.column(place).to_pylist()))
+    return table
+
+
+def _names(database: MetadataDatabase, item: Bound, oids: list[int | None]) -> pa.Array:
+    out = getattr(database.lookups, f"{item.type.name}_out")
+    return pa.array([None if oid is None else out(oid) for oid in oids], pa.string())
+
+
+def _array(database: MetadataDatabase, item: Bound) -> pa.Array:
+    if item.type.name in REG_TYPES:
+        return _names(database, item, [item.value])
+    kind = item.type.element or item.type
+    if kind.name == "numeric" or (item.type.element is not None and kind.name not in ARROW):
+        # As text: a numeric has as many digits as it has, and Arrow's decimals have all equally many.
+        written = encode(by_oid(item.type.oid), 0, item.value)
+        return pa.array([None if written is None else written.decode()], pa.string())
+    arrow = pa.list_(ARROW[kind.name]) if item.type.element is not None else ARROW.get(kind.name, pa.string())
+    return pa.array([_value(item.value, item.type)], arrow)
+
+
+def _value(value: Any, kind: PgType) -> Any:
+    if value is None:
+        return None
+    if kind.element is not None:
+        return [_value(each, kind.element) for each in value]
+    if kind.name == "interval":
+        months, days, micros = parts(value)
+        return pa.MonthDayNano((months, days, micros * 1000))
+    return str(value) if kind.name == "uuid" else value

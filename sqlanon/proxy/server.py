@@ -1,0 +1,391 @@
+"""The server: sockets, TLS, the start of a session, and what a stranger may use up before he has said who he is."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import secrets
+import ssl
+import time
+from collections import OrderedDict
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from sqlanon.errors import Refused, SqlanonError
+from sqlanon.proxy import backend, scram, wire
+from sqlanon.proxy.door import Caller, Door
+from sqlanon.proxy.session import Gone, Session, error_bytes
+from sqlanon.proxy.settings import Settings
+from sqlanon.proxy.tls import TlsContext
+from sqlanon.proxy.users import Users
+
+FIRST, READ = 2**13, 2**16
+WAITING = 256  # messages that a client may send ahead
+VERSION = 3 << 16  # 3.0, written as PostgreSQL writes it
+
+
+class Connection:
+    """One client. Messages are read while a statement runs, so that a client that goes away ends it."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, message_limit: int) -> None:
+        self.stream, self.writer = reader, writer
+        self.wire = wire.Reader(message_limit=message_limit)
+        self.idle: float | None = None
+        self.encrypted = False
+        self.session: Session | None = None
+        self._out: list[bytes] = []
+        self._messages: asyncio.Queue[tuple[wire.Message | Exception, int]] = asyncio.Queue(WAITING)
+        self._waiting = 0  # bytes of messages that were read ahead
+        self._room = asyncio.Event()
+        self._pump: asyncio.Task[None] | None = None
+
+    # ---- before the session
+
+    async def first(self) -> wire.Message:
+        """The next message, read straight from the socket: until the client is known nothing is read ahead."""
+        while (message := self.wire.next()) is None:
+            data = await self.stream.read(FIRST)
+            if not data:
+                raise Gone
+            self.wire.feed(data)
+        return message
+
+    async def password(self) -> wire.PasswordMessage:
+        message = await self.first()
+        if not isinstance(message, wire.PasswordMessage):
+            raise Gone  # it has nothing to say who it is
+        return message
+
+    # ---- the session
+
+    def start_pump(self) -> None:
+        self.wire.phase = "ready"
+        self._pump = asyncio.create_task(self._pumped())
+
+    async def _pumped(self) -> None:
+        try:
+            while True:
+                before = self.wire.buffered
+                while (message := self._next()) is not None:
+                    size, before = before - self.wire.buffered, self.wire.buffered
+                    self._waiting += size
+                    await self._messages.put((message, size))
+                while self._waiting > self.wire.message_limit:
+                    self._room.clear()
+                    await self._room.wait()
+                data = await self.stream.read(READ)
+                if not data:
+                    raise Gone
+                self.wire.feed(data)
+        except wire.ProtocolError as error:
+            await self._messages.put((error, 0))
+        except (Gone, OSError, ssl.SSLError):
+            if self.session is not None:
+                self.session.stop()
+            await self._messages.put((Gone(), 0))
+
+    def _next(self) -> wire.Message | Exception | None:
+        """A message that is whole but wrong is answered in its turn; one that breaks the stream is the last."""
+        try:
+            return self.wire.next()
+        except wire.ProtocolError as error:
+            if error.fatal:
+                raise
+            return error
+
+    async def next(self) -> wire.Message:
+        try:
+            async with asyncio.timeout(self.idle):
+                found, size = await self._messages.get()
+        except TimeoutError:
+            said = "terminating connection due to idle-session timeout"
+            raise wire.ProtocolError("57P05", said, fatal=True) from None
+        self._waiting -= size
+        self._room.set()
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def put(self, data: bytes) -> None:
+        self._out.append(data)
+
+    async def flush(self) -> None:
+        data, self._out = b"".join(self._out), []
+        if data:
+            self.writer.write(data)
+            # A client that does not read holds nothing but its own session, and not for ever.
+            async with asyncio.timeout(self.idle or 60):
+                await self.writer.drain()
+
+    async def close(self) -> None:
+        if self._pump is not None:
+            self._pump.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._pump
+        with suppress(OSError, ssl.SSLError, TimeoutError):
+            self.writer.close()
+            async with asyncio.timeout(2):
+                await self.writer.wait_closed()
+        self.writer.transport.abort()
+
+
+@dataclass
+class Server:
+    door: Door
+    users: Users
+    tls: TlsContext | None = None
+    sessions: dict[int, tuple[bytes, Session]] = field(default_factory=dict)
+    _strangers: OrderedDict[Connection, asyncio.Task[None]] = field(default_factory=OrderedDict)
+    _listening: asyncio.Server | None = None
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _closing: bool = False
+
+    async def start(self) -> None:
+        serve = self.door.current.serve
+        self._listening = await asyncio.start_server(self._accepted, serve.host, serve.port, backlog=1024)
+
+    @property
+    def port(self) -> int:
+        assert self._listening is not None
+        return int(self._listening.sockets[0].getsockname()[1])
+
+    async def close(self, patience: float = 5.0) -> None:
+        """No new clients; statements that run may end, within reason."""
+        self._closing = True
+        if self._listening is not None:
+            self._listening.close()
+        for task in self._strangers.values():
+            task.cancel()
+        ends = time.monotonic() + patience
+        while any(session.busy for _, session in self.sessions.values()) and time.monotonic() < ends:
+            await asyncio.sleep(0.05)
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # ---- one client
+
+    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        limits = self.door.current.serve.limits
+        connection = Connection(reader, writer, limits.message)
+        self._strangers[connection] = task
+        # Strangers who say nothing make room for the next: they cannot keep anybody out by waiting.
+        while len(self._strangers) > limits.unauthenticated:
+            _, oldest = self._strangers.popitem(last=False)
+            oldest.cancel()
+            self.door.metrics.turned_away.add(1, door="pg")
+        try:
+            await self._client(connection)
+        except (Gone, OSError, ssl.SSLError, TimeoutError, asyncio.IncompleteReadError):
+            pass
+        except asyncio.CancelledError:
+            if connection.session is not None:
+                said = Refused("terminating connection due to administrator command", sqlstate="57P01")
+                connection.put(error_bytes(said, "FATAL"))
+                with suppress(Exception):
+                    await connection.flush()
+        except SqlanonError as error:
+            # Of errors that are not the protocol's, such as a damaged file of users, a stranger learns nothing.
+            told = (
+                error if isinstance(error, wire.ProtocolError) else Refused("nobody can log in now", sqlstate="57P03")
+            )
+            with suppress(OSError, TimeoutError):
+                connection.put(error_bytes(told, "FATAL"))
+                await connection.flush()
+        finally:
+            self._strangers.pop(connection, None)
+            self._tasks.discard(task)
+            await connection.close()
+
+    async def _client(self, connection: Connection) -> None:
+        timeouts = self.door.current.serve.timeouts
+        async with asyncio.timeout(timeouts.authentication):
+            startup = await self._startup(connection)
+            if startup is None:
+                return
+            principal = await self._authenticated(connection, startup)
+        if principal is None:
+            return
+        self._strangers.pop(connection, None)
+        connection.idle = timeouts.idle
+        await self._session(connection, principal, startup)
+
+    async def _startup(self, connection: Connection) -> wire.Startup | None:
+        encrypted = False
+        while True:
+            message = await connection.first()
+            match message:
+                case wire.SSLRequest() if self.tls is not None and not encrypted:
+                    if connection.wire.buffered:
+                        raise wire.ProtocolError(
+                            "08P01", "data came before the encryption that was asked for", fatal=True
+                        )
+                    connection.writer.write(b"S")
+                    await connection.writer.drain()
+                    await connection.writer.start_tls(self.tls.context)
+                    encrypted = True
+                case wire.SSLRequest() | wire.GSSRequest():
+                    connection.writer.write(b"N")
+                    await connection.writer.drain()
+                case wire.CancelRequest():
+                    self._cancel(message)
+                    return None
+                case wire.Startup():
+                    if self.tls is not None and not encrypted and not self._loopback(connection):
+                        raise wire.ProtocolError("28000", "this server takes encrypted connections only", fatal=True)
+                    connection.encrypted = encrypted
+                    return message
+                case _:
+                    raise wire.ProtocolError("08P01", "this message is not expected here", fatal=True)
+
+    def _loopback(self, connection: Connection) -> bool:
+        peer = connection.writer.get_extra_info("peername")
+        return bool(peer) and (str(peer[0]).startswith("127.") or peer[0] in ("::1", "::ffff:127.0.0.1"))
+
+    def _cancel(self, request: wire.CancelRequest) -> None:
+        known = self.sessions.get(request.process)
+        if known is not None and hmac.compare_digest(known[0], request.secret):
+            known[1].cancel()
+
+    async def _authenticated(self, connection: Connection, startup: wire.Startup) -> str | None:
+        """SCRAM-SHA-256. Whether a name is known, a stranger cannot tell."""
+        name = startup.parameters.get("user", "")
+        if not name:
+            raise wire.ProtocolError("28000", "no user name was given", fatal=True)
+        connection.wire.phase = "authentication"
+        unknown = [key for key in startup.parameters if key.startswith("_pq_.")]
+        if startup.version != (3, 0) or unknown:
+            connection.put(backend.negotiate_protocol_version(VERSION, unknown))
+        binding = self.tls.binding if self.tls and connection.encrypted else None
+        self.users = self.users.current()
+        exchange = scram.Exchange(name, self.users.verifier(name), secret=self.users.secret, binding=binding)
+        connection.put(backend.authentication_sasl(exchange.mechanisms))
+        await connection.flush()
+        try:
+            mechanism, data = (await connection.password()).sasl_initial()
+            connection.put(backend.authentication_sasl_continue(exchange.first(data or b"", mechanism)))
+            await connection.flush()
+            last = exchange.final((await connection.password()).data)
+        except scram.AuthenticationFailed as error:
+            self.door.metrics.logins.add(1, door="pg", decision="refused")
+            connection.put(error_bytes(error, "FATAL"))
+            await connection.flush()
+            return None
+        serve = self.door.current.serve
+        wrong: tuple[str, str] | None = None
+        if name not in serve.gateway.principals:
+            wrong = ("28000", f'role "{name[:63]}" is not in the policy')
+        elif startup.parameters.get("database", name) != serve.database_name:
+            wrong = ("3D000", f'database "{startup.parameters.get("database", name)[:63]}" does not exist')
+        elif len(self.sessions) >= serve.limits.connections or self._closing:
+            wrong = ("53300", "sorry, too many clients already")
+        elif startup.parameters.get("replication", "off") not in ("off", "false", "0", "no"):
+            wrong = ("0A000", "replication is not answered")
+        if wrong:
+            connection.put(backend.error_response("FATAL", *wrong))
+            await connection.flush()
+            return None
+        connection.put(backend.authentication_sasl_final(last) + backend.authentication_ok())
+        self.door.metrics.logins.add(1, door="pg", decision="answered")
+        return name
+
+    async def _session(self, connection: Connection, principal: str, startup: wire.Startup) -> None:
+        settings = Settings(
+            principal,
+            lambda role: self._may_simulate(principal, role),
+            lambda: self.door.current.serve.gateway.budget.statement.epsilon,
+        )
+        process, secret = self._identity()
+        caller = Caller(principal, f"{process:08x}{secrets.token_hex(4)}")
+        session = Session(connection, self.door, caller, settings, lambda: self._allowed(principal))
+        for name, value in starting(startup.parameters):
+            try:
+                settings.put(name, value)
+            except SqlanonError as error:
+                connection.put(error_bytes(error, "FATAL"))
+                await connection.flush()
+                return
+        settings.starting = dict(settings.values)
+        connection.session = session
+        self.sessions[process] = (secret, session)
+        self.door.metrics.connections.set(len(self.sessions), door="pg")
+        connection.start_pump()
+        try:
+            connection.put(backend.backend_key_data(process, secret))
+            await session.serve()
+        finally:
+            session.stop()
+            del self.sessions[process]
+            self.door.metrics.connections.set(len(self.sessions), door="pg")
+
+    def _allowed(self, principal: str) -> bool:
+        """Whether somebody who is connected could still connect: users and principals may be taken away."""
+        try:
+            self.users = self.users.current()
+        except SqlanonError:
+            return False  # the file of users is gone, or open to others
+        known = self.users.verifier(principal) is not None
+        return known and principal in self.door.current.serve.gateway.principals
+
+    def _may_simulate(self, principal: str, role: str) -> bool:
+        serve = self.door.current.serve
+        return principal in serve.administrators and role in serve.gateway.principals
+
+    def _identity(self) -> tuple[int, bytes]:
+        while True:
+            process = secrets.randbelow(2**31 - 1) + 1
+            if process not in self.sessions:
+                return process, secrets.token_bytes(4)
+
+
+def starting(parameters: dict[str, str]) -> list[tuple[str, str]]:
+    """The settings in a startup message, those in `options` (-c name=value) among them."""
+    found = []
+    for name, value in parameters.items():
+        if name in ("user", "database", "replication") or name.startswith("_pq_."):
+            continue
+        if name == "options":
+            found += _options(value)
+        else:
+            found.append((name, value))
+    return found
+
+
+def _options(text: str) -> list[tuple[str, str]]:
+    words, found = _words(text), []
+    while words:
+        word = words.pop(0)
+        if word == "-c" and words:
+            word = words.pop(0)
+        elif word.startswith(("-c", "--")):
+            word = word[2:]
+        else:
+            raise wire.ProtocolError("22023", "options take -c name=value alone", fatal=True)
+        name, sign, value = word.partition("=")
+        if not sign:
+            raise wire.ProtocolError("22023", "options take -c name=value alone", fatal=True)
+        found.append((name.replace("-", "_"), value))
+    return found
+
+
+def _words(text: str) -> list[str]:
+    """Words at spaces; a backslash keeps the next sign.
+
+    >>> _words(r"-c a=b\\ c  -c d=e")
+    ['-c', 'a=b c', '-c', 'd=e']
+    """
+    words: list[str] = []
+    word, kept = "", False
+    for sign in text:
+        if kept:
+            word, kept = word + sign, False
+        elif sign == "\\":
+            kept = True
+        elif sign.isspace():
+            words, word = ([*words, word] if word else words), ""
+        else:
+            word += sign
+    return [*words, word] if word else words

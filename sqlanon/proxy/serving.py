@@ -1,0 +1,123 @@
+"""All parts of the proxy, started together and stopped together; and the watch over the policy's file."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+
+from sqlanon.errors import SqlanonError
+from sqlanon.ledger import Ledger
+from sqlanon.policy import load_serve
+from sqlanon.policy.serve import Serve
+from sqlanon.proxy import tls as certificates
+from sqlanon.proxy.audit import AuditLog
+from sqlanon.proxy.cataloguing import metadata_of
+from sqlanon.proxy.door import Door, Version, version_of
+from sqlanon.proxy.http import HttpLimits, HttpServer
+from sqlanon.proxy.http_api import Api
+from sqlanon.proxy.pool import Pool
+from sqlanon.proxy.server import Server
+from sqlanon.proxy.users import Users
+
+WATCH = 1.0  # seconds between two looks at the policy's file
+CATALOGUE_MEMORY = 2**29
+
+log = logging.getLogger("sqlanon")
+
+
+@asynccontextmanager
+async def opened(path: Path) -> AsyncIterator[tuple[Door, Users]]:
+    """Policy, ledger, users, audit log and workers: whatever is wrong shows here, before anybody connects."""
+    serve = load_serve(path)
+    Ledger.open(serve.gateway.located_ledger).close()
+    users = Users.load(serve.located_users)
+    async with AsyncExitStack() as stack:
+        audit = AuditLog(serve.located_audit)
+        queries = Pool(serve.gateway, kind="query", size=serve.workers, memory=serve.memory)
+        catalogue = Pool(None, kind="catalogue", size=1, memory=CATALOGUE_MEMORY)
+        door = Door(path, Version(serve, 1, version_of(serve)), audit, queries, catalogue)
+        stack.push_async_callback(door.close)
+        await queries.start()
+        await catalogue.replace(None, metadata_of(serve, queries.tables))
+        yield door, users
+
+
+async def check(path: Path) -> Serve:
+    """All that `serve` needs, opened once and closed again."""
+    async with opened(path) as (door, _):
+        _tls(door.current.serve)
+        return door.current.serve
+
+
+async def run(path: Path, ready: Callable[[Server, HttpServer | None], None]) -> None:
+    """Serve until a signal says stop."""
+    async with opened(path) as (door, users):
+        tls = _tls(door.current.serve)
+        server = Server(door, users, tls)
+        await server.start()
+        http = await _http(door, lambda: server.users.current(), tls)
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        changed = asyncio.Event()
+        loop.add_signal_handler(signal.SIGHUP, changed.set)
+        watch = asyncio.create_task(_watch(door, changed))
+        ready(server, http)
+        try:
+            await stop.wait()
+        finally:
+            watch.cancel()
+            with suppress(asyncio.CancelledError):
+                await watch
+            if http is not None:
+                await http.close()
+            await server.close()
+
+
+async def _http(door: Door, users: Callable[[], Users], tls: certificates.TlsContext | None) -> HttpServer | None:
+    serve = door.current.serve
+    if serve.http is None:
+        return None
+    api = Api(door, users, lambda: door.current.serve.gateway.principals, serve.located_audit, door.metrics)
+    caps, times = serve.limits, serve.timeouts
+    limits = HttpLimits(caps.connections, caps.unauthenticated, caps.message, caps.result, times.authentication)
+    server = HttpServer(api, limits, tls.context if tls else None)
+    await server.start(serve.host, serve.http.port)
+    return server
+
+
+def _tls(serve: Serve) -> certificates.TlsContext | None:
+    files = serve.located_tls
+    return certificates.load(*files) if files else None
+
+
+async def _watch(door: Door, changed: asyncio.Event) -> None:
+    """Read the policy again when its file changes, or when a signal says so."""
+    seen = _state(door.path)
+    while True:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(WATCH):
+                await changed.wait()
+        state = _state(door.path)
+        if state == seen and not changed.is_set():
+            continue
+        seen = state
+        changed.clear()
+        try:
+            if await door.reload():
+                log.warning("policy version %d is in force", door.current.number)
+        except (SqlanonError, OSError) as error:
+            log.error("the policy cannot be used, and nothing is answered until it can: %s", error)
+
+
+def _state(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

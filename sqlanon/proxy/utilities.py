@@ -1,0 +1,256 @@
+"""Commands that the server obeys by itself: transactions, settings, cursors, prepared statements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlanon.errors import Refused
+from sqlanon.proxy import backend, types
+from sqlanon.proxy.backend import Column
+from sqlanon.proxy.commands import (
+    Close,
+    Command,
+    Deallocate,
+    Declare,
+    Discard,
+    Execute,
+    Fetch,
+    Nothing,
+    Prepare,
+    Reset,
+    Set,
+    Show,
+    Transaction,
+)
+from sqlanon.proxy.portals import Portal, Prepared, spread, type_named
+from sqlanon.proxy.settings import spelt
+from sqlanon.proxy.wire import ProtocolError
+
+if TYPE_CHECKING:
+    from sqlanon.proxy.session import Session
+
+BUDGET = (
+    Column("principal", types.TEXT), Column("epsilon_spent", types.FLOAT8), Column("epsilon_left", types.FLOAT8),
+    Column("delta_spent", types.FLOAT8), Column("delta_left", types.FLOAT8), Column("renews", types.TEXT),
+)  # fmt: skip
+
+
+async def obey(session: Session, command: Command, portal: Portal) -> None:
+    put = session.connection.put
+    match command:
+        case Transaction():
+            _transaction(session, command)
+        case Set():
+            session.settings.put(command.name, command.value, local=command.local)
+            if command.name.lower() == "timezone" and command.value is not None and not _is_utc(command.value):
+                session.warn("01000", "times are shown and read in UTC, whatever the time zone")
+            if command.local and session.status == "I":
+                session.warn("25P01", "SET LOCAL can only be used in transaction blocks")
+            put(backend.command_complete("SET"))
+        case Reset():
+            if command.name == "all":
+                session.settings.reset()
+            else:
+                session.settings.put(command.name, None)
+            put(backend.command_complete("RESET"))
+        case Show():
+            await _show(session, command, portal)
+        case Discard():
+            _discard(session, command)
+        case Declare():
+            await _declare(session, command, portal)
+        case Fetch():
+            await _fetch(session, command, portal)
+        case Close():
+            _close(session, command)
+        case Prepare():
+            await _prepare(session, command)
+        case Execute():
+            await _execute(session, command, portal)
+        case Deallocate():
+            _deallocate(session, command)
+        case Nothing():
+            put(backend.command_complete(command.tag))
+
+
+def _is_utc(zone: str) -> bool:
+    return zone.strip("'\" ").lower() in ("utc", "gmt", "etc/utc", "etc/gmt", "z", "zulu", "uct", "0", "+00", "+00:00")
+
+
+def columns_of(session: Session, command: Fetch | Execute | Show) -> tuple[Column, ...]:
+    """What the rows of a command will be."""
+    if isinstance(command, Show):
+        if command.name.lower() == "sqlanon.budget":
+            return BUDGET
+        if command.name.lower() == "all":
+            return (Column("name", types.TEXT), Column("setting", types.TEXT), Column("description", types.TEXT))
+        session.settings.get(command.name)
+        return (Column(spelt(command.name), types.TEXT),)
+    if isinstance(command, Fetch):
+        return () if command.move else session.portal(command.cursor).columns
+    return _named(session, command.name).described.columns
+
+
+def _transaction(session: Session, command: Transaction) -> None:
+    put, verb = session.connection.put, command.verb
+    if verb == "begin":
+        if session.status == "T":
+            session.warn("25001", "there is already a transaction in progress")
+        else:
+            session.status = "T"
+            session.settings.begin()
+            isolation = command.isolation or session.settings.get("default_transaction_isolation")
+            session.settings.put("transaction_isolation", isolation, local=True)
+        put(backend.command_complete(command.name or "BEGIN"))
+    elif verb in ("commit", "rollback"):
+        if session.status == "I":
+            if command.chain:
+                raise Refused(f"{verb.upper()} AND CHAIN can only be used in transaction blocks", sqlstate="25P01")
+            session.warn("25P01", "there is no transaction in progress")
+        failed = session.status == "E"
+        if verb == "commit" and not failed:
+            session.settings.commit()
+        else:
+            session.settings.rollback()
+        session.drop_portals()
+        session.savepoints.clear()
+        session.status = "I"
+        if command.chain:
+            session.status = "T"
+            session.settings.begin()
+        put(backend.command_complete("ROLLBACK" if failed else verb.upper()))
+    else:
+        _savepoint(session, command)
+
+
+def _savepoint(session: Session, command: Transaction) -> None:
+    points, verb = session.savepoints, command.verb
+    if session.status == "I":
+        raise Refused(f"{verb.upper()} can only be used in transaction blocks", sqlstate="25P01")
+    if verb == "savepoint":
+        if len(points) >= 1_000:
+            raise Refused("too many savepoints", sqlstate="53400")
+        points.append(command.name)
+        session.connection.put(backend.command_complete("SAVEPOINT"))
+        return
+    if command.name not in points:
+        raise Refused(f'savepoint "{command.name[:63]}" does not exist', sqlstate="3B001")
+    place = len(points) - 1 - points[::-1].index(command.name)
+    if verb == "release":
+        del points[place:]
+        session.connection.put(backend.command_complete("RELEASE"))
+    else:
+        del points[place + 1 :]
+        session.status = "T"
+        session.connection.put(backend.command_complete("ROLLBACK"))
+
+
+async def _show(session: Session, command: Show, portal: Portal) -> None:
+    name = command.name.lower()
+    rows: list[list[object]]
+    if name == "sqlanon.budget":
+        left = await session.door.left(session.caller.principal)
+        renews = f"{left.renewal:%Y-%m-%d}" if left.renewal else "never"
+        spent, rest = left.spent, left.left
+        rows = [[session.caller.principal, spent.epsilon, rest.epsilon, spent.delta, rest.delta, renews]]
+    elif name == "all":
+        rows = [[setting, value, ""] for setting, value in session.settings.all()]
+    else:
+        rows = [[session.settings.show(command.name)]]
+    formats = spread(portal.formats, len(portal.columns))
+    for row in rows:
+        cells = [
+            types.encode(column.type, form, value)
+            for column, form, value in zip(portal.columns, formats, row, strict=True)
+        ]
+        session.connection.put(backend.data_row(cells))
+    session.connection.put(backend.command_complete("SHOW"))
+
+
+def _discard(session: Session, command: Discard) -> None:
+    if command.what == "all":
+        if session.status != "I":
+            raise Refused("DISCARD ALL cannot run inside a transaction block", sqlstate="25001")
+        session.portals.clear()
+        session.prepared = {name: each for name, each in session.prepared.items() if not name}
+        session.settings.reset()
+    session.connection.put(backend.command_complete(f"DISCARD {command.what.upper()}"))
+
+
+async def _declare(session: Session, command: Declare, portal: Portal) -> None:
+    if session.status == "I" and not command.hold:
+        raise Refused("DECLARE CURSOR can only be used in transaction blocks", sqlstate="25P01", hint="BEGIN before it")
+    if command.cursor in session.portals:
+        raise Refused(f'cursor "{command.cursor[:63]}" already exists', sqlstate="42P03")
+    assert portal.ask is not None
+    described = await session.describe(command.question, portal.ask.types)
+    formats = spread((1,) if command.binary else (), len(described.columns))
+    session.portals[command.cursor] = Portal(
+        command, described.columns, formats, portal.ask, portal.route, hold=command.hold, cursor=True
+    )
+    session.connection.put(backend.command_complete("DECLARE CURSOR"))
+
+
+async def _fetch(session: Session, command: Fetch, portal: Portal) -> None:
+    cursor = session.portal(command.cursor)
+    if not cursor.cursor:
+        raise Refused(f'cursor "{command.cursor[:63]}" does not exist', sqlstate="34000")
+    # A simple FETCH takes the cursor's own format, as BINARY CURSOR means it; a bound one says what it wants.
+    formats = portal.formats if portal.formats else cursor.formats
+    if cursor.spool is None:
+        cursor.spool = await session.spooled(cursor)
+    if command.move:
+        _, taken = cursor.spool.take(command.count)
+        session.connection.put(backend.command_complete(f"MOVE {taken}"))
+        return
+    data, taken = cursor.spool.taken_as(command.count, formats)
+    session.connection.put(data)
+    session.connection.put(backend.command_complete(f"FETCH {taken}"))
+
+
+def _close(session: Session, command: Close) -> None:
+    if command.cursor is None:
+        session.portals = {name: portal for name, portal in session.portals.items() if not portal.cursor}
+        session.connection.put(backend.command_complete("CLOSE CURSOR ALL"))
+        return
+    session.portal(command.cursor)
+    del session.portals[command.cursor]
+    session.connection.put(backend.command_complete("CLOSE CURSOR"))
+
+
+def _named(session: Session, name: str) -> Prepared:
+    if not name or name not in session.prepared:
+        raise Refused(f'prepared statement "{name[:63]}" does not exist', sqlstate="26000")
+    return session.prepared[name]
+
+
+async def _prepare(session: Session, command: Prepare) -> None:
+    if command.name in session.prepared:
+        raise Refused(f'prepared statement "{command.name[:63]}" already exists', sqlstate="42P05")
+    oids = tuple(type_named(name) for name in command.types)
+    described = await session.describe(command.question, oids)
+    session.prepared[command.name] = Prepared(command.question.text, command.question, described)
+    session.connection.put(backend.command_complete("PREPARE"))
+
+
+async def _execute(session: Session, command: Execute, portal: Portal) -> None:
+    prepared = _named(session, command.name)
+    wanted = prepared.described.parameters
+    if len(command.arguments) != len(wanted):
+        said = f'wrong number of parameters for prepared statement "{command.name[:63]}"'
+        raise ProtocolError("42601", said)
+    values = tuple(
+        None if text is None else types.decode(types.by_oid(oid), 0, text.encode())
+        for oid, text in zip(wanted, command.arguments, strict=True)
+    )
+    await session.run_prepared(prepared, values, portal.formats)
+
+
+def _deallocate(session: Session, command: Deallocate) -> None:
+    if command.name is None:
+        session.prepared = {name: each for name, each in session.prepared.items() if not name}
+        session.connection.put(backend.command_complete("DEALLOCATE ALL"))
+        return
+    _named(session, command.name)
+    del session.prepared[command.name]
+    session.connection.put(backend.command_complete("DEALLOCATE"))

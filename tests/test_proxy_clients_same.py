@@ -1,0 +1,175 @@
+"""The same statement on PostgreSQL and on the proxy: the same columns, types, rows and errors, in text and in binary.
+
+Only tables without persons are asked: what is told about persons has noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from proxy_servers import Server
+from raw_client import SYNC, Raw, Reply, bind, describe, execute, parse, query
+
+# To the last byte: names, types and values.
+EXACT = [
+    "SELECT * FROM cities ORDER BY city",
+    "SELECT * FROM people_released ORDER BY id",
+    "SELECT i2, i4, i8, num, f4, f8, flag, txt, vc, d, ts, u FROM kinds ORDER BY id",
+    "SELECT * FROM kinds ORDER BY id",
+    'SELECT * FROM "Odd Näme" ORDER BY 1',
+    "SELECT id, name FROM people_released WHERE id BETWEEN 10 AND 20 ORDER BY name DESC",
+    "SELECT count(*), count(born), count(DISTINCT city) FROM people_released",
+    "SELECT max(born), min(name), max(seen), min(height) FROM people_released",
+    "SELECT city, count(*) AS n FROM people_released GROUP BY city ORDER BY city",
+    "SELECT city, count(*) FILTER (WHERE active) FROM people_released GROUP BY 1 HAVING count(*) > 1 ORDER BY 1",
+    "SELECT p.id, country FROM people_released p JOIN cities c ON c.city = p.city WHERE p.id < 9 ORDER BY p.id",
+    "SELECT c.city, count(id) FROM cities c LEFT JOIN people_released p ON p.city = c.city GROUP BY c.city ORDER BY 1",
+    "WITH old AS (SELECT id, born FROM people_released WHERE born < '1951-01-01') SELECT count(*) FROM old",
+    "SELECT DISTINCT grade FROM people_released ORDER BY grade",
+    "SELECT id FROM people_released ORDER BY height DESC, id LIMIT 5 OFFSET 2",
+    "SELECT name FROM people_released WHERE name LIKE 'person 99%' ORDER BY 1",
+    "SELECT id FROM people_released WHERE city IN ('Athens', 'Ōsaka') AND born IS NULL ORDER BY id",
+    "SELECT id FROM people_released WHERE NOT active AND grade <> 3 ORDER BY id LIMIT 7",
+    "SELECT city FROM cities UNION SELECT country FROM cities ORDER BY 1",
+    "SELECT city FROM cities UNION ALL SELECT name FROM names ORDER BY 1",
+    "SELECT upper(city), lower(city), city || '!' FROM cities ORDER BY city",
+    "SELECT CASE WHEN population > 1000000 THEN 'large' ELSE 'small' END AS size FROM cities ORDER BY city",
+    "SELECT coalesce(country, 'none'), nullif(city, 'Athens') FROM cities ORDER BY city",
+    "SELECT height * 2, height / 4, height + 1 FROM people_released ORDER BY id LIMIT 9",
+    "SELECT id::text AS a, id::bigint AS b, id::float8, born::timestamp FROM people_released ORDER BY 2 LIMIT 3",
+    "SELECT city, row_number() OVER (ORDER BY city) FROM cities ORDER BY city",
+    "SELECT 'Ünïcödé ☃' AS \"Ä\", true, NULL, 'x'::text FROM cities ORDER BY city LIMIT 1",
+    "SELECT E'a\\tb', $$it's$$, '\\n' FROM cities LIMIT 1",
+    "SELECT 1, 'a', 1.5, true, NULL, 10000000000, -5, 1e3",
+    "SELECT 1 + 1, 7 / 2, 7 % 2, 'a' || 'b', 1 < 2, 1 = 1 AND false",
+    "SELECT DATE '2024-02-29', TIMESTAMP '2024-02-29 12:00', TIME '12:34', INTERVAL '1 day 02:00'",
+    "SELECT ARRAY[1, 2], ARRAY['a', 'b'], '{1,NULL}'::int4[], '{\"a\": 1}'::json, '\\x00ff'::bytea",
+    "SELECT '2024-01-01'::date, '1.50'::numeric, '5'::int2, 't'::bool, 'a'::varchar(5), '1'::float4",
+    "SELECT current_schema(), current_database(), current_user, session_user",
+    "SELECT upper('ü'), length('日本'), abs(-5), round(2.5), coalesce(NULL, 1)",
+    "TABLE cities",
+    "SHOW TimeZone",
+    "SHOW standard_conforming_strings",
+    "SELECT relname, relkind FROM pg_catalog.pg_class WHERE relname = 'cities'",
+    "SELECT table_name, table_type FROM information_schema.tables "
+    "WHERE table_schema = 'public' AND table_name = 'cities'",
+    "SELECT column_name, data_type, is_nullable, ordinal_position FROM information_schema.columns "
+    "WHERE table_name = 'people_released' ORDER BY ordinal_position",
+    "SELECT nspname FROM pg_namespace WHERE nspname IN ('public', 'pg_catalog', 'information_schema') ORDER BY 1",
+    "SELECT oid, typname, typlen, typtype, typelem, typarray FROM pg_type WHERE oid IN (16, 20, 23, 1007) ORDER BY 1",
+    "SELECT 'int4'::regtype, 23::regtype::text",
+    "SELECT format_type(23, -1), format_type(1700, 655366), format_type(1043, 16)",
+    "SELECT datname FROM pg_database WHERE datname = current_database()",
+]
+# Numbers that are computed have the same value; the proxy computes in int8 and float8, whatever the columns have.
+ALIKE = [
+    "SELECT min(id), max(grade), length(min(name)) FROM people_released",
+    "SELECT id + 1, id * 2, id - 3, id / 2, id % 7, -id FROM people_released ORDER BY id LIMIT 9",
+    "SELECT income, income + 1, income * 2 FROM people_released ORDER BY id LIMIT 9",
+    "SELECT sum(id), sum(height), sum(income), sum(population) FROM people_released JOIN cities USING (city)",
+    "SELECT avg(id), avg(height), avg(income), stddev(id), variance(height) FROM people_released",
+    "SELECT EXTRACT(year FROM born), EXTRACT(month FROM seen) FROM people_released WHERE id < 5 ORDER BY id",
+    "SELECT 1, 1.5, 2 * 3.5 FROM cities LIMIT 1",
+    "SELECT 7.0 / 2, 2.5 * 2, abs(-1.5)",
+    "SELECT date_trunc('month', seen), date_trunc('day', born) FROM people_released WHERE id < 5 ORDER BY id",
+]
+REFUSED = [
+    "SELECT nothing FROM cities",
+    "SELECT cities.nothing FROM cities",
+    "SELECT city FROM nowhere",
+    "SELECT city FROM public.nowhere",
+    "SELECT city FROM elsewhere.cities",
+    "SELECT city FROM cities, people_released",
+    "SELECT country, count(*) FROM cities",
+    "SELECT city FROM cities WHERE population = 'many'",
+    "SELECT city FROM cities ORDER BY 5",
+    "SELECT no_such_function(city) FROM cities",
+    "SELECT city FROM cities GROUP BY",
+    "SELECT 'a'::int4",
+    "SELECT * FROM cities WHERE city = ",
+    "SELECT city FROM cities WHERE city = 1.5",
+    "SELEC city FROM cities",
+    "FETCH ALL FROM nothing",
+    "DEALLOCATE nothing",
+    "EXECUTE nothing",
+    "CLOSE nothing",
+    "SHOW nothing",
+    "RESET nothing",
+    "SAVEPOINT outside",
+    "DECLARE c CURSOR FOR SELECT 1",
+]
+# Where the proxy differs on purpose: it has another code, and is sure to give it.
+OWN_CODES: dict[str, str] = {
+    "SELECT no_such_function(city) FROM cities": "0A000",  # it may be a function that only PostgreSQL has
+}
+NUMBERS = {20, 21, 23, 700, 701, 1700}
+
+
+@pytest.fixture(scope="module")
+def both(real_server: Server, proxy_server: Server) -> Iterator[tuple[Raw, Raw]]:
+    with Raw(real_server.host, real_server.port) as real, Raw(proxy_server.host, proxy_server.port) as proxy:
+        real.login(real_server.user, real_server.password, real_server.database)
+        yield real, proxy.login(proxy_server.user, proxy_server.password, proxy_server.database)
+
+
+def shown(replies: list[Reply]) -> list[object]:
+    """Without the numbers of tables and columns, which are each server's own."""
+    found: list[object] = []
+    for reply in replies:
+        if reply.kind == "T":
+            found.append(reply.columns)
+        elif reply.kind == "D":
+            found.append(reply.row)
+        elif reply.kind == "E":
+            found.append(reply.fields["C"])
+        else:
+            found.append((reply.kind, reply.body))
+    return found
+
+
+def alike(replies: list[Reply]) -> list[object]:
+    """Numbers as numbers, days as the beginnings of days; the names as they are."""
+    found: list[object] = []
+    kinds: list[int] = []
+    for reply in replies:
+        if reply.kind == "T":
+            kinds = [oid for _, oid, _ in reply.columns]
+            found.append([name for name, _, _ in reply.columns])
+        elif reply.kind == "D":
+            found.append([value(kind, cell) for kind, cell in zip(kinds, reply.row, strict=True)])
+        elif reply.kind == "E":
+            found.append(reply.fields["C"])
+    return found
+
+
+def value(kind: int, cell: bytes | None) -> Any:
+    if cell is None or kind not in NUMBERS:
+        return cell and cell.removesuffix(b"+00").removesuffix(b" 00:00:00")
+    return pytest.approx(float(cell), rel=1e-12)
+
+
+@pytest.mark.parametrize("sql", EXACT)
+def test_the_same_answer(both: tuple[Raw, Raw], sql: str) -> None:
+    real, proxy = (shown(each.ask(query(sql))) for each in both)
+    assert proxy == real
+    for form in (0, 1):
+        asked = (parse("", sql), describe("S", ""), bind("", "", (), (), (form,)), execute(), SYNC)
+        real, proxy = (shown(each.ask(*asked)) for each in both)
+        assert proxy == real
+
+
+@pytest.mark.parametrize("sql", ALIKE)
+def test_the_same_numbers(both: tuple[Raw, Raw], sql: str) -> None:
+    real, proxy = (alike(each.ask(query(sql))) for each in both)
+    assert proxy == real
+
+
+@pytest.mark.parametrize("sql", REFUSED)
+def test_the_same_refusal(both: tuple[Raw, Raw], sql: str) -> None:
+    asked = (parse("", sql), bind("", ""), execute(), SYNC)
+    simple, extended = ([each.ask(query(sql))[-1] for each in both], [each.ask(*asked)[-1] for each in both])
+    for real, proxy in (simple, extended):
+        assert real.kind == proxy.kind == "E"
+        assert proxy.fields["C"] == OWN_CODES.get(sql, real.fields["C"])

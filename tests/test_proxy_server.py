@@ -1,0 +1,331 @@
+"""The server as a whole, inside of the test's process: rights, budgets, changes of the policy, and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import ssl
+import struct
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from proxy_running import PASSWORD, POLICY, Running, running
+from psycopg import generators
+
+from sqlanon.errors import SqlanonError
+from sqlanon.proxy import users
+from sqlanon.proxy.audit import AuditLog
+from sqlanon.proxy.server import starting
+from sqlanon.proxy.wire import ProtocolError
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running(tmp_path_factory.mktemp("proxy")) as found:
+        yield found
+
+
+def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come to that"
+        time.sleep(0.02)
+
+
+# ---- budgets and rights
+
+
+def test_an_answer_is_charged_once_told_and_written_down(here: Running) -> None:
+    before, told = here.spent(), []
+    with here.connect() as connection:
+        connection.add_notice_handler(lambda notice: told.append(notice.message_primary))
+        sql = "SELECT count(*) AS n FROM visits WHERE cost < 17"
+        (first,) = connection.execute(sql).fetchall()
+        assert here.spent() - before == pytest.approx(0.5)
+        assert connection.execute(sql).fetchall() == [first]
+        assert here.spent() - before == pytest.approx(0.5)
+    assert told[0].startswith("epsilon 0.5 spent; ")
+    assert told[1].startswith("the same answer as before: no epsilon spent; ")
+    entry, again = here.log[-2:]
+    assert (entry["principal"], entry["decision"], entry["epsilon"], entry["cached"]) == ("ann", "answered", 0.5, False)
+    assert (entry["tables"], again["epsilon"], again["cached"]) == (["visits"], 0, True)
+    assert entry["shape"] == "select count ( * ) as n from visits where cost < ?"
+    assert "17" not in json.dumps(entry["shape"])
+
+
+def test_epsilon_is_set_within_the_limits_of_the_policy(here: Running) -> None:
+    with here.connect() as connection:
+        connection.execute("SET sqlanon.epsilon = 0.25")
+        before = here.spent()
+        connection.execute("SELECT sum(cost) AS total FROM visits").fetchall()
+        assert here.spent() - before == pytest.approx(0.25)
+        with pytest.raises(psycopg.Error) as error:
+            connection.execute("SET sqlanon.epsilon = 2")
+        assert error.value.sqlstate == "22023"
+        assert here.spent() - before == pytest.approx(0.25)
+
+
+def test_the_budget_is_shown_and_cannot_be_overdrawn(here: Running) -> None:
+    with here.connect("poor") as connection:
+        connection.execute("SELECT count(*) AS n FROM people").fetchall()
+        row = connection.execute("SHOW sqlanon.budget").fetchone()
+        assert row is not None
+        assert row[:3] == ("poor", 0.5, pytest.approx(0.1))
+        with pytest.raises(psycopg.Error) as error:
+            connection.execute("SELECT count(*) AS n FROM people WHERE age > 5").fetchall()
+        assert error.value.sqlstate == "53400"
+        assert here.spent("poor") == pytest.approx(0.5)
+
+
+def test_roles_see_their_own_tables(here: Running) -> None:
+    with here.connect("bob") as connection:
+        with pytest.raises(psycopg.Error) as error:
+            connection.execute("SELECT count(*) FROM people")
+        assert error.value.sqlstate == "42P01"
+        assert "people" not in (error.value.diag.message_hint or "")
+        found = connection.execute("SELECT relname FROM pg_class WHERE relkind = 'r' ORDER BY 1").fetchall()
+    names = {name for (name,) in found}
+    assert {"towns", "visits"} <= names
+    assert "people" not in names
+
+
+def test_describe_spends_nothing(here: Running) -> None:
+    before, written = here.spent(), len(here.log)
+    with here.connect() as connection:
+        for sql in ("SELECT count(*) AS n FROM visits WHERE ward = $1", "SELECT avg(age) AS a FROM people"):
+            # Not the calls that wait inside of libpq: they would keep the server's thread waiting too.
+            connection.pgconn.send_prepare(b"p", sql.encode())
+            connection.wait(generators.execute(connection.pgconn))
+            connection.pgconn.send_describe_prepared(b"p")
+            (described,) = connection.wait(generators.execute(connection.pgconn))
+            assert described.nfields == 1, described.error_message
+            connection.execute("DEALLOCATE p")
+    assert here.spent() == before
+    assert len(here.log) == written
+
+
+def test_cursors_and_fetch_sizes_are_charged_once(here: Running) -> None:
+    before = here.spent()
+    with here.connect(autocommit=False) as connection, connection.cursor("c") as cursor:
+        cursor.itersize = 1
+        cursor.execute("SELECT ward, count(*) AS n FROM visits GROUP BY ward ORDER BY ward")
+        assert [ward for ward, _ in cursor] == ["w0", "w1", "w2", "w3"]
+    assert here.spent() - before == pytest.approx(0.5)
+
+
+def test_made_up_data_cost_nothing(here: Running) -> None:
+    before = here.spent()
+    with here.connect() as connection:
+        told: list[Any] = []
+        connection.add_notice_handler(lambda notice: told.append(notice.message_primary))
+        connection.execute("SET sqlanon.dry_run = on")
+        assert len(connection.execute("SELECT count(*) AS n FROM visits").fetchall()) == 1
+    assert here.spent() == before
+    assert told == ["made-up data: nothing is spent, and nothing is true"]
+    assert here.log[-1]["kind"] == "synthetic"
+
+
+def test_an_administrator_tries_the_rights_of_another_on_made_up_data(here: Running) -> None:
+    with here.connect("dana") as connection:
+        connection.execute("SET sqlanon.simulate = 'bob'")
+        with pytest.raises(psycopg.Error) as error:
+            connection.execute("SELECT count(*) FROM people")
+        assert error.value.sqlstate == "42P01"
+        connection.execute("SELECT count(*) AS n FROM visits").fetchall()
+        assert (here.log[-1]["principal"], here.log[-1]["simulated"]) == ("dana", "bob")
+        connection.execute("SET sqlanon.simulate = ''")
+        connection.execute("EXPLAIN SELECT count(*) AS n FROM people").fetchall()
+    assert here.spent("bob") == here.spent("dana") == 0
+    with here.connect("ann") as connection, pytest.raises(psycopg.Error) as error:
+        connection.execute("SET sqlanon.simulate = 'bob'")
+    assert error.value.sqlstate == "42501"
+
+
+# ---- logins
+
+
+@pytest.mark.parametrize(
+    ("user", "password", "database", "sqlstate"),
+    [
+        ("ann", "wrong horse battery", "policy", "28P01"),
+        ("nobody", PASSWORD, "policy", "28P01"),
+        ("ann", PASSWORD, "other", "3D000"),
+    ],
+)
+def test_wrong_logins(here: Running, user: str, password: str, database: str, sqlstate: str) -> None:
+    with pytest.raises(psycopg.OperationalError) as error:
+        here.connect(user, password, dbname=database)
+    said = {"28P01": f'password authentication failed for user "{user}"', "3D000": 'database "other" does not exist'}
+    assert said[sqlstate] in str(error.value)
+
+
+def test_a_user_who_is_taken_away_is_sent_away(tmp_path: Path) -> None:
+    with running(tmp_path) as found, found.connect("bob") as connection:
+        connection.execute("SELECT 1")
+        users.remove(tmp_path / "policy.users", "bob")
+        with pytest.raises(psycopg.OperationalError) as error:
+            connection.execute("SELECT 1")
+        assert error.value.sqlstate == "57P01"
+        (tmp_path / "policy.users").unlink()
+        with pytest.raises(psycopg.OperationalError, match="nobody can log in now"):
+            found.connect("ann")
+
+
+def test_options_of_a_startup_message() -> None:
+    given = {"user": "a", "database": "d", "application_name": "x", "options": r"-c a=b\ c --d-e=f -cg=h"}
+    assert starting(given) == [("application_name", "x"), ("a", "b c"), ("d_e", "f"), ("g", "h")]
+    with pytest.raises(ProtocolError):
+        starting({"options": "-F"})
+
+
+# ---- statements that are broken off
+
+HEAVY = (
+    "SELECT "
+    + ", ".join(f"sum(a.cost * b.cost / {n}) AS s{n}" for n in range(2, 40))
+    + """
+ FROM visits a JOIN visits b ON a.person = b.person JOIN visits c ON b.person = c.person
+ JOIN visits d ON c.person = d.person"""
+)
+
+
+def test_a_cancelled_statement_ends_and_the_session_goes_on(here: Running) -> None:
+    with here.connect() as connection:
+        threading.Timer(0.3, connection.cancel_safe).start()
+        started = time.monotonic()
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            connection.execute(HEAVY)
+        assert time.monotonic() - started < 8
+        assert connection.execute("SELECT 1").fetchall() == [(1,)]
+
+
+def test_a_client_that_goes_away_ends_its_statement(here: Running) -> None:
+    connection = here.connect()
+    connection.pgconn.send_query((HEAVY + " WHERE a.cost < 49").encode())
+    connection.pgconn.flush()
+    until(lambda: here.server.door.queries.busy == 1)
+    connection.close()
+    until(lambda: here.server.door.queries.busy == 0 and not here.server.sessions)
+
+
+def test_a_statement_that_takes_too_long_is_broken_off(here: Running) -> None:
+    with here.connect() as connection:
+        connection.execute("SET statement_timeout = '200ms'")
+        with pytest.raises(psycopg.errors.QueryCanceled, match="statement timeout"):
+            connection.execute(HEAVY + " WHERE a.cost < 48")
+        connection.execute("RESET statement_timeout")
+        assert connection.execute("SELECT count(*) FROM towns").fetchall() == [(2,)]
+
+
+# ---- what is written down
+
+
+def test_nothing_leaves_that_cannot_be_written_down(here: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(AuditLog, "write", full)
+    with here.connect() as connection:
+        for sql in ("SELECT count(*) AS n FROM visits WHERE cost < 3", "SELECT * FROM towns"):
+            with pytest.raises(psycopg.Error) as error:
+                connection.execute(sql)
+            assert error.value.sqlstate == "58030"
+
+
+def test_refusals_are_written_down(here: Running) -> None:
+    with here.connect() as connection, pytest.raises(psycopg.Error):
+        connection.execute("SELECT * FROM people WHERE person = 7")
+    entry = here.log[-1]
+    assert (entry["decision"], entry["sqlstate"], entry["epsilon"]) == ("refused", "42501", 0)
+    assert entry["shape"] == "select * from people where person = ?"
+
+
+# ---- the policy changes
+
+
+def test_a_policy_that_changes_and_one_that_is_broken(tmp_path: Path) -> None:
+    with running(tmp_path) as found, found.connect() as connection:
+        policy, door = tmp_path / "policy.yml", found.server.door
+        towns = "SELECT count(*) FROM towns"
+        assert connection.execute(towns).fetchall() == [(2,)]
+        policy.write_text(POLICY.replace("    towns: {public: true}\n", "").replace("[towns, visits]", "[visits]"))
+        assert found.call(door.reload())
+        with pytest.raises(psycopg.Error) as error:
+            connection.execute(towns)
+        assert error.value.sqlstate == "42P01"
+        policy.write_text(POLICY.replace("rows: 4", "rows: four"))
+        with pytest.raises(SqlanonError):
+            found.call(door.reload())
+        assert not door.healthy()
+        for sql in (towns, "SELECT count(*) FROM visits", "SELECT 1"):
+            with pytest.raises(psycopg.Error) as error:
+                connection.execute(sql)
+            assert error.value.sqlstate == "57P03"
+            assert "four" not in str(error.value)
+        policy.write_text(POLICY)
+        assert found.call(door.reload())
+        assert door.healthy()
+        assert connection.execute(towns).fetchall() == [(2,)]
+        assert door.current.number == 3
+        policy.write_text(POLICY.replace("    ann: {}\n", ""))
+        found.call(door.reload())
+        with pytest.raises(psycopg.OperationalError) as gone:
+            connection.execute(towns)
+        assert gone.value.sqlstate == "57P01"
+
+
+# ---- encryption
+
+
+@pytest.fixture(scope="module")
+def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    if shutil.which("openssl") is None:
+        pytest.skip("needs the program openssl, to make a certificate")
+    folder = tmp_path_factory.mktemp("tls")
+    made = "openssl req -x509 -newkey rsa:2048 -nodes -keyout server.key -out server.crt -days 2 -subj /CN=localhost"
+    subprocess.run(made.split(), cwd=folder, check=True, capture_output=True)
+    (folder / "server.key").chmod(0o600)
+    with running(folder, POLICY + "  tls: {certificate: server.crt, key: server.key}\n") as found:
+        yield found
+
+
+def test_encrypted_with_the_channel_bound_to_the_certificate(encrypted: Running) -> None:
+    with encrypted.connect(sslmode="require", channel_binding="require") as connection:
+        assert connection.pgconn.ssl_in_use
+        assert connection.execute("SELECT count(*) FROM towns").fetchall() == [(2,)]
+        threading.Timer(0.3, connection.cancel_safe).start()
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            connection.execute(HEAVY)
+    with encrypted.connect(sslmode="disable") as connection:  # from the same machine
+        assert connection.execute("SELECT 1").fetchall() == [(1,)]
+
+
+def test_bytes_before_the_encryption_are_not_read_after_it(encrypted: Running) -> None:
+    """What somebody in between puts behind a request for encryption must not count as the client's."""
+    with socket.create_connection(("127.0.0.1", encrypted.server.port), timeout=10) as link:
+        smuggled = struct.pack("!ii", 8, 80877103) + b"Q\x00\x00\x00\x0dSELECT 1\x00"
+        link.sendall(smuggled)
+        found = b""
+        while part := link.recv(1000):
+            found += part
+        assert not found.startswith(b"S")
+        assert b"08P01" in found
+
+
+def test_old_encryption_is_refused(encrypted: Running) -> None:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with pytest.warns(DeprecationWarning):
+        context.maximum_version = ssl.TLSVersion.TLSv1_1
+    with socket.create_connection(("127.0.0.1", encrypted.server.port), timeout=10) as link:
+        link.sendall(struct.pack("!ii", 8, 80877103))
+        assert link.recv(1) == b"S"
+        with pytest.raises((ssl.SSLError, OSError)):
+            context.wrap_socket(link)
