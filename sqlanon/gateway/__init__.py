@@ -15,7 +15,6 @@ from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -26,22 +25,23 @@ from sqlanon.errors import EngineError, Refused, SqlanonError
 from sqlanon.gateway.budget import limits_of
 from sqlanon.gateway.catalog import Catalog, Schema
 from sqlanon.gateway.controls import controlled_answer, judges
-from sqlanon.gateway.core import Core, cross, key_tree
+from sqlanon.gateway.core import Core, key_tree
+from sqlanon.gateway.describing import description, visible
 from sqlanon.gateway.exact import Exact
-from sqlanon.gateway.explain import PLAN, explained
+from sqlanon.gateway.explain import explained
 from sqlanon.gateway.fanout import require_few
 from sqlanon.gateway.granted import granted
 from sqlanon.gateway.kept import LRU, as_text, from_text, typed_key
-from sqlanon.gateway.keys import MAX_KEYS
+from sqlanon.gateway.keys import combined
 from sqlanon.gateway.noise import Key, Limit, Mechanisms, noise_for, noisy_table
-from sqlanon.gateway.parameters import fill, numbered
+from sqlanon.gateway.parameters import fill
 from sqlanon.gateway.post import PostDatabase
 from sqlanon.gateway.prepared import Answer, Description, Part, Prepared, main_columns, shown, statements_of
 from sqlanon.gateway.reading import DIALECTS, Statement, read
 from sqlanon.gateway.schema import schema_of
 from sqlanon.gateway.selects import Binder
 from sqlanon.gateway.typed import typed
-from sqlanon.gateway.values import Kind, Learned, Relation
+from sqlanon.gateway.values import Kind
 from sqlanon.ledger import Ledger
 from sqlanon.ledger.limits import Left, Limits
 from sqlanon.mechanisms import Cost
@@ -51,7 +51,7 @@ from sqlanon.policy.gateway import Gateway
 __all__ = ["Answer", "Description", "Gate", "Part", "Prepared", "open_gateway"]
 
 LONGEST_KEPT = 2_000  # characters of a statement that is kept bound
-SIMPLE = (str, int, float, bool, Decimal, date, datetime, type(None))
+SIMPLE = (str, int, float, bool, date, datetime, type(None))
 
 
 @dataclass
@@ -138,33 +138,12 @@ class Gate:
             return known
         statement = self._read(sql, principal, dialect)
         try:
-            made = self._description(statement, principal, kinds, dialect, intervals)
+            made = description(statement, kinds, lambda: self._binder(principal, dialect)[0], intervals)
         except RecursionError:
             raise Refused("the statement is nested too deeply", sqlstate="54001") from None
         if len(sql) <= LONGEST_KEPT:
             self._described.put(asked, made)
         return made
-
-    def _description(
-        self, statement: Statement, principal: str, kinds: Sequence[Kind | None], dialect: str, intervals: bool
-    ) -> Description:
-        slots = numbered(statement.slots, kinds)
-        while True:
-            binder, _ = self._binder(principal, dialect)
-            unknown = [slot for slot in slots if slot.kind is None]
-            try:
-                relation = binder.query(statement.tree, {})
-            except Learned:
-                continue
-            if not unknown:
-                break
-            if len(unknown) == len([slot for slot in slots if slot.kind is None]):
-                for slot in unknown:
-                    slot.kind = "text"
-        _, columns, types = shown(_visible(relation), binder, intervals)
-        if statement.explain:
-            columns, types = (PLAN,), ("text",)
-        return Description(columns, types, tuple(slot.kind or "text" for slot in slots))
 
     def _binder(self, principal: str, dialect: str) -> tuple[Binder, Exact | None]:
         exact = Exact() if self.policy.principals[principal].controls else None
@@ -181,7 +160,7 @@ class Gate:
     def _priced(
         self, statement: Statement, binder: Binder, exact: Exact | None, epsilon: float | None, intervals: bool
     ) -> Prepared:
-        relation = _visible(binder.query(statement.tree, {}))
+        relation = visible(binder.query(statement.tree, {}))
         asked, delta, limit = granted(self.policy, statement, epsilon, binder.principal)
         tree, columns, types = shown(relation, binder, intervals)
         reads = frozenset(binder.used | {(table, "") for table in binder.tables})
@@ -335,20 +314,7 @@ class Gate:
             ]
         public_keys = core.public_keys
         assert public_keys is not None
-        found = self._guarded(lambda: self.engine.query(public_keys), charged=False)
-        domains = [key.keys for key in core.keys if key.keys is not None]
-        others = cross([domain for domain in domains if domain is not None])
-        if len(found) * len(others) > MAX_KEYS:
-            hint = "filter the public table"
-            raise Refused(f"more than {MAX_KEYS} public keys in one answer are not answered", hint=hint)
-        made = []
-        for public in found:
-            for other in others:
-                left, right = iter(public), iter(other)
-                made.append(
-                    tuple(next(left) if key.keys is None else typed_key(next(right), key.kind) for key in core.keys)
-                )
-        return sorted(made, key=lambda key: tuple((value is None, str(value)) for value in key))
+        return combined(core, self._guarded(lambda: self.engine.query(public_keys), charged=False))
 
     def _noisy(self, part: Part, all_keys: list[Key] | None) -> list[tuple[Any, ...]]:
         found, histograms = self._exact(part)
@@ -424,16 +390,6 @@ def open_gateway(policy: Gateway | str | Path, *, hardened: Hardened | None = No
         schema: Schema = schema_of(engine, policy)
         opened.pop_all()
     return Gate(policy, engine, ledger, Catalog(policy, schema), post=PostDatabase(policy.timeout))
-
-
-def _visible(relation: Relation) -> Relation:
-    if relation.nature == "private":
-        raise Refused(
-            "rows of persons are not shown",
-            hint="ask for aggregates: COUNT, SUM, AVG, …, with a GROUP BY that does not hold the privacy unit",
-            sqlstate="42501",
-        )
-    return relation
 
 
 def _failed(charged: bool) -> EngineError:
