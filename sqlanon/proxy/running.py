@@ -98,20 +98,25 @@ class Running:
             except (KeyError, TypeError, ValueError):
                 raise self._lost() from None
             # The next one is made while this one is sent on; a client that reads slowly holds two at most.
-            if self._child is not None:
+            if self._child is not None and not frame.data.get("last"):
                 await self._child.send(Next(self._request.number))
             yield chunk
 
     async def _frame(self) -> Frame:
         if self._child is None:
             raise Failed(self._failure or UNKNOWN)
-        self._waiting = asyncio.ensure_future(self._child.receive())
+        frame: Frame | None = None
         try:
-            frame = await self._waiting
+            if self._child.has_frame:
+                frame = await self._child.receive()
+            else:
+                self._waiting = asyncio.ensure_future(self._child.receive())
+                frame = await self._waiting
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if self._failure is None or (task is not None and task.cancelling()):
-                self._waiting.cancel()
+                if self._waiting is not None:
+                    self._waiting.cancel()
                 raise
         if self._failure is not None:
             raise Failed(self._failure)
