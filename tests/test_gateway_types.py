@@ -468,12 +468,12 @@ def test_a_cached_answer_is_computed_once_and_is_that_of_the_ledger(tmp_path: Pa
     runs = []
     compute = made.gate.post.run
     made.gate.post.run = lambda *given: (runs.append(1), compute(*given))[1]  # type: ignore[method-assign]
-    sql = "SELECT region, count(*) FROM visits GROUP BY 1"
+    sql = "SELECT ward, count(*) FROM visits GROUP BY 1"
     answers = [made.gate.answer(sql) for _ in range(4)]
     assert len({answer.rows for answer in answers}) == 1 and len(runs) == 2
     assert [answer.cached for answer in answers] == [False, True, True, True]
     assert answers[3].left == answers[1].left and answers[3].types == answers[0].types
-    assert made.gate.answer("SELECT region, count(*) + 0 FROM visits GROUP BY 1").rows != () and len(runs) > 2
+    assert made.gate.answer("SELECT ward, count(*) + 0 FROM visits GROUP BY 1").rows != () and len(runs) > 2
     # What the ledger no longer has is asked, and paid, again.
     made.gate.ledger.cached = lambda key: None  # type: ignore[method-assign]
     assert not made.gate.answer(sql).cached

@@ -274,7 +274,7 @@ def test_a_worker_that_is_killed_is_replaced(policy: Path) -> None:
                 task = asyncio.create_task(given(pool, HEAVY)) if busy else None
                 await asyncio.sleep(0.2)
                 os.kill(pid, signal.SIGKILL)
-                await until(lambda pid=pid: not alive(pid))
+                await until(lambda pid=pid, busy=busy: busy or pid not in pool.pids)
                 if task is not None:
                     with pytest.raises(Failed) as error:
                         await task
