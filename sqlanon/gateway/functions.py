@@ -336,6 +336,6 @@ def _trunc_time(node: Any, scope: Scope) -> Value:
         )
     held = exp.cast(clamp_time(value.tree), Type.TIMESTAMP)
     cut = exp.TimestampTrunc(this=held, unit=exp.Var(this=name))
-    if value.kind == "date" or name not in ("HOUR", "MINUTE"):
+    if scope.dialect != "postgres" and (value.kind == "date" or name not in ("HOUR", "MINUTE")):
         return made(exp.cast(cut, Type.DATE), "date", [value])
     return made(cut, "timestamp", [value])

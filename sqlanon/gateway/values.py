@@ -135,6 +135,11 @@ class Relation:
     table: str | None = None  # the table of the policy that it is, unchanged
     fanouts: tuple[exp.Select, ...] = ()  # of public tables inside: how many rows they make of one, multiplied
     privates: int = 0  # private tables inside, counted as often as they are read
+    labels: tuple[str, ...] = ()  # of the columns, as a client sees them, where that is not their names
+
+    @property
+    def shown_names(self) -> tuple[str, ...]:
+        return self.labels or tuple(self.columns)
 
 
 def number(value: float) -> exp.Expr:
