@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("policy_file", metavar="POLICY", type=click.Path(path_type=Path))
-@click.option(
-    "--check", is_flag=True, help="Open all that is needed, verify the audit log, tell what is wrong, and stop."
-)
+@click.option("--check", is_flag=True, help="Open all that is needed, verify the audit log, and stop.")
 def serve(policy_file: Path, check: bool) -> None:
     """Answer PostgreSQL clients under the sections 'gateway' and 'serve' of a policy.
 
