@@ -329,3 +329,23 @@ def test_old_encryption_is_refused(encrypted: Running) -> None:
         assert link.recv(1) == b"S"
         with pytest.raises((ssl.SSLError, OSError)):
             context.wrap_socket(link)
+
+
+def test_questions_about_the_catalogue_are_answered_anew_where_they_must(here: Running) -> None:
+    tables = "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname NOT LIKE 'pg%' ORDER BY 1"
+    with here.connect("ann") as ann, here.connect("bob") as bob:
+        seen = [{name for (name,) in each.execute(tables).fetchall()} for each in (ann, bob, ann, bob)]
+        assert seen[0] == seen[2] != seen[1] == seen[3]
+        assert "people" in seen[0] - seen[1]
+        first, second = (ann.execute("SELECT now()").fetchall() for _ in range(2))
+        assert first != second
+        shown = []
+        for name in ("one", "two"):
+            ann.execute(f"SET application_name = '{name}'")
+            shown += ann.execute("SELECT current_setting('application_name')").fetchall()
+        assert shown == [("one",), ("two",)]
+        assert [ann.execute("SELECT %s::int4 + 1", [number]).fetchone() for number in (1, 2, 1)] == [(2,), (3,), (2,)]
+        written = len(here.log)
+        ann.execute("SELECT 1").fetchall()
+        until(lambda: len(here.log) == written + 1)
+        assert (here.log[-1]["kind"], here.log[-1]["principal"]) == ("catalogue", "ann")

@@ -76,7 +76,7 @@ def _parameter(node: exp.Expr, slot: Slot, kind: Kind, name: str | None) -> list
         raise refused(
             node, f"ANY() and ALL() need an array, and parameter ${slot.name} is a {slot.kind}", sqlstate="42809"
         )
-    if not slot.bound:
+    if not slot.filled:
         return [literal_as(EXAMPLES[slot.kind], slot.kind)]
     return slot.elements
 

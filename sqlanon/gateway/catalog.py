@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from itertools import pairwise
+from typing import Literal
 
 from sqlglot import exp
 
@@ -94,11 +95,23 @@ def kind_of(type_name: str) -> Kind | None:
 
 
 @dataclass(frozen=True)
+class Constraint:
+    """What the database says of columns of a table of the policy; of a foreign key also where it leads to."""
+
+    kind: Literal["primary", "unique", "foreign", "required"]  # required: NOT NULL
+    table: str
+    columns: tuple[str, ...]
+    other: str = ""
+    referred: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Schema:
     """What the database says of itself, read once: columns by table, and columns that are unique by constraint."""
 
     columns: Mapping[str, Sequence[ColumnInfo]]
     unique: frozenset[tuple[str, str]] = frozenset()
+    keys: tuple[Constraint, ...] = ()  # what a catalogue tells of them
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ PostgreSQL. What the columns of an answer are never hangs on the value of a para
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -38,11 +37,13 @@ def _placeholder(node: exp.Placeholder, scope: Scope) -> Value:
         raise Refused("a parameter is not answered here", sqlstate="42601")
     if slot.many:
         raise Refused(f"parameter ${slot.name[:40]} is an array: = ANY(…) and <> ALL(…) are answered of it")
-    if slot.value is not None:
-        return replace(slot.value, slot=slot)
+    return slot.bound()
+
+
+def _example(slot: Slot) -> Value:
     if slot.kind is None:
-        return Value(exp.Null(), "null", public=True, slot=slot)
-    return replace(literal_as(EXAMPLES[slot.kind], slot.kind), slot=slot)
+        return Value(exp.Null(), "null", public=True)
+    return literal_as(EXAMPLES[slot.kind], slot.kind)
 
 
 def with_slots(tree: exp.Expr) -> tuple[exp.Expr, dict[str, Slot]]:
@@ -59,7 +60,7 @@ def with_slots(tree: exp.Expr) -> tuple[exp.Expr, dict[str, Slot]]:
             count += 1
             name = str(count)
         made = exp.Placeholder(this=name)
-        made.meta["slot"] = slots.setdefault(name, Slot(name))
+        made.meta["slot"] = slots.setdefault(name, Slot(name, _example))
         return made
 
     return tree.transform(slotted, copy=False), slots
@@ -81,7 +82,7 @@ def fill(slots: Mapping[str, Slot], given: Sequence[Any] | Mapping[str, Any], ki
 
 
 def _fill(slot: Slot, value: Any, kind: str | None) -> None:
-    slot.bound = True
+    slot.filled = True
     slot.many = isinstance(value, list | tuple) if kind is None else kind.endswith("[]")
     if not slot.many:
         slot.value = literal_of(value) if kind is None else literal_as(value, kind_named(kind))
@@ -111,7 +112,7 @@ def numbered(slots: Mapping[str, Slot], declared: Sequence[str | None]) -> list[
         if not name.isdigit() or not 1 <= int(name) <= MAX_PARAMETERS:
             raise Refused(f"there is no parameter ${name[:40]}", sqlstate="42P02", hint="write $1, $2, …")
     most = max([len(declared), *map(int, slots)])
-    listed = [slots.get(str(number)) or Slot(str(number)) for number in range(1, most + 1)]
+    listed = [slots.get(str(number)) or Slot(str(number), _example) for number in range(1, most + 1)]
     for slot, kind in zip(listed, declared, strict=False):
         slot.kind, slot.many = (None, False) if kind is None else (kind_named(kind), kind.endswith("[]"))
     return listed
@@ -136,7 +137,7 @@ def literal_as(value: Any, kind: Kind) -> Value:
         moment = value if isinstance(value, datetime) else datetime.combine(value, datetime.min.time())
         # As PostgreSQL has it: a timestamp without time zone takes no notice of one.
         return date_literal(moment.replace(tzinfo=None))
-    if kind in NUMBERS and isinstance(value, int | float | Decimal):
+    if kind in NUMBERS and isinstance(value, int | float | Decimal) and type(value) is not bool:
         raise Refused("a parameter is too large or too small", sqlstate="22003", hint="up to 18 digits are read")
     raise Refused(f"a parameter is no {kind}", sqlstate="22P02")
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from sqlanon.gateway import functions  # noqa: F401  (its rules register themselves)
+from sqlanon.gateway import casts, functions  # noqa: F401  (their rules register themselves)
 from sqlanon.gateway.aggregates import Aggregate, Answered, answered
 from sqlanon.gateway.calls import holds_aggregate
 from sqlanon.gateway.catalog import Catalog

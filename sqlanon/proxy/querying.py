@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from uuid import UUID as Uuid
 from sqlanon.engines import Hardened
 from sqlanon.errors import Refused
 from sqlanon.gateway import Answer, Gate, Prepared, open_gateway
+from sqlanon.gateway.catalog import Constraint, stored_as
 from sqlanon.gateway.prepared import type_of
 from sqlanon.gateway.synthetic import synthetic_gate
 from sqlanon.gateway.typed import batch_of
@@ -56,6 +57,10 @@ def typmod(name: str) -> int:
     if not sizes:
         return -1
     return (sizes[0] << 16) + (sizes[1] if len(sizes) > 1 else 0) + 4 if name.startswith("numeric") else sizes[0] + 4
+
+
+# What a principal sees of a table: columns with their types, and constraints.
+Seen = tuple[tuple[tuple[str, str], ...], tuple[Constraint, ...]]
 
 
 class Querying:
@@ -113,7 +118,7 @@ class Querying:
             raise Refused("a number is out of range for its type", sqlstate="22003") from None
         if kind == "synthetic":
             answer = replace(answer, cost=Cost(), left=None)  # nobody's budget was used
-        return Answering(described, _summary(prepared, kind, answer), _once(batch))
+        return Answering(described, _summary(prepared, kind, answer), _once(batch), whole=True)
 
     def interrupt(self) -> None:
         for gate in (self._gate, self._made_up):
@@ -136,19 +141,31 @@ def file_state(path: str | Path) -> list[int]:
 
 def tables_of(gate: Gate) -> list[dict[str, Any]]:
     """The tables of the policy, once for all who may see the same columns of it, with these columns."""
+    schema = gate.catalog.schema
+    seen_columns = {
+        who: {name: tuple(gate.catalog.base(name, who).columns.items()) for name in gate.catalog.names(who)}
+        for who in gate.policy.principals
+    }
     listed = []
     for name, table in gate.policy.tables.items():
         kind = "public" if table.public else "released" if table.released else "private"
-        seen: dict[tuple[tuple[str, str], ...], list[str]] = {}
-        for who in gate.policy.principals:
-            if name in gate.catalog.names(who):
-                columns = gate.catalog.base(name, who).columns
-                seen.setdefault(tuple((column, type_of(value)) for column, value in columns.items()), []).append(who)
-        unique = {column for owner, column in gate.catalog.schema.unique if owner == name}
-        for found, principals in seen.items():
-            kept = sorted(unique & {column for column, _ in found})
-            listed.append({"name": name, "kind": kind, "columns": dict(found), "seen_by": principals, "unique": kept})
+        stored = {info.name: stored_as(info.type) for info in schema.columns[name]}
+        seen: dict[Seen, list[str]] = {}
+        for who, tables in seen_columns.items():
+            if name in tables:
+                columns = tuple((column, stored[column] or type_of(value)) for column, value in tables[name])
+                known = {each: {column for column, _ in there} for each, there in tables.items()}
+                told = tuple(each for each in schema.keys if each.table == name and _is_seen(each, known))
+                seen.setdefault((columns, told), []).append(who)
+        for (found, told), principals in seen.items():
+            keys = [[each.kind, list(each.columns), each.other, list(each.referred)] for each in told]
+            listed.append({"name": name, "kind": kind, "columns": dict(found), "seen_by": principals, "keys": keys})
     return listed
+
+
+def _is_seen(key: Constraint, known: Mapping[str, Set[str]]) -> bool:
+    """Whether a constraint names nothing but tables and columns that are known."""
+    return known[key.table] >= set(key.columns) and known.get(key.other or key.table, set()) >= set(key.referred)
 
 
 def declared(oids: Sequence[int]) -> list[str | None]:
