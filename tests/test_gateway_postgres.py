@@ -121,6 +121,8 @@ def test_names_of_columns_elsewhere(made: World) -> None:
         ("SELECT region, COUNT(*) FROM visits", "42803"),
         ("SELECT country FROM regions GROUP BY", "42601"),
         ("SELECT COUNT(*) FROM visits GROUP BY", "42601"),
+        ("SELECT", "0A000"),
+        ("SELECT FROM visits", "0A000"),
     ],
 )
 def test_groups(made: World, sql: str, expected: str) -> None:

@@ -37,6 +37,8 @@ def items_of(node: exp.Select, rows: Rows) -> list[Item]:
             inner = each.this
         label = each.alias if type(each) is exp.Alias else name_of(inner)
         items.append(Item(label, inner, label=label))
+    if not node.expressions:
+        raise refused(node, "a SELECT of nothing is not answered")
     if not items or len(items) > MAX_ITEMS:
         raise refused(node, f"a SELECT has 1 to {MAX_ITEMS} columns", sqlstate="54011")
     taken: set[str] = set()
