@@ -25,6 +25,7 @@ from sqlanon.proxy.audit import AuditLog, Decision, Record
 from sqlanon.proxy.cataloguing import metadata_of
 from sqlanon.proxy.commands import Question, understood
 from sqlanon.proxy.http_api import Result
+from sqlanon.proxy.keeping import SHARE, Room, decoded
 from sqlanon.proxy.lexing import statements, tokens
 from sqlanon.proxy.metrics import Metrics
 from sqlanon.proxy.pool import Pool, Running
@@ -68,6 +69,9 @@ class Door:
     broken: str | None = None  # why nothing is answered: the policy on the disk cannot be read
     _described: OrderedDict[tuple[Any, ...], Described] = field(default_factory=OrderedDict)
     _later: set[asyncio.Future[None]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.spools = Room(lambda: SHARE * self.current.serve.limits.result)  # of all sessions
 
     # ---- questions
 
@@ -168,7 +172,8 @@ class Door:
         if len(parameters) != len(described.parameters):
             wanted = len(described.parameters)
             raise Refused(f"{len(parameters)} parameters are given, and {wanted} are needed", sqlstate="08P01")
-        values = tuple(map(_value, parameters, described.parameters))
+        given = [_written(value) for value in parameters]
+        values = await decoded(described.parameters, (0,) * len(given), given)
         ask = self.ask(
             caller, question, parameters=values, types=described.parameters, epsilon=epsilon, dry_run=dry_run
         )
@@ -253,12 +258,12 @@ def _one_question(sql: str) -> Question:
     return found[0]
 
 
-def _value(given: Any, oid: int) -> Any:
-    """A parameter of JSON as a value of its type."""
+def _written(given: Any) -> bytes | None:
+    """A parameter of JSON, as the text of a value."""
     if given is None:
         return None
     text = str(given).lower() if isinstance(given, bool) else str(given)
-    return types.decode(types.by_oid(oid), 0, text.encode("utf-8", "surrogatepass"))
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _record(

@@ -57,7 +57,7 @@ def tokens(text: str) -> list[Token]:
     """
     if len(text) > MAX_TEXT:
         raise Refused(f"a text of more than {MAX_TEXT} characters is not read", sqlstate="54001")
-    found = []
+    found: list[Token] = []
     place = 0
     while place < len(text):
         if len(found) >= MAX_TOKENS:

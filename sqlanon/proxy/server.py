@@ -33,6 +33,7 @@ class Connection:
         self.idle: float | None = None
         self.encrypted = False
         self.session: Session | None = None
+        self.unsent = 0  # bytes that were put and not yet sent
         self._out: list[bytes] = []
         self._messages: asyncio.Queue[tuple[wire.Message | Exception, int]] = asyncio.Queue(WAITING)
         self._waiting = 0  # bytes of messages that were read ahead
@@ -108,9 +109,10 @@ class Connection:
 
     def put(self, data: bytes) -> None:
         self._out.append(data)
+        self.unsent += len(data)
 
     async def flush(self) -> None:
-        data, self._out = b"".join(self._out), []
+        data, self._out, self.unsent = b"".join(self._out), [], 0
         if data:
             self.writer.write(data)
             # A client that does not read holds nothing but its own session, and not for ever.
