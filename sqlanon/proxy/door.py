@@ -69,6 +69,7 @@ class Door:
     broken: str | None = None  # why nothing is answered: the policy on the disk cannot be read
     _described: OrderedDict[tuple[Any, ...], Described] = field(default_factory=OrderedDict)
     _later: set[asyncio.Future[None]] = field(default_factory=set)
+    _mixed: bool = False  # a change of the policy ended halfway: some workers have the one, some the other
 
     def __post_init__(self) -> None:
         self.spools = Room(lambda: SHARE * self.current.serve.limits.result)  # of all sessions
@@ -89,6 +90,12 @@ class Door:
             while len(self._described) > KNOWN_SHAPES:
                 self._described.popitem(last=False)
         return self._described[key]
+
+    async def refused(self, caller: Caller, text: str, error: Refused) -> None:
+        """Write down a text that never became a question: ATTACH, COPY to a file, and what cannot be read at all."""
+        route = Question(text, "query")
+        await self._write(_record(caller, route, self.current, "refused", error.sqlstate))
+        self.metrics.statement(caller.door, "refused", error.sqlstate, 0.0)
 
     def ask(self, caller: Caller, question: Question, **more: Any) -> Ask:
         """A request for a worker; a role that is simulated gets made-up data, whatever it asks for."""
@@ -167,7 +174,11 @@ class Door:
         self, principal: str, sql: str, parameters: Sequence[Any], *, epsilon: float | None, dry_run: bool, door: str
     ) -> Result:
         caller = Caller(principal, f"http{secrets.token_hex(6)}", "http")
-        question = _one_question(sql)
+        try:
+            question = _one_question(sql)
+        except Refused as error:
+            await self.refused(caller, sql, error)
+            raise
         described = await self.describe(caller, question, ())
         if len(parameters) != len(described.parameters):
             wanted = len(described.parameters)
@@ -182,7 +193,8 @@ class Door:
         async with self.run(caller, question, ask) as running:
             columns = (await running.described()).columns
             async for chunk in running.chunks():
-                size += len(chunk.data)
+                # As Python has them, values take more memory than their bytes.
+                size += len(chunk.data) + 60 * len(chunk.ends) * (1 + len(columns))
                 if size > limit:
                     raise Refused("the answer is too large", sqlstate="54000", hint="ask for fewer rows")
                 for cells in data_cells(chunk.data):
@@ -228,18 +240,20 @@ class Door:
         try:
             serve = await asyncio.to_thread(load_serve, self.path)
             fingerprint = version_of(serve)
-            if fingerprint == self.current.fingerprint:
+            if fingerprint == self.current.fingerprint and not self._mixed:
                 self.broken = None
                 return False
+            # From here on workers have the new policy: if it ends halfway, going back to the old file is a change too.
+            self._mixed = True
             await self.queries.replace(serve.gateway)
             await self.catalogue.replace(None, metadata_of(serve, self.queries.tables))
-        except (SqlanonError, OSError) as error:
+        except BaseException as error:
             told = error.message if isinstance(error, LedgerError) else "the policy cannot be read"
             self.broken = f"{told}: nothing is answered until it can"
             self.metrics.reloads.add(1, decision="refused")
             raise
         self.current = Version(serve, self.current.number + 1, fingerprint)
-        self.broken = None
+        self.broken, self._mixed = None, False
         self._described.clear()
         self.metrics.reloads.add(1, decision="answered")
         return True

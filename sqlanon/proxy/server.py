@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import logging
 import secrets
 import ssl
 import time
@@ -18,6 +19,8 @@ from sqlanon.proxy.session import Gone, Session, error_bytes
 from sqlanon.proxy.settings import Settings
 from sqlanon.proxy.tls import TlsContext
 from sqlanon.proxy.users import Users
+
+log = logging.getLogger("sqlanon")
 
 FIRST, READ = 2**13, 2**16
 WAITING = 256  # messages that a client may send ahead
@@ -196,6 +199,12 @@ class Server:
             )
             with suppress(OSError, TimeoutError):
                 connection.put(error_bytes(told, "FATAL"))
+                await connection.flush()
+        except Exception as error:
+            # A mistake of the server's own. Its text may hold what the client wrote, and stays here.
+            log.error("a session ended with an error of the server: %s", type(error).__name__)
+            with suppress(OSError, TimeoutError):
+                connection.put(error_bytes(error, "FATAL"))
                 await connection.flush()
         finally:
             self._strangers.pop(connection, None)

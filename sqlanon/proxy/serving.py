@@ -113,6 +113,8 @@ async def _watch(door: Door, changed: asyncio.Event) -> None:
                 log.warning("policy version %d is in force", door.current.number)
         except (SqlanonError, OSError) as error:
             log.error("the policy cannot be used, and nothing is answered until it can: %s", error)
+        except Exception as error:  # it must go on watching, or the next change would not be seen
+            log.error("the policy cannot be used, and nothing is answered until it can: %s", type(error).__name__)
 
 
 def _state(path: Path) -> tuple[int, int, int] | None:

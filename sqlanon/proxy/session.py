@@ -179,11 +179,11 @@ class Session:
     # ---- the simple protocol
 
     async def _simple(self, sql: str) -> None:
-        found = statements(sql)
+        found = await self._statements(sql)
         if not found:
             self.connection.put(backend.empty_query())
         for statement in found:
-            command = self._understood(statement)
+            command = await self._understood(statement)
             described = await self._describing(command, ())
             if described.parameters:
                 raise Refused("there is no parameter $1", sqlstate="42P02")
@@ -199,8 +199,19 @@ class Session:
         self._ready()
         await self.connection.flush()
 
-    def _understood(self, statement: Statement) -> Command:
-        command = understood(statement)
+    async def _statements(self, sql: str) -> list[Statement]:
+        try:
+            return statements(sql)
+        except Refused as error:
+            await self.door.refused(self._caller, sql, error)
+            raise
+
+    async def _understood(self, statement: Statement) -> Command:
+        try:
+            command = understood(statement)
+        except Refused as error:
+            await self.door.refused(self._caller, statement.text, error)
+            raise
         ends = getattr(command, "verb", "") in ("commit", "rollback", "rollback to")
         if self.status == "E" and not ends:
             raise Refused(
@@ -213,11 +224,11 @@ class Session:
     async def _parse(self, message: wire.Parse) -> None:
         if message.name and message.name in self.prepared:
             raise Refused("a prepared statement of this name exists already", sqlstate="42P05")
-        found = statements(message.sql)
+        found = await self._statements(message.sql)
         if len(found) > 1:
             raise Refused("cannot insert multiple commands into a prepared statement", sqlstate="42601")
         self.prepared.pop("", None) if not message.name else None
-        command = self._understood(found[0]) if found else None
+        command = await self._understood(found[0]) if found else None
         described = await self._describing(command, message.types)
         self.keep_statement(message.name, Prepared(message.sql, command, described))
         self.connection.put(backend.parse_complete())
