@@ -38,7 +38,8 @@ async def opened(path: Path) -> AsyncIterator[tuple[Door, Users]]:
     async with AsyncExitStack() as stack:
         audit = AuditLog(serve.located_audit)
         queries = Pool(serve.gateway, kind="query", size=serve.workers, memory=serve.memory)
-        catalogue = Pool(None, kind="catalogue", size=1, memory=CATALOGUE_MEMORY)
+        # Two: whoever sends it a bomb keeps the other clients waiting for a new worker otherwise.
+        catalogue = Pool(None, kind="catalogue", size=2, memory=CATALOGUE_MEMORY)
         door = Door(path, Version(serve, 1, version_of(serve)), audit, queries, catalogue)
         stack.push_async_callback(door.close)
         await queries.start()
