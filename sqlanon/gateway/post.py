@@ -39,6 +39,7 @@ class PostDatabase:
                         "autoinstall_known_extensions": "false",
                         "autoload_known_extensions": "false",
                         "python_enable_replacements": "false",
+                        "temp_directory": "",  # or it would leave files where the server was started
                         "enable_external_access": "false",
                         "max_expression_depth": 1000,
                         # The database's own clock: a thread for each statement takes longer than most statements.

@@ -210,7 +210,7 @@ def understood(statement: Statement) -> Command:
 
 
 def asks(statement: Statement, place: int = 0) -> bool:
-    """Whether a question begins there. Looked at before the rest is read: commands in commands in commands take long."""
+    """Whether a question begins there: looked at first, for commands in commands in commands take long to read."""
     if place >= len(statement.tokens):
         return False
     return statement.word(place) in QUESTIONS or statement.tokens[place].value == "("

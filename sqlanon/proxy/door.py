@@ -25,6 +25,7 @@ from sqlanon.proxy.audit import AuditLog, Decision, Record
 from sqlanon.proxy.cataloguing import metadata_of
 from sqlanon.proxy.commands import Question, understood
 from sqlanon.proxy.http_api import Result
+from sqlanon.proxy.keeping import SHARE, Room, decoded
 from sqlanon.proxy.lasting import Answering, Lasting, Recorded, is_lasting
 from sqlanon.proxy.lexing import statements, tokens
 from sqlanon.proxy.metrics import Metrics
@@ -70,6 +71,10 @@ class Door:
     _described: OrderedDict[tuple[Any, ...], Described] = field(default_factory=OrderedDict)
     _later: set[asyncio.Future[None]] = field(default_factory=set)
     _lasting: Lasting = field(default_factory=Lasting)
+    _mixed: bool = False  # a change of the policy ended halfway: some workers have the one, some the other
+
+    def __post_init__(self) -> None:
+        self.spools = Room(lambda: SHARE * self.current.serve.limits.result)  # of all sessions
 
     # ---- questions
 
@@ -87,6 +92,12 @@ class Door:
             while len(self._described) > KNOWN_SHAPES:
                 self._described.popitem(last=False)
         return self._described[key]
+
+    async def refused(self, caller: Caller, text: str, error: Refused) -> None:
+        """Write down a text that never became a question: ATTACH, COPY to a file, and what cannot be read at all."""
+        route = Question(text, "query")
+        await self._write(_record(caller, route, self.current, "refused", error.sqlstate))
+        self.metrics.statement(caller.door, "refused", error.sqlstate, 0.0)
 
     def ask(self, caller: Caller, question: Question, **more: Any) -> Ask:
         """A request for a worker; a role that is simulated gets made-up data, whatever it asks for."""
@@ -172,12 +183,17 @@ class Door:
         self, principal: str, sql: str, parameters: Sequence[Any], *, epsilon: float | None, dry_run: bool, door: str
     ) -> Result:
         caller = Caller(principal, f"http{secrets.token_hex(6)}", "http")
-        question = _one_question(sql)
+        try:
+            question = _one_question(sql)
+        except Refused as error:
+            await self.refused(caller, sql, error)
+            raise
         described = await self.describe(caller, question, ())
         if len(parameters) != len(described.parameters):
             wanted = len(described.parameters)
             raise Refused(f"{len(parameters)} parameters are given, and {wanted} are needed", sqlstate="08P01")
-        values = tuple(map(_value, parameters, described.parameters))
+        given = [_written(value) for value in parameters]
+        values = await decoded(described.parameters, (0,) * len(given), given)
         ask = self.ask(
             caller, question, parameters=values, types=described.parameters, epsilon=epsilon, dry_run=dry_run
         )
@@ -186,7 +202,8 @@ class Door:
         async with self.run(caller, question, ask) as running:
             columns = (await running.described()).columns
             async for chunk in running.chunks():
-                size += len(chunk.data)
+                # As Python has them, values take more memory than their bytes.
+                size += len(chunk.data) + 60 * len(chunk.ends) * (1 + len(columns))
                 if size > limit:
                     raise Refused("the answer is too large", sqlstate="54000", hint="ask for fewer rows")
                 for cells in data_cells(chunk.data):
@@ -232,18 +249,20 @@ class Door:
         try:
             serve = await asyncio.to_thread(load_serve, self.path)
             fingerprint = version_of(serve)
-            if fingerprint == self.current.fingerprint:
+            if fingerprint == self.current.fingerprint and not self._mixed:
                 self.broken = None
                 return False
+            # From here on workers have the new policy: if it ends halfway, going back to the old file is a change too.
+            self._mixed = True
             await self.queries.replace(serve.gateway)
             await self.catalogue.replace(None, metadata_of(serve, self.queries.tables))
-        except (SqlanonError, OSError) as error:
+        except BaseException as error:
             told = error.message if isinstance(error, LedgerError) else "the policy cannot be read"
             self.broken = f"{told}: nothing is answered until it can"
             self.metrics.reloads.add(1, decision="refused")
             raise
         self.current = Version(serve, self.current.number + 1, fingerprint)
-        self.broken = None
+        self.broken, self._mixed = None, False
         self._described.clear()
         self._lasting.clear()
         self.metrics.reloads.add(1, decision="answered")
@@ -267,12 +286,12 @@ def _is_hashable(values: Sequence[Any]) -> bool:
     return all(isinstance(value, str | int | float | None) for value in values)
 
 
-def _value(given: Any, oid: int) -> Any:
-    """A parameter of JSON as a value of its type."""
+def _written(given: Any) -> bytes | None:
+    """A parameter of JSON, as the text of a value."""
     if given is None:
         return None
     text = str(given).lower() if isinstance(given, bool) else str(given)
-    return types.decode(types.by_oid(oid), 0, text.encode("utf-8", "surrogatepass"))
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _record(

@@ -39,7 +39,8 @@ async def opened(path: Path) -> AsyncIterator[tuple[Door, Users]]:
     async with AsyncExitStack() as stack:
         audit = AuditLog(serve.located_audit)
         queries = Pool(serve.gateway, kind="query", size=serve.workers, memory=serve.memory)
-        catalogue = Pool(None, kind="catalogue", size=1, memory=CATALOGUE_MEMORY)
+        # Two: whoever sends it a bomb keeps the other clients waiting for a new worker otherwise.
+        catalogue = Pool(None, kind="catalogue", size=2, memory=CATALOGUE_MEMORY)
         door = Door(path, Version(serve, 1, version_of(serve)), audit, queries, catalogue)
         stack.push_async_callback(door.close)
         await queries.start()
@@ -115,6 +116,8 @@ async def _watch(door: Door, changed: asyncio.Event) -> None:
                 log.warning("policy version %d is in force", door.current.number)
         except (SqlanonError, OSError) as error:
             log.error("the policy cannot be used, and nothing is answered until it can: %s", error)
+        except Exception as error:  # it must go on watching, or the next change would not be seen
+            log.error("the policy cannot be used, and nothing is answered until it can: %s", type(error).__name__)
 
 
 def _state(path: Path) -> tuple[int, int, int] | None:
