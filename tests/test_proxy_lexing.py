@@ -218,3 +218,28 @@ def test_the_shape_of_a_statement_has_no_literals() -> None:
     assert "4711" not in found
     assert "hidden" not in found
     assert "comment" not in found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DECLARE c CURSOR FOR " * 2800 + "SELECT 1",
+        "PREPARE a AS " * 4500 + "SELECT 1",
+        "COPY (" * 3000 + "SELECT 1" + ") TO STDOUT" * 3000,
+        "PREPARE a AS COPY (" * 1800 + "SELECT 1" + ") TO STDOUT" * 1800,
+    ],
+)
+def test_commands_in_commands_are_refused_at_once(text: str) -> None:
+    """Read one in the other, each would be read again as often as it is deep, while all other clients wait."""
+    begun = time.process_time()
+    with pytest.raises(Refused) as caught:
+        understood(statements(text)[0])
+    assert caught.value.sqlstate in ("42601", "0A000")
+    assert time.process_time() - begun < 2
+
+
+def test_a_text_has_so_many_tokens() -> None:
+    assert len(tokens("(" * 25_000)) == 25_000
+    with pytest.raises(Refused) as caught:
+        tokens("(" * 25_001)
+    assert caught.value.sqlstate == "54001"

@@ -329,3 +329,86 @@ def test_old_encryption_is_refused(encrypted: Running) -> None:
         assert link.recv(1) == b"S"
         with pytest.raises((ssl.SSLError, OSError)):
             context.wrap_socket(link)
+
+
+def test_questions_about_the_catalogue_are_answered_anew_where_they_must(here: Running) -> None:
+    tables = "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname NOT LIKE 'pg%' ORDER BY 1"
+    with here.connect("ann") as ann, here.connect("bob") as bob:
+        seen = [{name for (name,) in each.execute(tables).fetchall()} for each in (ann, bob, ann, bob)]
+        assert seen[0] == seen[2] != seen[1] == seen[3]
+        assert "people" in seen[0] - seen[1]
+        first, second = (ann.execute("SELECT now()").fetchall() for _ in range(2))
+        assert first != second
+        shown = []
+        for name in ("one", "two"):
+            ann.execute(f"SET application_name = '{name}'")
+            shown += ann.execute("SELECT current_setting('application_name')").fetchall()
+        assert shown == [("one",), ("two",)]
+        assert [ann.execute("SELECT %s::int4 + 1", [number]).fetchone() for number in (1, 2, 1)] == [(2,), (3,), (2,)]
+        written = len(here.log)
+        ann.execute("SELECT 1").fetchall()
+        until(lambda: len(here.log) == written + 1)
+        assert (here.log[-1]["kind"], here.log[-1]["principal"]) == ("catalogue", "ann")
+
+
+def test_a_change_that_ends_halfway_is_not_taken_for_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The query workers have the new policy already: the old file must bring the old policy back."""
+    with running(tmp_path) as here:
+        door = here.server.door
+
+        async def fails(*_: Any) -> None:
+            raise RuntimeError("a mistake of our own")
+
+        (tmp_path / "policy.yml").write_text(POLICY.replace("bob: {tables: [towns, visits]}", "bob: {}"))
+        with monkeypatch.context() as patched:
+            patched.setattr(door.catalogue, "replace", fails)
+            with pytest.raises(RuntimeError):
+                here.call(door.reload())
+        with here.connect("bob") as connection:
+            with pytest.raises(psycopg.Error) as error:
+                connection.execute("SELECT count(*) FROM people")
+            assert error.value.sqlstate == "57P03"
+            (tmp_path / "policy.yml").write_text(POLICY)
+            assert here.call(door.reload())
+            with pytest.raises(psycopg.Error) as error:
+                connection.execute("SELECT count(*) FROM people")
+            assert error.value.sqlstate == "42P01"
+
+
+def test_what_never_became_a_question_is_written_down(here: Running) -> None:
+    with here.connect() as connection:
+        for sql, sqlstate in (("ATTACH '/tmp/x.db'", "0A000"), ("COPY towns TO PROGRAM 'id'", "42501")):
+            with pytest.raises(psycopg.Error) as error:
+                connection.execute(sql)
+            assert error.value.sqlstate == sqlstate
+            entry = here.log[-1]
+            assert (entry["decision"], entry["sqlstate"], entry["principal"]) == ("refused", sqlstate, "ann")
+            assert entry["shape"].startswith(sql.split()[0].lower()) and "'" not in entry["shape"]
+
+
+def test_a_mistake_of_the_server_ends_one_session_and_tells_nothing(
+    here: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def wrong(*_: Any) -> None:
+        raise RuntimeError("holds 'secret'")
+
+    with here.connect() as connection:
+        with monkeypatch.context() as patched:
+            patched.setattr("sqlanon.proxy.session.statements", wrong)
+            with pytest.raises(psycopg.Error) as error:
+                connection.execute("SELECT 'secret'")
+        assert error.value.sqlstate == "XX000" and "secret" not in str(error.value)
+    assert "RuntimeError" in caplog.text and "secret" not in caplog.text
+    with here.connect() as connection:
+        assert connection.execute("SELECT 1").fetchall() == [(1,)]
+
+
+def test_a_portal_is_written_down_under_the_role_of_its_bind(here: Running) -> None:
+    """An administrator cannot have a real answer written down as one of made-up data."""
+    sql = "SELECT count(*) AS n FROM visits WHERE cost < 23"
+    with here.connect("dana", autocommit=False) as connection:
+        connection.execute(f"DECLARE c CURSOR FOR {sql}")
+        connection.execute("SET sqlanon.simulate = 'bob'")
+        connection.execute("FETCH ALL c").fetchall()
+        entry = here.log[-1]
+    assert (entry["principal"], entry["simulated"], entry["kind"], entry["epsilon"]) == ("dana", "", "dp", 0.5)

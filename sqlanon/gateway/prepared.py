@@ -14,7 +14,7 @@ from sqlanon.gateway.judged import Judge
 from sqlanon.gateway.noise import Limit, Noise
 from sqlanon.gateway.reading import Statement
 from sqlanon.gateway.selects import Binder
-from sqlanon.gateway.values import TIMES, Kind, Relation, Value
+from sqlanon.gateway.values import TIMES, Kind, Relation, Slot, Value
 from sqlanon.ledger.limits import Left
 from sqlanon.mechanisms import Cost
 
@@ -40,7 +40,7 @@ class Description:
 
     columns: tuple[str, ...]
     types: tuple[str, ...]
-    parameters: tuple[Kind, ...]
+    parameters: tuple[str, ...]  # types, as PostgreSQL names them
 
 
 @dataclass(frozen=True)
@@ -115,12 +115,17 @@ def type_of(value: Value) -> str:
     return value.stored or TYPES[value.kind]
 
 
+def type_of_slot(slot: Slot) -> str:
+    return (slot.type or TYPES[slot.kind or "text"]) + ("[]" if slot.many else "")
+
+
 def shown(relation: Relation, binder: Binder, intervals: bool) -> tuple[exp.Query, tuple[str, ...], tuple[str, ...]]:
     """The outermost query: with error bars if asked for, and in a fixed order if the analyst gave none."""
     tree = relation.tree
     assert isinstance(tree, exp.Query)
     tree = tree.copy()
-    names = list(relation.columns)
+    # PostgreSQL gives a name as often as it is asked for; elsewhere each column has one of its own.
+    names = list(relation.shown_names if binder.dialect == "postgres" else relation.columns)
     types = [type_of(value) for value in relation.columns.values()]
     unordered = {place for place, value in enumerate(relation.columns.values(), start=1) if value.kind == "opaque"}
     if intervals and isinstance(tree, exp.Select) and not tree.args.get("distinct"):

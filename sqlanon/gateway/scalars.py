@@ -6,6 +6,7 @@ What is built cannot fail on any row: arithmetic runs in bounded doubles, diviso
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date, datetime
@@ -16,6 +17,7 @@ from sqlglot import exp
 from sqlanon.errors import Refused
 from sqlanon.gateway.values import (
     NUMBERS,
+    TIMES,
     UNDECLARED,
     Interval,
     Kind,
@@ -66,7 +68,8 @@ def bind_shown(node: exp.Expr | None, scope: Scope) -> Value:
         hint = "see the README for what the gateway reads"
         if isinstance(node, exp.Subquery | exp.Exists | exp.Query):
             hint = "join the table on the privacy unit, or put the subquery into FROM"
-        raise refused(node, f"{spelling(node)} is not answered", hint=hint)
+        state = "42883" if type(node) is exp.Anonymous else "0A000"
+        raise refused(node, f"{spelling(node)} is not answered", hint=hint, sqlstate=state)
     return found_rule(node, scope)
 
 
@@ -196,6 +199,25 @@ def number_literal(node: exp.Expr, text: str, kind: Kind | None = None) -> Value
     return number_value(value, "int" if whole else "float")
 
 
+def read_as(node: exp.Expr, text: str, kind: Kind) -> Value:
+    """A text that stands where another kind is meant, read as PostgreSQL reads it."""
+    if kind in TIMES:
+        return temporal(node, text, kind)
+    found = text.strip().lower()
+    if kind == "bool":
+        for value, words in ((True, ("true", "yes", "on", "1")), (False, ("false", "no", "off", "0"))):
+            if found and found != "o" and any(word.startswith(found) for word in words):
+                return Value(exp.Boolean(this=value), "bool", literal=value, public=True)
+    elif kind in NUMBERS:
+        pattern = r"[+-]?\d+" if kind == "int" else r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?"
+        if re.fullmatch(pattern, found, flags=re.ASCII) is not None:
+            return number_literal(node, found, kind)
+    else:
+        return text_literal(text)
+    names = {"int": "integer", "float": "double precision", "bool": "boolean"}
+    raise refused(node, f'invalid input syntax for type {names[kind]}: "{text[:40]}"', sqlstate="22P02")
+
+
 def number_value(value: float, kind: Kind) -> Value:
     """A fraction is a double from the start: as a DECIMAL it would fail beside a whole number of many digits."""
     tree = number(value) if kind == "int" else double(number(value))
@@ -245,13 +267,18 @@ def _neg(node: exp.Neg, scope: Scope) -> Value:
     return made(exp.Neg(this=exp.Paren(this=operand(value))), value.kind, [value], Interval(low, high))
 
 
+def _operands(node: exp.Binary, scope: Scope) -> tuple[Value, Value]:
+    """Both sides; a parameter is of the kind of the other one, as in PostgreSQL."""
+    left, right = bind(node.this, scope), bind(node.expression, scope)
+    known: tuple[Kind, ...] = (*NUMBERS, "date") if type(node) is exp.Sub else NUMBERS
+    kind: Kind = next((side.kind for side in (left, right) if side.kind in known), "float")
+    return left.as_kind(kind), right.as_kind(kind)
+
+
 @rule(exp.Add, exp.Sub, exp.Mul)
 def _arithmetic(node: exp.Binary, scope: Scope) -> Value:
     only(node, "this", "expression", "operator")
-    left, right = bind(node.this, scope), bind(node.expression, scope)
-    if type(node) is exp.Sub and "date" in (left.kind, right.kind):
-        left.must_be("date")
-        right.must_be("date")
+    left, right = _operands(node, scope)
     if type(node) is exp.Sub and left.kind == right.kind == "date":
         left, right = in_days(left), in_days(right)
     a, b = numbers(node, left, right)
@@ -290,7 +317,7 @@ def truncated(tree: exp.Expr) -> exp.Expr:
 @rule(exp.Div, exp.IntDiv)
 def _div(node: exp.Binary, scope: Scope) -> Value:
     only(node, "this", "expression", "typed", "safe", "operator")
-    left, right = bind(node.this, scope), bind(node.expression, scope)
+    left, right = _operands(node, scope)
     a, b = numbers(node, left, right)
     tree, bounds = divided(left, right, a, b)
     # PostgreSQL's / of two integers cuts off the fraction, as DuckDB's // does.
@@ -305,7 +332,7 @@ def _div(node: exp.Binary, scope: Scope) -> Value:
 @rule(exp.Mod)
 def _mod(node: exp.Mod, scope: Scope) -> Value:
     only(node, "this", "expression")
-    left, right = bind(node.this, scope), bind(node.expression, scope)
+    left, right = _operands(node, scope)
     a, b = numbers(node, left, right)
     if not left.kind == right.kind == "int":
         raise refused(node, "% needs whole numbers", sqlstate="42883")

@@ -191,10 +191,9 @@ class _Reader:
 
 def understood(statement: Statement) -> Command:
     """Read one statement. What is neither a command of this list nor a SELECT is refused."""
-    first = statement.tokens[0]
-    word = first.value if first.kind == "word" else ""
-    if word in QUESTIONS or first.value == "(":
+    if asks(statement):
         return question(statement)
+    word = statement.word(0)
     read = _READERS.get(word)
     reader = _Reader(statement)
     if read is None:
@@ -208,6 +207,13 @@ def understood(statement: Statement) -> Command:
     found = read(reader)
     reader.end()
     return found
+
+
+def asks(statement: Statement, place: int = 0) -> bool:
+    """Whether a question begins there: looked at first, for commands in commands in commands take long to read."""
+    if place >= len(statement.tokens):
+        return False
+    return statement.word(place) in QUESTIONS or statement.tokens[place].value == "("
 
 
 def question(statement: Statement) -> Question:
@@ -231,6 +237,12 @@ _REFUSED = frozenset(
         "checkpoint", "describe", "summarize", "pivot", "unpivot", "from", "security", "reassign", "replace", "force",
     }
 )  # fmt: skip
+
+
+def _no_question(word: str) -> Refused:
+    if word in _WRITES:
+        return Refused(f"{word.upper()} is not answered", sqlstate="25006", hint="this server changes no data")
+    return Refused("a SELECT is expected there", sqlstate="42601")
 
 
 def _begin(reader: _Reader) -> Transaction:
@@ -368,12 +380,11 @@ def _declare(reader: _Reader) -> Declare:
 
 def _asked(reader: _Reader) -> Question:
     """The rest of a command, which must be a question."""
+    if not asks(reader.statement, reader.place):
+        raise _no_question(reader.statement.word(reader.place))
     rest = reader.rest()
     reader.place = len(reader.tokens)
-    found = understood(rest)
-    if not isinstance(found, Question):
-        raise Refused("a SELECT is expected there", sqlstate="42601")
-    return found
+    return question(rest)
 
 
 def _fetch(reader: _Reader) -> Fetch:
@@ -451,10 +462,9 @@ def _copy(reader: _Reader) -> Copy:
     from sqlanon.proxy.copying import read_copy
 
     inner, options, header, reader.place = read_copy(reader.statement, reader.place)
-    asked = understood(inner)
-    if not isinstance(asked, Question):
-        raise Refused("COPY takes a SELECT or a table", sqlstate="0A000")
-    return Copy(asked, options, header)
+    if not asks(inner):
+        raise _no_question(inner.word(0))
+    return Copy(question(inner), options, header)
 
 
 def _unlisten(reader: _Reader) -> Nothing:

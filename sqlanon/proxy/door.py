@@ -10,7 +10,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,9 +25,11 @@ from sqlanon.proxy.audit import AuditLog, Decision, Record
 from sqlanon.proxy.cataloguing import metadata_of
 from sqlanon.proxy.commands import Question, understood
 from sqlanon.proxy.http_api import Result
+from sqlanon.proxy.keeping import SHARE, Room, decoded
+from sqlanon.proxy.lasting import Answering, Lasting, Recorded, is_lasting
 from sqlanon.proxy.lexing import statements, tokens
 from sqlanon.proxy.metrics import Metrics
-from sqlanon.proxy.pool import Pool, Running
+from sqlanon.proxy.pool import Pool
 from sqlanon.proxy.portals import data_cells
 from sqlanon.proxy.work import Ask, Described, Failed, Summary
 
@@ -68,6 +70,11 @@ class Door:
     broken: str | None = None  # why nothing is answered: the policy on the disk cannot be read
     _described: OrderedDict[tuple[Any, ...], Described] = field(default_factory=OrderedDict)
     _later: set[asyncio.Future[None]] = field(default_factory=set)
+    _lasting: Lasting = field(default_factory=Lasting)
+    _mixed: bool = False  # a change of the policy ended halfway: some workers have the one, some the other
+
+    def __post_init__(self) -> None:
+        self.spools = Room(lambda: SHARE * self.current.serve.limits.result)  # of all sessions
 
     # ---- questions
 
@@ -86,6 +93,12 @@ class Door:
                 self._described.popitem(last=False)
         return self._described[key]
 
+    async def refused(self, caller: Caller, text: str, error: Refused) -> None:
+        """Write down a text that never became a question: ATTACH, COPY to a file, and what cannot be read at all."""
+        route = Question(text, "query")
+        await self._write(_record(caller, route, self.current, "refused", error.sqlstate))
+        self.metrics.statement(caller.door, "refused", error.sqlstate, 0.0)
+
     def ask(self, caller: Caller, question: Question, **more: Any) -> Ask:
         """A request for a worker; a role that is simulated gets made-up data, whatever it asks for."""
         longest = self.current.serve.statement_timeout
@@ -98,7 +111,7 @@ class Door:
         return Ask(sql=question.text, principal=caller.role, dry_run=bool(dry), **more)
 
     @asynccontextmanager
-    async def run(self, caller: Caller, question: Question, ask: Ask) -> AsyncIterator[Running]:
+    async def run(self, caller: Caller, question: Question, ask: Ask) -> AsyncIterator[Answering]:
         """Answer a question. What was asked and what it cost is on the disk before the first row leaves."""
         version = self._ready()
         started = time.monotonic()
@@ -111,8 +124,15 @@ class Door:
             await self._write(_record(caller, question, version, "answered", "00000", summary))
 
         try:
+            # With the version: a statement that began under another policy leaves nothing behind for this one.
+            lasts = question.route == "catalogue" and not ask.dry_run and is_lasting(ask.sql)
+            key = (version.number, replace(ask, timeout=0)) if lasts and _is_hashable(ask.parameters) else None
+            if key is not None and (known := self._lasting.get(key)) is not None:
+                await before_answer(known.summary)
+                yield known
+                return
             async with self._pool(question).run(ask, before_answer=before_answer) as running:
-                yield running
+                yield running if key is None else Recorded(running, self._lasting, key)
         except Failed as error:
             decision, state = "refused", error.sqlstate
             await self._write(_record(caller, question, version, decision, state))
@@ -163,12 +183,17 @@ class Door:
         self, principal: str, sql: str, parameters: Sequence[Any], *, epsilon: float | None, dry_run: bool, door: str
     ) -> Result:
         caller = Caller(principal, f"http{secrets.token_hex(6)}", "http")
-        question = _one_question(sql)
+        try:
+            question = _one_question(sql)
+        except Refused as error:
+            await self.refused(caller, sql, error)
+            raise
         described = await self.describe(caller, question, ())
         if len(parameters) != len(described.parameters):
             wanted = len(described.parameters)
             raise Refused(f"{len(parameters)} parameters are given, and {wanted} are needed", sqlstate="08P01")
-        values = tuple(map(_value, parameters, described.parameters))
+        given = [_written(value) for value in parameters]
+        values = await decoded(described.parameters, (0,) * len(given), given)
         ask = self.ask(
             caller, question, parameters=values, types=described.parameters, epsilon=epsilon, dry_run=dry_run
         )
@@ -177,7 +202,8 @@ class Door:
         async with self.run(caller, question, ask) as running:
             columns = (await running.described()).columns
             async for chunk in running.chunks():
-                size += len(chunk.data)
+                # As Python has them, values take more memory than their bytes.
+                size += len(chunk.data) + 60 * len(chunk.ends) * (1 + len(columns))
                 if size > limit:
                     raise Refused("the answer is too large", sqlstate="54000", hint="ask for fewer rows")
                 for cells in data_cells(chunk.data):
@@ -223,19 +249,22 @@ class Door:
         try:
             serve = await asyncio.to_thread(load_serve, self.path)
             fingerprint = version_of(serve)
-            if fingerprint == self.current.fingerprint:
+            if fingerprint == self.current.fingerprint and not self._mixed:
                 self.broken = None
                 return False
+            # From here on workers have the new policy: if it ends halfway, going back to the old file is a change too.
+            self._mixed = True
             await self.queries.replace(serve.gateway)
             await self.catalogue.replace(None, metadata_of(serve, self.queries.tables))
-        except (SqlanonError, OSError) as error:
+        except BaseException as error:
             told = error.message if isinstance(error, LedgerError) else "the policy cannot be read"
             self.broken = f"{told}: nothing is answered until it can"
             self.metrics.reloads.add(1, decision="refused")
             raise
         self.current = Version(serve, self.current.number + 1, fingerprint)
-        self.broken = None
+        self.broken, self._mixed = None, False
         self._described.clear()
+        self._lasting.clear()
         self.metrics.reloads.add(1, decision="answered")
         return True
 
@@ -253,12 +282,16 @@ def _one_question(sql: str) -> Question:
     return found[0]
 
 
-def _value(given: Any, oid: int) -> Any:
-    """A parameter of JSON as a value of its type."""
+def _is_hashable(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, str | int | float | None) for value in values)
+
+
+def _written(given: Any) -> bytes | None:
+    """A parameter of JSON, as the text of a value."""
     if given is None:
         return None
     text = str(given).lower() if isinstance(given, bool) else str(given)
-    return types.decode(types.by_oid(oid), 0, text.encode("utf-8", "surrogatepass"))
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _record(

@@ -14,6 +14,7 @@ from sqlanon.errors import Refused
 
 # Reading is linear, and still a long text would keep all other clients waiting.
 MAX_TEXT = 60_000
+MAX_TOKENS = 25_000
 
 Kind = Literal["word", "quoted", "string", "number", "parameter", "symbol"]
 
@@ -56,9 +57,11 @@ def tokens(text: str) -> list[Token]:
     """
     if len(text) > MAX_TEXT:
         raise Refused(f"a text of more than {MAX_TEXT} characters is not read", sqlstate="54001")
-    found = []
+    found: list[Token] = []
     place = 0
     while place < len(text):
+        if len(found) >= MAX_TOKENS:
+            raise Refused(f"a text of more than {MAX_TOKENS} words and signs is not read", sqlstate="54001")
         match = _TOKEN.match(text, place)
         if match is None or match.lastgroup == "open":
             raise Refused("a quote is not closed", sqlstate="42601", position=place + 1)

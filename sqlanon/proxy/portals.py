@@ -5,11 +5,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from sqlanon.errors import Refused
 from sqlanon.proxy import types
 from sqlanon.proxy.backend import Column, data_row
 from sqlanon.proxy.commands import Command
+from sqlanon.proxy.keeping import LARGE, Room, aside
 from sqlanon.proxy.rows import Encoded
 from sqlanon.proxy.work import Ask, Described
 
@@ -30,6 +32,11 @@ class Prepared:
     command: Command | None  # None: an empty statement
     described: Described
 
+    @property
+    def weight(self) -> int:
+        """Bytes of memory, about."""
+        return len(self.text) + 400 * len(self.described.columns) + 16 * len(self.described.parameters)
+
 
 @dataclass
 class Spool:
@@ -37,19 +44,23 @@ class Spool:
 
     columns: Sequence[Column]
     formats: tuple[int, ...]
-    limit: int  # bytes
+    room: Room
     chunks: list[Encoded] = field(default_factory=list)
-    size: int = 0
+    _held: int = 0
     _chunk: int = 0
     _row: int = 0
 
+    def __del__(self) -> None:
+        self.room.give(self._held)
+
     def add(self, chunk: Encoded) -> None:
-        self.size += len(chunk.data)
-        if self.size > self.limit:
+        size = _size(chunk)
+        if not self.room.take(size):
             raise Refused(
-                "the answer is larger than a cursor may hold", sqlstate="54000",
-                hint="ask for fewer rows or columns, or read the answer at once: without a cursor and a fetch size",
+                "the answer is larger than cursors may hold", sqlstate="54000",
+                hint="ask for fewer rows, close cursors, or read the answer at once: without a cursor and a fetch size",
             )  # fmt: skip
+        self._held += size
         if len(chunk.ends):
             self.chunks.append(chunk)
 
@@ -69,29 +80,42 @@ class Spool:
             self._row = last
             if last == len(chunk.ends):
                 # What was fetched is not kept.
-                self.chunks[self._chunk] = Encoded(b"", chunk.ends[:0])
+                self.chunks[self._chunk] = Encoded(b"", chunk.ends[:0].copy())
+                self._held -= _size(chunk)
+                self.room.give(_size(chunk))
                 self._chunk, self._row = self._chunk + 1, 0
         return b"".join(parts), taken
 
-    def taken_as(self, count: int | None, formats: tuple[int, ...]) -> tuple[bytes, int]:
+    async def taken_as(self, count: int | None, formats: tuple[int, ...]) -> tuple[bytes, int]:
         """The next rows in other formats than they are kept in: FETCH may ask for binary from a cursor of text."""
         data, taken = self.take(count)
         width = len(self.columns)
         kept, wanted = spread(self.formats, width), spread(formats, width)
         if kept == wanted:
             return data, taken
-        made = []
-        for cells in data_cells(data):
-            made.append(
-                data_row(
-                    [
-                        cell if cell is None or before == after
-                        else types.encode(column.type, after, types.decode(column.type, before, cell))
-                        for cell, column, before, after in zip(cells, self.columns, kept, wanted, strict=True)
-                    ]
-                )
-            )  # fmt: skip
-        return b"".join(made), taken
+        if len(data) <= LARGE:
+            return _in_formats(data, self.columns, kept, wanted), taken
+        return await aside(_in_formats, data, self.columns, kept, wanted), taken
+
+
+def _in_formats(data: bytes, columns: Sequence[Column], kept: tuple[int, ...], wanted: tuple[int, ...]) -> bytes:
+    made = []
+    for cells in data_cells(data):
+        pairs = zip(cells, columns, kept, wanted, strict=True)
+        made.append(
+            data_row(
+                [
+                    cell if cell is None or before == after
+                    else types.encode(column.type, after, types.decode(column.type, before, cell))
+                    for cell, column, before, after in pairs
+                ]
+            )
+        )  # fmt: skip
+    return b"".join(made)
+
+
+def _size(chunk: Encoded) -> int:
+    return len(chunk.data) + int(chunk.ends.nbytes)
 
 
 def data_cells(data: bytes) -> list[list[bytes | None]]:
@@ -122,6 +146,8 @@ class Portal:
     cursor: bool = False
     spool: Spool | None = None
     finished: bool = False
+    caller: Any = None  # who asks, as it was when the portal was made
+    weight: int = 0  # bytes of memory, about
 
 
 def spread(formats: Sequence[int], count: int) -> tuple[int, ...]:

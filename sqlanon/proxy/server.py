@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import logging
 import secrets
 import ssl
 import time
@@ -18,6 +19,8 @@ from sqlanon.proxy.session import Gone, Session, error_bytes
 from sqlanon.proxy.settings import Settings
 from sqlanon.proxy.tls import TlsContext
 from sqlanon.proxy.users import Users
+
+log = logging.getLogger("sqlanon")
 
 FIRST, READ = 2**13, 2**16
 WAITING = 256  # messages that a client may send ahead
@@ -34,6 +37,7 @@ class Connection:
         self.encrypted = False
         self.since = time.monotonic()
         self.session: Session | None = None
+        self.unsent = 0  # bytes that were put and not yet sent
         self._out: list[bytes] = []
         self._messages: asyncio.Queue[tuple[wire.Message | Exception, int]] = asyncio.Queue(WAITING)
         self._waiting = 0  # bytes of messages that were read ahead
@@ -115,9 +119,10 @@ class Connection:
 
     def put(self, data: bytes) -> None:
         self._out.append(data)
+        self.unsent += len(data)
 
     async def flush(self) -> None:
-        data, self._out = b"".join(self._out), []
+        data, self._out, self.unsent = b"".join(self._out), [], 0
         if data:
             self.writer.write(data)
             if self.writer.transport.get_write_buffer_size() == 0:
@@ -199,6 +204,12 @@ class Server:
             )
             with suppress(OSError, TimeoutError):
                 connection.put(error_bytes(told, "FATAL"))
+                await connection.flush()
+        except Exception as error:
+            # A mistake of the server's own. Its text may hold what the client wrote, and stays here.
+            log.error("a session ended with an error of the server: %s", type(error).__name__)
+            with suppress(OSError, TimeoutError):
+                connection.put(error_bytes(error, "FATAL"))
                 await connection.flush()
         finally:
             self._strangers.pop(connection, None)

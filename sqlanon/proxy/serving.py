@@ -15,6 +15,7 @@ from sqlanon.policy import load_serve
 from sqlanon.policy.serve import Serve
 from sqlanon.proxy import tls as certificates
 from sqlanon.proxy.audit import AuditLog
+from sqlanon.proxy.audit_chain import verify
 from sqlanon.proxy.cataloguing import metadata_of
 from sqlanon.proxy.door import Door, Version, version_of
 from sqlanon.proxy.http import HttpLimits, HttpServer
@@ -38,7 +39,8 @@ async def opened(path: Path) -> AsyncIterator[tuple[Door, Users]]:
     async with AsyncExitStack() as stack:
         audit = AuditLog(serve.located_audit)
         queries = Pool(serve.gateway, kind="query", size=serve.workers, memory=serve.memory)
-        catalogue = Pool(None, kind="catalogue", size=1, memory=CATALOGUE_MEMORY)
+        # Two: whoever sends it a bomb keeps the other clients waiting for a new worker otherwise.
+        catalogue = Pool(None, kind="catalogue", size=2, memory=CATALOGUE_MEMORY)
         door = Door(path, Version(serve, 1, version_of(serve)), audit, queries, catalogue)
         stack.push_async_callback(door.close)
         await queries.start()
@@ -46,11 +48,12 @@ async def opened(path: Path) -> AsyncIterator[tuple[Door, Users]]:
         yield door, users
 
 
-async def check(path: Path) -> Serve:
-    """All that `serve` needs, opened once and closed again."""
+async def check(path: Path) -> tuple[Serve, int]:
+    """All that `serve` needs, opened once and closed again; and how many lines of the audit log hold together."""
     async with opened(path) as (door, _):
         _tls(door.current.serve)
-        return door.current.serve
+        found = await asyncio.to_thread(verify, door.current.serve.located_audit)
+        return door.current.serve, found.lines
 
 
 async def run(path: Path, ready: Callable[[Server, HttpServer | None], None]) -> None:
@@ -113,6 +116,8 @@ async def _watch(door: Door, changed: asyncio.Event) -> None:
                 log.warning("policy version %d is in force", door.current.number)
         except (SqlanonError, OSError) as error:
             log.error("the policy cannot be used, and nothing is answered until it can: %s", error)
+        except Exception as error:  # it must go on watching, or the next change would not be seen
+            log.error("the policy cannot be used, and nothing is answered until it can: %s", type(error).__name__)
 
 
 def _state(path: Path) -> tuple[int, int, int] | None:

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from sqlanon.errors import Refused, SqlanonError
-from sqlanon.proxy import backend, types, wire
+from sqlanon.proxy import backend, wire
 from sqlanon.proxy.commands import Command, Copy, Declare, Question, understood
 from sqlanon.proxy.commands import Execute as ExecuteCommand
 from sqlanon.proxy.commands import Fetch as FetchCommand
 from sqlanon.proxy.commands import Show as ShowCommand
 from sqlanon.proxy.door import Caller, Door
+from sqlanon.proxy.keeping import Room, decoded, weight
 from sqlanon.proxy.lexing import Statement, statements
 from sqlanon.proxy.portals import Portal, Prepared, Spool, spread
 from sqlanon.proxy.rows import copy_begin, copy_end
@@ -22,11 +23,10 @@ from sqlanon.proxy.settings import Settings
 from sqlanon.proxy.utilities import columns_of, obey
 from sqlanon.proxy.work import Ask, CopyOptions, Described, Summary, failure_of
 
-# Reading them keeps other clients waiting; a statement has at most 20,000 characters.
-MAX_VALUES = 200_000
 MAX_NAMED = 1_000  # prepared statements and portals of one session
 # What may take its time, so that somebody may want to break it off. The others are done at once.
 WAITING = (wire.Query, wire.Parse, wire.Execute)
+FULL = 2**16  # bytes that wait to be sent: more is sent without being asked for
 NO_COLUMNS = Described(columns=(), parameters=())
 
 
@@ -38,6 +38,9 @@ class Connection(Protocol):
     async def next(self) -> wire.Message: ...
     def put(self, data: bytes) -> None: ...
     async def flush(self) -> None: ...
+
+    @property
+    def unsent(self) -> int: ...  # bytes
 
 
 @dataclass
@@ -57,6 +60,10 @@ class Session:
     _skipping: bool = False  # after an error in the extended protocol: up to the next Sync
     _told: dict[str, str] = field(default_factory=dict)  # settings as the client knows them
     _settings_told: dict[str, str] | None = None
+    _settled: bool = False  # the client has been told that the statement is over
+
+    def __post_init__(self) -> None:
+        self._spools = Room(lambda: self.door.current.serve.limits.result, self.door.spools)
 
     # ---- the loop
 
@@ -111,7 +118,7 @@ class Session:
 
     async def _cancellable(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a message so that a cancel request from elsewhere can end it."""
-        self._cancelled = False
+        self._cancelled = self._settled = False
         self._active = asyncio.ensure_future(work)
         try:
             await self._active
@@ -126,7 +133,8 @@ class Session:
 
     def cancel(self) -> None:
         """What a cancel request does: the statement that runs ends, the session goes on."""
-        if self._active is not None and not self._active.done():
+        # One that comes when the end has been told is too late: the client would take it for the next statement's.
+        if self._active is not None and not self._active.done() and not self._settled:
             self._cancelled = True
             self._active.cancel()
 
@@ -141,13 +149,18 @@ class Session:
         return self._active is not None
 
     async def _message(self, message: wire.Message) -> None:
+        await self._answered(message)
+        if self.connection.unsent > FULL:
+            await self.connection.flush()
+
+    async def _answered(self, message: wire.Message) -> None:
         match message:
             case wire.Query():
                 await self._simple(message.sql)
             case wire.Parse():
                 await self._parse(message)
             case wire.Bind():
-                self._bind(message)
+                await self._bind(message)
             case wire.Describe():
                 self._describe(message)
             case wire.Execute():
@@ -172,11 +185,11 @@ class Session:
     # ---- the simple protocol
 
     async def _simple(self, sql: str) -> None:
-        found = statements(sql)
+        found = await self._statements(sql)
         if not found:
             self.connection.put(backend.empty_query())
         for statement in found:
-            command = self._understood(statement)
+            command = await self._understood(statement)
             described = await self._describing(command, ())
             if described.parameters:
                 raise Refused("there is no parameter $1", sqlstate="42P02")
@@ -187,12 +200,24 @@ class Session:
             await self._run(portal, None)
             if len(found) > 1:
                 await self.connection.flush()
+                await asyncio.sleep(0)  # others have their turn
         self._end_of_statement()
         self._ready()
         await self.connection.flush()
 
-    def _understood(self, statement: Statement) -> Command:
-        command = understood(statement)
+    async def _statements(self, sql: str) -> list[Statement]:
+        try:
+            return statements(sql)
+        except Refused as error:
+            await self.door.refused(self._caller, sql, error)
+            raise
+
+    async def _understood(self, statement: Statement) -> Command:
+        try:
+            command = understood(statement)
+        except Refused as error:
+            await self.door.refused(self._caller, statement.text, error)
+            raise
         ends = getattr(command, "verb", "") in ("commit", "rollback", "rollback to")
         if self.status == "E" and not ends:
             raise Refused(
@@ -205,16 +230,30 @@ class Session:
     async def _parse(self, message: wire.Parse) -> None:
         if message.name and message.name in self.prepared:
             raise Refused("a prepared statement of this name exists already", sqlstate="42P05")
-        if len(self.prepared) >= MAX_NAMED:
-            raise Refused("too many prepared statements", sqlstate="53400", hint="close some of them")
-        found = statements(message.sql)
+        found = await self._statements(message.sql)
         if len(found) > 1:
             raise Refused("cannot insert multiple commands into a prepared statement", sqlstate="42601")
         self.prepared.pop("", None) if not message.name else None
-        command = self._understood(found[0]) if found else None
+        command = await self._understood(found[0]) if found else None
         described = await self._describing(command, message.types)
-        self.prepared[message.name] = Prepared(message.sql, command, described)
+        self.keep_statement(message.name, Prepared(message.sql, command, described))
         self.connection.put(backend.parse_complete())
+
+    def keep_statement(self, name: str, prepared: Prepared) -> None:
+        if len(self.prepared) >= MAX_NAMED or not self._room_for(len(name) + prepared.weight):
+            raise Refused("too many prepared statements", sqlstate="53400", hint="close some of them")
+        self.prepared[name] = prepared
+
+    def keep_portal(self, name: str, portal: Portal) -> None:
+        if len(self.portals) >= MAX_NAMED or not self._room_for(len(name) + portal.weight):
+            raise Refused("too many open portals", sqlstate="53400", hint="close some of them")
+        self.portals[name] = portal
+
+    def _room_for(self, weight: int) -> bool:
+        """Whether what a session keeps stays within bounds; a message as long as may be always does."""
+        named = ((name, each.weight) for kept in (self.prepared, self.portals) for name, each in kept.items())
+        held = sum(len(name) + each for name, each in named)
+        return not held or held + weight <= 2 * self.door.current.serve.limits.message
 
     async def describe(self, question: Question, asked: Sequence[int]) -> Described:
         return await self.door.describe(self._caller, question, asked)
@@ -233,7 +272,7 @@ class Session:
                 return Described(columns=columns_of(self, command), parameters=())
         return NO_COLUMNS
 
-    def _bind(self, message: wire.Bind) -> None:
+    async def _bind(self, message: wire.Bind) -> None:
         prepared = self._statement(message.statement)
         wanted = prepared.described.parameters
         if len(message.values) != len(wanted):
@@ -242,27 +281,22 @@ class Session:
             )
         if message.portal and message.portal in self.portals:
             raise Refused("a cursor of this name exists already", sqlstate="42P03")
-        if len(self.portals) >= MAX_NAMED:
-            raise Refused("too many open portals", sqlstate="53400", hint="close some of them")
         if len(message.formats) > 1 and len(message.formats) != len(wanted):
             raise wire.ProtocolError("08P01", "there must be one format for each parameter, or one for all")
-        if sum(len(value) for value in message.values if value is not None) > MAX_VALUES:
-            raise Refused(f"parameters of more than {MAX_VALUES} bytes are not read", sqlstate="54000")
-        formats = spread(message.formats, len(wanted))
-        values = tuple(
-            types.decode(types.by_oid(oid), form, value)
-            for oid, form, value in zip(wanted, formats, message.values, strict=True)
-        )
+        self.portals.pop("", None) if not message.portal else None
+        values = await decoded(wanted, spread(message.formats, len(wanted)), message.values)
         columns = prepared.described.columns
         copied = isinstance(prepared.command, Copy)
         result = () if copied else spread(message.result_formats if columns else (), len(columns))
-        self.portals[message.portal] = self._portal(prepared.command, prepared.described, values, result)
+        portal = self._portal(prepared.command, prepared.described, values, result)
+        portal.weight = weight(wanted, message.values)
+        self.keep_portal(message.portal, portal)
         self.connection.put(backend.bind_complete())
 
     def _portal(
         self, command: Command | None, described: Described, values: tuple[Any, ...], formats: tuple[int, ...]
     ) -> Portal:
-        portal = Portal(command, described.columns, formats)
+        portal = Portal(command, described.columns, formats, caller=self._caller)
         if isinstance(command, Question | Copy | Declare):
             question = command if isinstance(command, Question) else command.question
             portal.route = question.route
@@ -365,7 +399,7 @@ class Session:
         assert portal.ask is not None
         rows = 0
         portal.finished = True  # also if it fails: what was paid for is not asked again under the same portal
-        async with self.door.run(self._caller, self._question(portal), portal.ask) as running:
+        async with self.door.run(portal.caller, self._question(portal), portal.ask) as running:
             async for chunk in running.chunks():
                 rows += len(chunk.ends)
                 self.connection.put(chunk.data)
@@ -382,10 +416,13 @@ class Session:
     async def _copy(self, portal: Portal) -> None:
         assert portal.ask is not None
         assert isinstance(portal.command, Copy)
+        if portal.finished:
+            raise Refused("this portal has been run", sqlstate="55000")
+        portal.finished = True
         chosen = portal.command.options
         more = {"delimiter": chosen.delimiter, "null": chosen.null, "escape": chosen.escape}
         rows = 0
-        async with self.door.run(self._caller, portal.command.question, portal.ask) as running:
+        async with self.door.run(portal.caller, portal.command.question, portal.ask) as running:
             columns = (await running.described()).columns
             self.connection.put(backend.copy_out_response(int(chosen.format == "binary"), len(columns)))
             self.connection.put(
@@ -403,9 +440,8 @@ class Session:
     async def spooled(self, portal: Portal) -> Spool:
         """The whole answer of a portal or cursor, kept in the server: it is paid for once."""
         assert portal.ask is not None
-        limit = self.door.current.serve.limits.result
-        spool = Spool(portal.columns, portal.formats, limit)
-        async with self.door.run(self._caller, self._question(portal), portal.ask) as running:
+        spool = Spool(portal.columns, portal.formats, self._spools)
+        async with self.door.run(portal.caller, self._question(portal), portal.ask) as running:
             async for chunk in running.chunks():
                 spool.add(chunk)
             summary = running.summary
@@ -459,6 +495,7 @@ class Session:
                 self.connection.put(backend.parameter_status(name, value))
 
     def _ready(self) -> None:
+        self._settled = True
         self.connection.put(backend.ready_for_query(self.status.encode()))
 
     # ---- transactions

@@ -124,18 +124,18 @@ def _transaction(session: Session, command: Transaction) -> None:
 
 
 def _savepoint(session: Session, command: Transaction) -> None:
-    points, verb = session.savepoints, command.verb
+    points, verb, name = session.savepoints, command.verb, command.name[:63]  # as long as PostgreSQL's
     if session.status == "I":
         raise Refused(f"{verb.upper()} can only be used in transaction blocks", sqlstate="25P01")
     if verb == "savepoint":
         if len(points) >= 1_000:
             raise Refused("too many savepoints", sqlstate="53400")
-        points.append(command.name)
+        points.append(name)
         session.connection.put(backend.command_complete("SAVEPOINT"))
         return
-    if command.name not in points:
-        raise Refused(f'savepoint "{command.name[:63]}" does not exist', sqlstate="3B001")
-    place = len(points) - 1 - points[::-1].index(command.name)
+    if name not in points:
+        raise Refused(f'savepoint "{name}" does not exist', sqlstate="3B001")
+    place = len(points) - 1 - points[::-1].index(name)
     if verb == "release":
         del points[place:]
         session.connection.put(backend.command_complete("RELEASE"))
@@ -185,9 +185,11 @@ async def _declare(session: Session, command: Declare, portal: Portal) -> None:
     assert portal.ask is not None
     described = await session.describe(command.question, portal.ask.types)
     formats = spread((1,) if command.binary else (), len(described.columns))
-    session.portals[command.cursor] = Portal(
-        command, described.columns, formats, portal.ask, portal.route, hold=command.hold, cursor=True
-    )
+    cursor = Portal(
+        command, described.columns, formats, portal.ask, portal.route, hold=command.hold, cursor=True,
+        caller=portal.caller, weight=portal.weight + 400 * len(described.columns) + len(command.question.text),
+    )  # fmt: skip
+    session.keep_portal(command.cursor, cursor)
     session.connection.put(backend.command_complete("DECLARE CURSOR"))
 
 
@@ -203,7 +205,7 @@ async def _fetch(session: Session, command: Fetch, portal: Portal) -> None:
         _, taken = cursor.spool.take(command.count)
         session.connection.put(backend.command_complete(f"MOVE {taken}"))
         return
-    data, taken = cursor.spool.taken_as(command.count, formats)
+    data, taken = await cursor.spool.taken_as(command.count, formats)
     session.connection.put(data)
     session.connection.put(backend.command_complete(f"FETCH {taken}"))
 
@@ -229,7 +231,7 @@ async def _prepare(session: Session, command: Prepare) -> None:
         raise Refused(f'prepared statement "{command.name[:63]}" already exists', sqlstate="42P05")
     oids = tuple(type_named(name) for name in command.types)
     described = await session.describe(command.question, oids)
-    session.prepared[command.name] = Prepared(command.question.text, command.question, described)
+    session.keep_statement(command.name, Prepared(command.question.text, command.question, described))
     session.connection.put(backend.command_complete("PREPARE"))
 
 

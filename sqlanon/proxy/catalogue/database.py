@@ -73,6 +73,7 @@ class MetadataDatabase:
                 "allow_community_extensions": "false",
                 "allow_persistent_secrets": "false",
                 "python_enable_replacements": "false",
+                "temp_directory": "",  # or it would leave files where the server was started
                 "max_expression_depth": 1000,
                 "enable_external_access": "false",
             },

@@ -6,7 +6,6 @@ import logging
 from functools import lru_cache
 from typing import ClassVar
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import SqlglotError
@@ -14,6 +13,7 @@ from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import TokenType
 
 from sqlanon.errors import Refused
+from sqlanon.gateway.reading import parsed
 
 MAX_TEXT = 100_000
 MAX_NODES = 20_000
@@ -58,13 +58,17 @@ def _read(text: str) -> exp.Query:
     if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
         raise Refused("a statement holds what is no character", sqlstate="22021")
     try:
-        trees = [tree for tree in sqlglot.parse(text, read=Written) if tree is not None]
+        trees = [tree for tree in parsed(text, Written) if tree is not None]
         found = [tree for tree in trees if type(tree) is not exp.Semicolon]
         if len(found) != 1:
             raise Refused("exactly one statement is answered at a time", sqlstate="42601")
         (tree,) = found
         if not isinstance(tree, exp.Query):
             raise Refused("only SELECT is answered here", sqlstate="0A000")
+        if type(tree) is exp.Select and not tree.expressions:
+            raise Refused("a SELECT of nothing is not answered", sqlstate="0A000")
+        if any(not any(group.args.values()) for group in tree.find_all(exp.Group)):
+            raise Refused("GROUP BY takes a list of expressions", sqlstate="42601")
         if sum(1 for _ in tree.walk()) > MAX_NODES:
             raise Refused("the statement is too long to be answered", sqlstate="54001")
     except (SqlglotError, ValueError, AttributeError, TypeError, KeyError, IndexError):
