@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("policy_file", metavar="POLICY", type=click.Path(path_type=Path))
-@click.option("--check", is_flag=True, help="Open all that is needed, tell what is wrong, and stop.")
+@click.option("--check", is_flag=True, help="Open all that is needed, verify the audit log, and stop.")
 def serve(policy_file: Path, check: bool) -> None:
     """Answer PostgreSQL clients under the sections 'gateway' and 'serve' of a policy.
 
@@ -35,9 +35,10 @@ def serve(policy_file: Path, check: bool) -> None:
         raise SqlanonError(f"'sqlanon serve' needs {missing}", hint="pip install 'sqlanon[serve]'") from None
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING, stream=sys.stderr)
     if check:
-        found = asyncio.run(serving.check(policy_file))
+        found, lines = asyncio.run(serving.check(policy_file))
         names = ", ".join(found.gateway.principals)
         click.echo(f"{policy_file} can be served: {len(found.gateway.tables)} tables, for {names}")
+        click.echo(f"{found.located_audit}: {lines:,} {'line' if lines == 1 else 'lines'}, none of them changed")
         return
 
     def ready(server: Server, http: HttpServer | None) -> None:

@@ -10,8 +10,7 @@ WITH cumulated AS (
     SELECT value, SUM(CAST(records AS DOUBLE PRECISION)) OVER (ORDER BY value) / SUM(records) OVER () AS q FROM totals
 ),
 whole AS (
-    SELECT value, q, SUM(q) OVER (ORDER BY value) AS area, SUM(q) OVER () AS whole_area, COUNT(*) OVER () AS n
-    FROM cumulated
+    SELECT value, q, SUM(q) OVER (ORDER BY value) AS area, COUNT(*) OVER () AS n FROM cumulated
 ),
 -- The cumulative share p of a class is constant from one of its values, a, up to the place b before its next one, so
 -- absent values need no rows. Over the places a to b the sum of |p - Q_i| follows from the running sums A of Q, split
@@ -26,21 +25,15 @@ steps AS (
         / SUM(records) OVER (PARTITION BY class_id) AS p
     FROM class_values
 ),
--- Sorting the Q_i among the p finds every z in one pass.
+-- Sorting the Q_i among the p finds every z in one pass; of equal ones all are counted.
 marks AS (
-    SELECT
-        q AS p,
-        0 AS kind,
-        value,
-        CAST(NULL AS BIGINT) AS class_id,
-        CAST(NULL AS BIGINT) AS a,
-        CAST(NULL AS BIGINT) AS b
+    SELECT q AS p, value, CAST(NULL AS BIGINT) AS class_id, CAST(NULL AS BIGINT) AS a, CAST(NULL AS BIGINT) AS b
     FROM whole
     UNION ALL
-    SELECT p, 1 AS kind, NULL AS value, class_id, a, b FROM steps
+    SELECT p, NULL AS value, class_id, a, b FROM steps
 ),
 located AS (
-    SELECT class_id, p, a, b, COUNT(value) OVER (ORDER BY p, kind) AS z FROM marks
+    SELECT class_id, p, a, b, COUNT(value) OVER (ORDER BY p) AS z FROM marks
 ),
 pieces AS (
     SELECT
@@ -49,26 +42,20 @@ pieces AS (
         l.a,
         COALESCE(l.b, w.n) AS b,
         LEAST(GREATEST(l.z, l.a - 1), COALESCE(l.b, w.n)) AS z,
-        w.area - w.q AS area_before_a,
-        w.whole_area,
-        w.n
+        w.area - w.q AS area_before_a
     FROM located AS l
     JOIN whole AS w ON w.value = l.a
-)
-SELECT class_id, measured
-FROM (
-    SELECT
-        p.class_id,
-        CASE
-            WHEN MAX(p.n) = 1 THEN 0
-            ELSE GREATEST(
-                MAX(p.whole_area)
-                + SUM(p.p * (2 * p.z - p.a - p.b + 1) + 2 * (p.area_before_a - COALESCE(w.area, 0))),
-                0
-            ) / (MAX(p.n) - 1)
-        END AS measured
+),
+sums AS (
+    SELECT p.class_id, SUM(p.p * (2 * p.z - p.a - p.b + 1) + 2 * (p.area_before_a - COALESCE(w.area, 0))) AS area
     FROM pieces AS p
     LEFT JOIN whole AS w ON w.value = p.z
     GROUP BY p.class_id
+)
+SELECT class_id, measured
+FROM (
+    SELECT s.class_id, CASE WHEN w.n = 1 THEN 0 ELSE GREATEST(w.area + s.area, 0) / (w.n - 1) END AS measured
+    FROM sums AS s
+    JOIN whole AS w ON w.value = w.n
 ) AS distance
 WHERE measured > :t + 1e-9

@@ -267,11 +267,12 @@ def compressed(
         for place, domain in enumerate(domains, start=1):
             name = f"d{place}"
             own = exp.column(domain.short, table="c")
-            tree = tree.join(table(domain.dictionary, alias=name), on=same_value(prelude.dialect, own, name))
-            parts[domain.key].append(code(domain, name))
-            leaves += [
-                alias(exp.column(f"f{level}", table=name), f"f{place}_{level}") for level in range(1, domain.height)
-            ]
+            counts = [f"f{level}" for level in range(1, domain.height)]
+            # Its bits are put together once a value of the dictionary, not once a combination.
+            known = select("original", alias(code(domain), "code"), *counts, source=table(domain.dictionary))
+            tree = tree.join(nested(known, name), on=same_value(prelude.dialect, own, name), copy=False)
+            parts[domain.key].append(exp.column("code", table=name))
+            leaves += [alias(exp.column(count, table=name), f"f{place}_{count[1:]}") for count in counts]
         for number, codes in enumerate(parts, start=1):
             tree = tree.select(alias(bigint(added(codes)), f"k{number}"))
         for attribute, short in values.items():

@@ -167,7 +167,10 @@ def rows_relation(rows: Iterable[Sequence[Any]], columns: Sequence[str], types: 
 
 @cache
 def _parsed(sql: str) -> exp.Expr:
-    return sqlglot.parse_one(sql, read=FILE_DIALECT)
+    tree = sqlglot.parse_one(sql, read=FILE_DIALECT)
+    for node in tree.walk():
+        node._meta = None  # the places of tokens in the text, which would be copied with every tree
+    return tree
 
 
 def bind(sql: str, params: Mapping[str, Any], relations: Mapping[str, str]) -> exp.Select:

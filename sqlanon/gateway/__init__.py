@@ -11,11 +11,10 @@ import json
 import math
 import threading
 import time
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
-from datetime import date, datetime
-from decimal import Decimal
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -26,22 +25,23 @@ from sqlanon.errors import EngineError, Refused, SqlanonError
 from sqlanon.gateway.budget import limits_of
 from sqlanon.gateway.catalog import Catalog, Schema
 from sqlanon.gateway.controls import controlled_answer, judges
-from sqlanon.gateway.core import Core, cross, key_tree
+from sqlanon.gateway.core import Core, key_tree
+from sqlanon.gateway.describing import description, visible
 from sqlanon.gateway.exact import Exact
-from sqlanon.gateway.explain import PLAN, explained
+from sqlanon.gateway.explain import explained
 from sqlanon.gateway.fanout import require_few
 from sqlanon.gateway.granted import granted
-from sqlanon.gateway.kept import LRU, as_text, from_text, typed_key
-from sqlanon.gateway.keys import MAX_KEYS
+from sqlanon.gateway.kept import LRU, as_text, from_text, typed_key, values_key
+from sqlanon.gateway.keys import combined
 from sqlanon.gateway.noise import Key, Limit, Mechanisms, noise_for, noisy_table
-from sqlanon.gateway.parameters import fill, numbered
+from sqlanon.gateway.parameters import fill
 from sqlanon.gateway.post import PostDatabase
 from sqlanon.gateway.prepared import Answer, Description, Part, Prepared, main_columns, shown, statements_of
 from sqlanon.gateway.reading import DIALECTS, Statement, read
 from sqlanon.gateway.schema import schema_of
 from sqlanon.gateway.selects import Binder
 from sqlanon.gateway.typed import typed
-from sqlanon.gateway.values import Kind, Learned, Relation
+from sqlanon.gateway.values import Kind
 from sqlanon.ledger import Ledger
 from sqlanon.ledger.limits import Left, Limits
 from sqlanon.mechanisms import Cost
@@ -51,7 +51,7 @@ from sqlanon.policy.gateway import Gateway
 __all__ = ["Answer", "Description", "Gate", "Part", "Prepared", "open_gateway"]
 
 LONGEST_KEPT = 2_000  # characters of a statement that is kept bound
-SIMPLE = (str, int, float, bool, Decimal, date, datetime, type(None))
+LONGEST_ANSWER = 100_000  # characters of noisy tables, about, from which a computed answer is kept
 
 
 @dataclass
@@ -68,6 +68,7 @@ class Gate:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _known: LRU[Prepared] = field(default_factory=LRU)
     _described: LRU[Description] = field(default_factory=LRU)
+    _computed: LRU[tuple[tuple[Any, ...], ...]] = field(default_factory=LRU)
     _counted: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def answer(
@@ -103,13 +104,11 @@ class Gate:
         intervals: bool = False,
     ) -> Prepared:
         """Bind and price a statement without touching data or budget. `kinds` are those that `describe` tells."""
-        known: tuple[Hashable, ...] | None = None
-        if len(sql) <= LONGEST_KEPT and not isinstance(parameters, Mapping):
-            # As text: not every number can be hashed, and 0 and False are equal.
-            values = tuple((type(value), repr(value)) for value in parameters if type(value) in SIMPLE)
-            if len(values) == len(parameters):
-                asked = (sql, principal, tuple(kinds or ()), values, dialect, epsilon, intervals)
-                known = (self._data_version(), kinds is None, *asked)
+        values = values_key(parameters) if len(sql) <= LONGEST_KEPT else None
+        known = None
+        if values is not None:
+            version, own = self._data_version(), None if kinds is None else tuple(kinds)
+            known = (sql, principal, own, values, dialect, epsilon, intervals, version)
         if known is not None and (found := self._known.get(known)) is not None:
             return found
         statement = self._read(sql, principal, dialect)
@@ -138,33 +137,12 @@ class Gate:
             return known
         statement = self._read(sql, principal, dialect)
         try:
-            made = self._description(statement, principal, kinds, dialect, intervals)
+            made = description(statement, kinds, lambda: self._binder(principal, dialect)[0], intervals)
         except RecursionError:
             raise Refused("the statement is nested too deeply", sqlstate="54001") from None
         if len(sql) <= LONGEST_KEPT:
             self._described.put(asked, made)
         return made
-
-    def _description(
-        self, statement: Statement, principal: str, kinds: Sequence[Kind | None], dialect: str, intervals: bool
-    ) -> Description:
-        slots = numbered(statement.slots, kinds)
-        while True:
-            binder, _ = self._binder(principal, dialect)
-            unknown = [slot for slot in slots if slot.kind is None]
-            try:
-                relation = binder.query(statement.tree, {})
-            except Learned:
-                continue
-            if not unknown:
-                break
-            if len(unknown) == len([slot for slot in slots if slot.kind is None]):
-                for slot in unknown:
-                    slot.kind = "text"
-        _, columns, types = shown(_visible(relation), binder, intervals)
-        if statement.explain:
-            columns, types = (PLAN,), ("text",)
-        return Description(columns, types, tuple(slot.kind or "text" for slot in slots))
 
     def _binder(self, principal: str, dialect: str) -> tuple[Binder, Exact | None]:
         exact = Exact() if self.policy.principals[principal].controls else None
@@ -181,7 +159,7 @@ class Gate:
     def _priced(
         self, statement: Statement, binder: Binder, exact: Exact | None, epsilon: float | None, intervals: bool
     ) -> Prepared:
-        relation = _visible(binder.query(statement.tree, {}))
+        relation = visible(binder.query(statement.tree, {}))
         asked, delta, limit = granted(self.policy, statement, epsilon, binder.principal)
         tree, columns, types = shown(relation, binder, intervals)
         reads = frozenset(binder.used | {(table, "") for table in binder.tables})
@@ -259,18 +237,21 @@ class Gate:
     def _answered(self, prepared: Prepared, principal: str, started: float) -> Answer:
         if prepared.relation.nature == "public":
             with self._lock:
-                rows = self._guarded(lambda: self.engine.query(prepared.tree.copy()), charged=False)
-            return Answer(prepared.columns, tuple(map(tuple, rows)), Cost(), types=prepared.types, plain=True)
+                found = self._guarded(lambda: self.engine.query(prepared.tree.copy()), charged=False)
+            return Answer(prepared.columns, tuple(map(tuple, found)), Cost(), types=prepared.types, plain=True)
         if prepared.judges:
             return controlled_answer(self, prepared, principal, started)
-        tables: dict[str, tuple[Core, Sequence[tuple[Any, ...]]]] = {}
-        fresh: list[Part] = []
-        for part in prepared.parts:
-            known = self.ledger.cached(part.cache_key)
-            if known is None:
-                fresh.append(part)
-            else:
-                tables[part.core.table] = (part.core, from_text(known))
+        kept = {part.core.table: self.ledger.cached(part.cache_key) for part in prepared.parts}
+        fresh = [part for part in prepared.parts if kept[part.core.table] is None]
+        # What is computed from the same noisy tables is the same: kept where it is small.
+        same = (prepared.noisy_sql, *kept.values())
+        if not fresh and (rows := self._computed.get(same)) is not None:
+            return Answer(prepared.columns, rows, Cost(), self.left(principal), types=prepared.types, cached=True)
+        tables: dict[str, tuple[Core, Sequence[tuple[Any, ...]]]] = {
+            part.core.table: (part.core, from_text(text))
+            for part in prepared.parts
+            if (text := kept[part.core.table]) is not None
+        }
         left = None
         if fresh:
             with self._lock:
@@ -281,9 +262,9 @@ class Gate:
                 paid: dict[str, str] = {}
                 try:
                     for part in fresh:
-                        rows = self._noisy(part, keys[part.core.number])
-                        paid[part.cache_key] = as_text(rows)
-                        tables[part.core.table] = (part.core, rows)
+                        noisy = self._noisy(part, keys[part.core.number])
+                        paid[part.cache_key] = as_text(noisy)
+                        tables[part.core.table] = (part.core, noisy)
                     # Only here were data of persons read: how long all else takes tells nothing of them. Waited for
                     # before it is settled, or whoever breaks off between two moments of the grid would see by what
                     # is kept whether the data had been read by then.
@@ -298,10 +279,12 @@ class Gate:
                     raise
                 # One transaction, and on the disk before anybody sees it: whoever asks again gets the same noise.
                 self.ledger.settle(left, "answered", answers=paid)
-        rows = self.post.run(tables, prepared.noisy_sql)
+        rows = tuple(self.post.run(tables, prepared.noisy_sql))
+        if not fresh and sum(map(len, map(str, same))) + 100 * len(rows) <= LONGEST_ANSWER:
+            self._computed.put(same, rows)
         cost = sum((part.noise.cost for part in fresh), Cost())
         left = left or self.left(principal)
-        return Answer(prepared.columns, tuple(rows), cost, left, types=prepared.types, cached=not fresh)
+        return Answer(prepared.columns, rows, cost, left, types=prepared.types, cached=not fresh)
 
     def _charged(self, prepared: Prepared, fresh: Sequence[Part], principal: str) -> Left:
         # Spend first: a crash may waste budget, it must never give an answer for free.
@@ -335,20 +318,7 @@ class Gate:
             ]
         public_keys = core.public_keys
         assert public_keys is not None
-        found = self._guarded(lambda: self.engine.query(public_keys), charged=False)
-        domains = [key.keys for key in core.keys if key.keys is not None]
-        others = cross([domain for domain in domains if domain is not None])
-        if len(found) * len(others) > MAX_KEYS:
-            hint = "filter the public table"
-            raise Refused(f"more than {MAX_KEYS} public keys in one answer are not answered", hint=hint)
-        made = []
-        for public in found:
-            for other in others:
-                left, right = iter(public), iter(other)
-                made.append(
-                    tuple(next(left) if key.keys is None else typed_key(next(right), key.kind) for key in core.keys)
-                )
-        return sorted(made, key=lambda key: tuple((value is None, str(value)) for value in key))
+        return combined(core, self._guarded(lambda: self.engine.query(public_keys), charged=False))
 
     def _noisy(self, part: Part, all_keys: list[Key] | None) -> list[tuple[Any, ...]]:
         found, histograms = self._exact(part)
@@ -424,16 +394,6 @@ def open_gateway(policy: Gateway | str | Path, *, hardened: Hardened | None = No
         schema: Schema = schema_of(engine, policy)
         opened.pop_all()
     return Gate(policy, engine, ledger, Catalog(policy, schema), post=PostDatabase(policy.timeout))
-
-
-def _visible(relation: Relation) -> Relation:
-    if relation.nature == "private":
-        raise Refused(
-            "rows of persons are not shown",
-            hint="ask for aggregates: COUNT, SUM, AVG, …, with a GROUP BY that does not hold the privacy unit",
-            sqlstate="42501",
-        )
-    return relation
 
 
 def _failed(charged: bool) -> EngineError:

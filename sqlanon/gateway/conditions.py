@@ -19,6 +19,8 @@ def comparable(node: exp.Expr, left: Value, right: Value) -> tuple[exp.Expr, exp
     elif right.kind in TIMES and isinstance(left.literal, str):
         left = temporal(node, left.literal, right.kind)
     kinds = {left.kind, right.kind} - {"null"}
+    if "opaque" in kinds:
+        raise refused(node, "values that are not computed with are not compared", sqlstate="42883")
     if len(kinds) > 1 and (left.nothing or right.nothing):
         return tuple(exp.Null() if side.nothing else side.tree.copy() for side in (left, right))  # type: ignore[return-value]
     if len(kinds) > 1 and not kinds <= set(NUMBERS) and not kinds <= set(TIMES):

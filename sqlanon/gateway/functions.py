@@ -4,30 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 from sqlglot import exp
 
 from sqlanon.gateway.conditions import comparable
-from sqlanon.gateway.core import key_tree
-from sqlanon.gateway.parameters import EXAMPLES
 from sqlanon.gateway.scalars import (
     Scope,
     bind,
     branch,
     common,
-    date_literal,
     made,
-    number_literal,
-    number_value,
     numbers,
     only,
     refused,
     rule,
     spelling,
-    temporal,
     truncated,
 )
 from sqlanon.gateway.values import (
@@ -46,11 +38,6 @@ from sqlanon.gateway.values import (
 )
 
 Type = exp.DataType.Type
-WHOLE = {Type.TINYINT, Type.SMALLINT, Type.INT, Type.BIGINT, Type.UTINYINT, Type.USMALLINT, Type.UINT}
-REAL = {Type.FLOAT, Type.DOUBLE, Type.DECIMAL}
-TEXT = {Type.TEXT, Type.VARCHAR}
-MOMENTS = (Type.TIMESTAMP, Type.TIMESTAMPNTZ)
-
 # Parts of a date that a person may ask for, and where they lie.
 PARTS = {
     "YEAR": (1, 9999), "QUARTER": (1, 4), "MONTH": (1, 12), "WEEK": (1, 53), "DAY": (1, 31), "DOW": (0, 6),
@@ -221,72 +208,6 @@ def _nullif(node: exp.Nullif, scope: Scope) -> Value:
     return made(tree, value.kind, [value, other], value.bounds)
 
 
-CAST_KINDS: dict[Any, Kind] = {
-    **dict.fromkeys(WHOLE, "int"), **dict.fromkeys(REAL, "float"), **dict.fromkeys(TEXT, "text"),
-    **dict.fromkeys(MOMENTS, "timestamp"), Type.DATE: "date", Type.BOOLEAN: "bool",
-}  # fmt: skip
-
-
-def _literal_cast(node: exp.Expr, value: Value, wanted: Kind | None) -> Value | None:
-    """A literal as a literal of another kind, if it is one, and that can be told from its text."""
-    literal, made_of = value.literal, None
-    if wanted is None or literal is None:
-        return None
-    if isinstance(literal, str) and wanted in TIMES:
-        if value.slot is not None and value.slot.value is None:
-            literal = EXAMPLES[wanted].isoformat()
-        made_of = temporal(node, literal, wanted)
-        if wanted == "date" and isinstance(made_of.literal, datetime):
-            made_of = date_literal(made_of.literal.date())
-        elif wanted == "timestamp" and not isinstance(made_of.literal, datetime):
-            made_of = date_literal(datetime.combine(made_of.literal, datetime.min.time()))
-    elif isinstance(literal, str) and wanted in NUMBERS:
-        if value.slot is not None and value.slot.value is None:
-            literal = str(EXAMPLES[wanted])
-        made_of = number_literal(node, literal.strip(), wanted)
-    elif value.kind == "int" and wanted == "float":
-        made_of = number_value(float(literal), "float")
-    elif value.kind == wanted:
-        made_of = value
-    return replace(made_of, slot=value.slot) if made_of is not None else None
-
-
-@rule(exp.Cast, exp.TryCast)
-def _cast(node: exp.Cast, scope: Scope) -> Value:
-    only(node, "this", "to", "safe", "_type")
-    to = node.args["to"]
-    value = bind(node.this, scope)
-    target = to.this
-    wanted = CAST_KINDS.get(target)
-    if wanted is not None:
-        value.must_be(wanted)
-    literal = _literal_cast(node, value, wanted)
-    if literal is not None and not to.expressions:
-        return literal
-    if target in WHOLE and value.kind in NUMBERS and value.bounds is not None:
-        whole = exp.Floor(this=exp.Add(this=operand(value), expression=number(0.5)))
-        return made(whole, "int", [value], Interval(value.bounds.low - 0.5, value.bounds.high + 0.5))
-    if target in WHOLE and value.kind == "bool":
-        cases = exp.Case().when(value.tree.copy(), number(1), copy=False)
-        cases = cases.when(exp.Not(this=exp.Paren(this=value.tree.copy())), number(0), copy=False)
-        return made(double(cases), "int", [value], Interval(0, 1))
-    if target in REAL and value.kind in NUMBERS:
-        return made(operand(value), "float", [value], value.bounds)
-    if target in TEXT and value.kind in ("text", "int", "bool", "date"):
-        return made(exp.cast(key_tree(value), Type.TEXT), "text", [value], keys=None)
-    if target == Type.DATE and value.kind in TIMES:
-        return made(exp.cast(clamp_time(value.tree), Type.DATE), "date", [value])
-    if target in MOMENTS and value.kind in TIMES:
-        return made(exp.cast(clamp_time(value.tree), Type.TIMESTAMP), "timestamp", [value])
-    if target == Type.BOOLEAN and value.kind == "bool":
-        return value
-    raise refused(
-        node,
-        f"a cast of {value.kind} to {to.sql(scope.dialect)} is not answered",
-        detail="It could fail on a row, and failures tell about data.",
-    )
-
-
 # ---- texts
 
 
@@ -415,6 +336,6 @@ def _trunc_time(node: Any, scope: Scope) -> Value:
         )
     held = exp.cast(clamp_time(value.tree), Type.TIMESTAMP)
     cut = exp.TimestampTrunc(this=held, unit=exp.Var(this=name))
-    if value.kind == "date" or name not in ("HOUR", "MINUTE"):
+    if scope.dialect != "postgres" and (value.kind == "date" or name not in ("HOUR", "MINUTE")):
         return made(exp.cast(cut, Type.DATE), "date", [value])
     return made(cut, "timestamp", [value])

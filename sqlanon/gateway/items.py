@@ -11,15 +11,22 @@ from sqlanon.gateway.sources import Rows
 from sqlanon.gateway.values import UNIT, Value
 
 MAX_ITEMS = 100
+Type = exp.DataType.Type
+TYPE_NAMES = {
+    Type.SMALLINT: "int2", Type.INT: "int4", Type.BIGINT: "int8", Type.FLOAT: "float4", Type.DOUBLE: "float8",
+    Type.DECIMAL: "numeric", Type.TEXT: "text", Type.VARCHAR: "varchar", Type.BOOLEAN: "bool", Type.DATE: "date",
+    Type.TIMESTAMP: "timestamp", Type.TIMESTAMPNTZ: "timestamp", Type.BPCHAR: "bpchar", Type.CHAR: "bpchar",
+}  # fmt: skip
 
 
 @dataclass
 class Item:
     """A column of a SELECT: its name, and what the analyst wrote; bound already where * stood for it."""
 
-    name: str
+    name: str  # of its own: a name that is there already has a number after it
     node: exp.Expr
     value: Value | None = None
+    label: str = ""  # what a client sees; several may be the same
 
 
 def items_of(node: exp.Select, rows: Rows) -> list[Item]:
@@ -27,13 +34,14 @@ def items_of(node: exp.Select, rows: Rows) -> list[Item]:
     for each in node.expressions:
         stars = rows.star(each)
         if stars is not None:
-            items += [Item(name, exp.column(name), value) for name, value in stars]
+            items += [Item(name, exp.column(name), value, label) for name, value, label in stars]
             continue
         inner = each
         if type(each) is exp.Alias:
             only(each, "this", "alias")
             inner = each.this
-        items.append(Item(_name(each, inner), inner))
+        label = each.alias if type(each) is exp.Alias else name_of(inner)
+        items.append(Item(label, inner, label=label))
     if not items or len(items) > MAX_ITEMS:
         raise refused(node, f"a SELECT has 1 to {MAX_ITEMS} columns", sqlstate="54011")
     taken: set[str] = set()
@@ -53,6 +61,8 @@ def groups_of(node: exp.Select, items: list[Item], rows: Rows) -> list[exp.Expr]
     if group is None:
         return []
     only(group, "expressions")
+    if not group.expressions:
+        raise refused(group, "GROUP BY takes a list of expressions", sqlstate="42601")
     # A name that is both is the column, as in PostgreSQL.
     named = [item for item in items if not rows.has(item.name)]
     return [meant(each, items, "GROUP BY", named) for each in group.expressions]
@@ -71,15 +81,28 @@ def meant(node: exp.Expr, items: list[Item], clause: str, named: list[Item] | No
     return node
 
 
-def _name(node: exp.Expr, inner: exp.Expr) -> str:
-    """The alias, or what PostgreSQL would call the column."""
-    if type(node) is exp.Alias or type(inner) is exp.Column:
-        return node.alias_or_name
-    node = inner
-    while isinstance(node, exp.Paren | exp.Filter | exp.Window | exp.WithinGroup):
+def name_of(node: exp.Expr) -> str:
+    """What PostgreSQL calls a column without an alias."""
+    return _name(node)[0] or "?column?"
+
+
+def _name(node: exp.Expr) -> tuple[str | None, bool]:
+    """A name, and whether it is that of a column or function, which casts and CASE keep."""
+    while type(node) in (exp.Paren, exp.Filter, exp.Window, exp.WithinGroup):
         node = node.this
-    if isinstance(node, exp.Case):
-        return "case"
-    if isinstance(node, exp.Func) and not isinstance(node, exp.Connector | exp.Cast):
-        return node.sql_name().lower()
-    return "?column?"
+    if type(node) is exp.Column:
+        return node.name, True
+    if isinstance(node, exp.Cast):
+        inner, kept = _name(node.this)
+        return (inner, True) if kept else (TYPE_NAMES.get(node.args["to"].this, "?column?"), False)
+    if type(node) is exp.Case:
+        default = node.args.get("default")
+        inner, kept = _name(default) if default is not None else (None, False)
+        return (inner, True) if kept else ("case", False)
+    if "written" in node.meta:
+        return str(node.meta["written"]), True
+    if type(node) is exp.Trim:
+        return "btrim", True
+    if isinstance(node, exp.Func) and not isinstance(node, exp.Binary | exp.Predicate):
+        return node.sql_name().lower(), True
+    return None, False

@@ -13,6 +13,14 @@ from typing import Any, Generic, TypeVar
 from sqlanon.errors import EngineError
 
 T = TypeVar("T")
+SIMPLE = (str, int, float, bool, date, datetime, type(None))
+
+
+def values_key(values: Any) -> tuple[Hashable, ...] | None:
+    """What tells lists of simple values apart; None of others. As text: 0, -0.0 and False are equal."""
+    if not isinstance(values, list | tuple) or any(type(value) not in SIMPLE for value in values):
+        return None
+    return tuple((type(value), value if type(value) is int else repr(value)) for value in values)
 
 
 class LRU(Generic[T]):

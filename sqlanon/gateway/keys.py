@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from sqlglot import exp
 
+from sqlanon.errors import Refused
 from sqlanon.gateway.conditions import condition, conjuncts
 from sqlanon.gateway.core import Core, cross, key_tree
+from sqlanon.gateway.kept import typed_key
 from sqlanon.gateway.parameters import literal_of
 from sqlanon.gateway.scalars import refused
 from sqlanon.gateway.sources import Named, Rows, aliased
@@ -55,3 +60,20 @@ def _public_keys(source: Named, keys: list[Value], rows: Rows, where: exp.Expr |
 def _among(key: Value) -> exp.Expr:
     values = [literal_of(each) for each in key.keys or ()]
     return exp.In(this=key_tree(key), expressions=[value.tree for value in values])
+
+
+def combined(core: Core, found: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """The keys of an answer: what a public table holds, with all values of the keys that are declared."""
+    domains = [key.keys for key in core.keys if key.keys is not None]
+    others = cross([domain for domain in domains if domain is not None])
+    if len(found) * len(others) > MAX_KEYS:
+        hint = "filter the public table"
+        raise Refused(f"more than {MAX_KEYS} public keys in one answer are not answered", hint=hint)
+    made = []
+    for public in found:
+        for other in others:
+            left, right = iter(public), iter(other)
+            made.append(
+                tuple(next(left) if key.keys is None else typed_key(next(right), key.kind) for key in core.keys)
+            )
+    return sorted(made, key=lambda key: tuple((value is None, str(value)) for value in key))

@@ -7,7 +7,6 @@ PostgreSQL. What the columns of an answer are never hangs on the value of a para
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -35,11 +34,13 @@ def _placeholder(node: exp.Placeholder, scope: Scope) -> Value:
     slot = node.meta.get("slot")
     if not isinstance(slot, Slot):
         raise Refused("a parameter is not answered here", sqlstate="42601")
-    if slot.value is not None:
-        return replace(slot.value, slot=slot)
+    return slot.bound()
+
+
+def _example(slot: Slot) -> Value:
     if slot.kind is None:
-        return Value(exp.Null(), "null", public=True, slot=slot)
-    return replace(literal_as(EXAMPLES[slot.kind], slot.kind), slot=slot)
+        return Value(exp.Null(), "null", public=True)
+    return literal_as(EXAMPLES[slot.kind], slot.kind)
 
 
 def with_slots(tree: exp.Expr) -> tuple[exp.Expr, dict[str, Slot]]:
@@ -56,7 +57,7 @@ def with_slots(tree: exp.Expr) -> tuple[exp.Expr, dict[str, Slot]]:
             count += 1
             name = str(count)
         made = exp.Placeholder(this=name)
-        made.meta["slot"] = slots.setdefault(name, Slot(name))
+        made.meta["slot"] = slots.setdefault(name, Slot(name, _example))
         return made
 
     return tree.transform(slotted, copy=False), slots
@@ -85,7 +86,7 @@ def numbered(slots: Mapping[str, Slot], declared: Sequence[Kind | None]) -> list
         if not name.isdigit() or not 1 <= int(name) <= MAX_PARAMETERS:
             raise Refused(f"there is no parameter ${name[:40]}", sqlstate="42P02", hint="write $1, $2, …")
     most = max([len(declared), *map(int, slots)])
-    listed = [slots.get(str(number)) or Slot(str(number)) for number in range(1, most + 1)]
+    listed = [slots.get(str(number)) or Slot(str(number), _example) for number in range(1, most + 1)]
     for slot, kind in zip(listed, declared, strict=False):
         slot.kind = kind
     return listed
@@ -110,7 +111,7 @@ def literal_as(value: Any, kind: Kind) -> Value:
         moment = value if isinstance(value, datetime) else datetime.combine(value, datetime.min.time())
         # As PostgreSQL has it: a timestamp without time zone takes no notice of one.
         return date_literal(moment.replace(tzinfo=None))
-    if kind in NUMBERS and isinstance(value, int | float | Decimal):
+    if kind in NUMBERS and isinstance(value, int | float | Decimal) and type(value) is not bool:
         raise Refused("a parameter is too large or too small", sqlstate="22003", hint="up to 18 digits are read")
     raise Refused(f"a parameter is no {kind}", sqlstate="22P02")
 

@@ -34,22 +34,21 @@ class Place:
     core: Core | None = None
     keys: Sequence[Value] = ()
     bars: dict[int, Answered] = field(default_factory=dict)  # error bars, by the identity of the node
+    grouped: bool = False  # plain rows are groups here
 
     @property
     def dialect(self) -> str:
         return self.rows.dialect
 
     def column(self, node: exp.Column) -> Value:
-        if self.kind in ("group", "person"):
-            raise refused(
-                node,
-                f'column "{node.sql(self.dialect)}" must appear in the GROUP BY clause or be used in an aggregate',
-                sqlstate="42803",
-            )
+        if self.kind in ("group", "person") or self.grouped:
+            name = self.rows.full_name(node)
+            said = f'column "{name}" must appear in the GROUP BY clause or be used in an aggregate function'
+            raise refused(node, said, sqlstate="42803")
         return self.rows.column(node)
 
     def special(self, node: exp.Expr) -> Value | None:
-        if self.core is not None or self.kind == "person":
+        if self.core is not None or self.kind == "person" or self.grouped:
             key = self._key(node)
             if key is not None:
                 return key

@@ -120,7 +120,8 @@ def shown(relation: Relation, binder: Binder, intervals: bool) -> tuple[exp.Quer
     tree = relation.tree
     assert isinstance(tree, exp.Query)
     tree = tree.copy()
-    names = list(relation.columns)
+    # PostgreSQL gives a name as often as it is asked for; elsewhere each column has one of its own.
+    names = list(relation.shown_names if binder.dialect == "postgres" else relation.columns)
     types = [type_of(value) for value in relation.columns.values()]
     unordered = {place for place, value in enumerate(relation.columns.values(), start=1) if value.kind == "opaque"}
     if intervals and isinstance(tree, exp.Select) and not tree.args.get("distinct"):

@@ -10,10 +10,13 @@ from typing import Any
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect, DialectType
+from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from sqlanon.errors import Refused, did_you_mean
+from sqlanon.gateway.literals import plain_texts
 from sqlanon.gateway.parameters import with_slots
 from sqlanon.gateway.scalars import has_half_characters
 from sqlanon.gateway.values import Slot
@@ -51,7 +54,7 @@ def read(text: str, dialect: str) -> Statement:
         raise Refused("the statement cannot be read: a quote or comment is not closed", sqlstate="42601") from None
     options, text = _options(tokens, text)
     try:
-        trees = sqlglot.parse(text, read=dialect)
+        trees = parsed(text, dialect)
     except (SqlglotError, RecursionError) as error:
         raise Refused("syntax error", sqlstate="42601", position=_place(error, text)) from None
     found = [tree for tree in trees if tree is not None and not isinstance(tree, exp.Semicolon)]
@@ -63,10 +66,25 @@ def read(text: str, dialect: str) -> Statement:
     try:
         if sum(1 for _ in tree.walk()) > MAX_NODES:
             raise Refused("the statement is too long to be answered", sqlstate="54001")
+        _name_functions(tree, text)
         tree, slots = with_slots(tree)
         return Statement(tree, explain, options, slots)
     except RecursionError:
         raise Refused("the statement is nested too deeply", sqlstate="54001") from None
+
+
+def parsed(text: str, dialect: DialectType) -> list[exp.Expr | None]:
+    """The trees of a text; of PostgreSQL's, each text is a plain one, however it is written."""
+    reader = Dialect.get_or_raise(dialect)
+    tokens = reader.tokenize(text)
+    return reader.parser().parse(plain_texts(tokens, text) if isinstance(reader, Postgres) else tokens, text)
+
+
+def _name_functions(tree: exp.Expr, text: str) -> None:
+    """Keep the names that functions are written with: the parser has one node for several of them."""
+    for node in tree.walk():
+        if isinstance(node, exp.Func | exp.Binary) and "start" in node.meta:
+            node.meta["written"] = text[node.meta["start"] : node.meta["end"] + 1].strip('"').lower()
 
 
 def _first_word(tokens: Sequence[Token]) -> str:

@@ -245,13 +245,18 @@ def _neg(node: exp.Neg, scope: Scope) -> Value:
     return made(exp.Neg(this=exp.Paren(this=operand(value))), value.kind, [value], Interval(low, high))
 
 
+def _operands(node: exp.Binary, scope: Scope) -> tuple[Value, Value]:
+    """Both sides; a parameter is of the kind of the other one, as in PostgreSQL."""
+    left, right = bind(node.this, scope), bind(node.expression, scope)
+    known: tuple[Kind, ...] = (*NUMBERS, "date") if type(node) is exp.Sub else NUMBERS
+    kind: Kind = next((side.kind for side in (left, right) if side.kind in known), "float")
+    return left.as_kind(kind), right.as_kind(kind)
+
+
 @rule(exp.Add, exp.Sub, exp.Mul)
 def _arithmetic(node: exp.Binary, scope: Scope) -> Value:
     only(node, "this", "expression", "operator")
-    left, right = bind(node.this, scope), bind(node.expression, scope)
-    if type(node) is exp.Sub and "date" in (left.kind, right.kind):
-        left.must_be("date")
-        right.must_be("date")
+    left, right = _operands(node, scope)
     if type(node) is exp.Sub and left.kind == right.kind == "date":
         left, right = in_days(left), in_days(right)
     a, b = numbers(node, left, right)
@@ -290,7 +295,7 @@ def truncated(tree: exp.Expr) -> exp.Expr:
 @rule(exp.Div, exp.IntDiv)
 def _div(node: exp.Binary, scope: Scope) -> Value:
     only(node, "this", "expression", "typed", "safe", "operator")
-    left, right = bind(node.this, scope), bind(node.expression, scope)
+    left, right = _operands(node, scope)
     a, b = numbers(node, left, right)
     tree, bounds = divided(left, right, a, b)
     # PostgreSQL's / of two integers cuts off the fraction, as DuckDB's // does.
@@ -305,7 +310,7 @@ def _div(node: exp.Binary, scope: Scope) -> Value:
 @rule(exp.Mod)
 def _mod(node: exp.Mod, scope: Scope) -> Value:
     only(node, "this", "expression")
-    left, right = bind(node.this, scope), bind(node.expression, scope)
+    left, right = _operands(node, scope)
     a, b = numbers(node, left, right)
     if not left.kind == right.kind == "int":
         raise refused(node, "% needs whole numbers", sqlstate="42883")

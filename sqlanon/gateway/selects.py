@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from sqlanon.gateway import functions  # noqa: F401  (its rules register themselves)
+from sqlanon.gateway import casts, functions  # noqa: F401  (their rules register themselves)
 from sqlanon.gateway.aggregates import Aggregate, Answered, answered
 from sqlanon.gateway.calls import holds_aggregate
 from sqlanon.gateway.catalog import Catalog
@@ -129,7 +129,7 @@ class Binder:
 
     def _bound(self, items: list[Item], place: Place) -> Columns:
         # What * stands for is a column of the rows; of a group it must be looked up among the keys.
-        starred = place.kind in ("rows", "plain")
+        starred = place.kind in ("rows", "plain") and not place.grouped
         read = bind_shown if place.kind == "plain" else bind
         return [
             (item.name, item.value if starred and item.value is not None else read(item.node, place)) for item in items
@@ -213,7 +213,7 @@ class Binder:
         select = self._finished(node, select, columns, items, place)
         if depth == 0:
             self.bars = {item.name: place.bars[id(item.node)] for item in items if id(item.node) in place.bars}
-        return Relation(select, _outside(columns), "noisy")
+        return Relation(select, _outside(columns), "noisy", labels=_labels(items))
 
     def _unnamed(self, node: exp.Expr, items: list[Item], rows: Rows) -> exp.Expr:
         """HAVING may use names of the SELECT list, as DuckDB allows."""
@@ -227,17 +227,21 @@ class Binder:
         return node.copy().transform(swap, copy=False)
 
     def _plain(self, node: exp.Select, rows: Rows, items: list[Item], groups: list[exp.Expr]) -> Relation:
-        place = Place(rows, "plain", self)
+        having = node.args.get("having")
+        aggregated = [*(item.node for item in items), node.args.get("order")]
+        grouped = bool(groups) or having is not None
+        grouped = grouped or any(part is not None and holds_aggregate(part) for part in aggregated)
+        keys = [bind(group, rows) for group in groups]
+        place = Place(rows, "plain", self, keys=keys, grouped=grouped)
         columns = self._bound(items, place)
         select = rows.tree.copy()
-        if groups:
-            select = select.group_by(*(bind(group, rows).shown.copy() for group in groups), copy=False)
-        having = node.args.get("having")
+        if keys:
+            select = select.group_by(*(key.shown.copy() for key in keys), copy=False)
         if having is not None:
             only(having, "this")
             select = select.having(condition(self._unnamed(having.this, items, rows), place).tree, copy=False)
         select = self._finished(node, select, columns, items, place)
-        return Relation(select, _outside(columns), rows.nature)
+        return Relation(select, _outside(columns), rows.nature, labels=_labels(items))
 
     def _finished(
         self, node: exp.Select, select: exp.Select, columns: Columns, items: list[Item], place: Place
@@ -317,7 +321,7 @@ class Binder:
                 raise refused(node, "ORDER BY and LIMIT below the aggregate are not answered")
         made = type(node)(this=left.tree.copy(), expression=right.tree.copy(), distinct=bool(node.args.get("distinct")))
         if left.nature != "private":
-            return self._around(node, Relation(made, columns, left.nature))
+            return self._around(node, Relation(made, columns, left.nature, labels=left.labels))
         fanouts = (*left.fanouts, *right.fanouts)
         return Relation(made, columns, "private", fanouts=fanouts, privates=left.privates + right.privates)
 
@@ -328,12 +332,19 @@ class Binder:
         rows.tree = rows.tree.from_(
             exp.Subquery(this=relation.tree, alias=exp.TableAlias(this=exp.to_identifier("r0"))), copy=False
         )
-        items = [Item(name, exp.column(name), named.value(name)) for name in relation.columns]
+        items = [
+            Item(name, exp.column(name), named.value(name), label)
+            for name, label in zip(relation.columns, relation.shown_names, strict=True)
+        ]
         outer = exp.Select(**{key: node.args.get(key) for key in ("order", "limit", "offset")})
         place = Place(rows, "plain", self)
         columns = self._bound(items, place)
         select = self._finished(outer, rows.tree, columns, items, place)
-        return Relation(select, _outside(columns), relation.nature)
+        return Relation(select, _outside(columns), relation.nature, labels=relation.labels)
+
+
+def _labels(items: list[Item]) -> tuple[str, ...]:
+    return tuple(item.label for item in items)
 
 
 def _outside(columns: Columns) -> dict[str, Value]:

@@ -78,6 +78,11 @@ class Rows:
         self.use(value)
         return value
 
+    def full_name(self, node: exp.Column) -> str:
+        """A column with the name of its table, as an error message has it."""
+        table = _table(self.column(node))
+        return ".".join([*(source.name for source in self.sources if source.alias == table), node.name])
+
     def use(self, value: Value) -> None:
         if value.source is not None:
             self.used.add(value.source)
@@ -89,8 +94,8 @@ class Rows:
     def special(self, node: exp.Expr) -> Value | None:
         return None
 
-    def star(self, node: exp.Expr) -> list[tuple[str, Value]] | None:
-        """The columns that * or t.* stands for; None if the node is neither."""
+    def star(self, node: exp.Expr) -> list[tuple[str, Value, str]] | None:
+        """The columns that * or t.* stands for, with their labels; None if the node is neither."""
         if type(node) is exp.Star:
             only(node)
             sources = self.sources
@@ -100,10 +105,14 @@ class Rows:
             sources = [each for each in self.sources if each.name.casefold() == node.table.casefold()]
         else:
             return None
-        found = [(name, each.value(name)) for each in sources for name in each.relation.columns]
+        found = [
+            (name, each.value(name), label)
+            for each in sources
+            for name, label in zip(each.relation.columns, each.relation.shown_names, strict=True)
+        ]
         if self.nature == "private":  # joined with persons, even a public value is not shown as it is
-            found = [(name, value) for name, value in found if value.kind != "opaque"]
-        for _, value in found:
+            found = [(name, value, label) for name, value, label in found if value.kind != "opaque"]
+        for _, value, _ in found:
             self.use(value)
         return found
 

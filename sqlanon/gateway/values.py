@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any, Literal
@@ -15,8 +15,8 @@ from sqlanon.errors import Refused
 # An opaque value is shown as it is stored, and used for nothing else.
 Kind = Literal["int", "float", "text", "bool", "date", "timestamp", "null", "opaque"]
 Nature = Literal["private", "public", "noisy"]
-NUMBERS = ("int", "float")
-TIMES = ("date", "timestamp")
+NUMBERS: tuple[Kind, ...] = ("int", "float")
+TIMES: tuple[Kind, ...] = ("date", "timestamp")
 UNIT = "sqlanon_unit"
 
 # Numbers without declared bounds are held to this range inside arithmetic, so that no statement can overflow.
@@ -59,10 +59,15 @@ def hull(intervals: Iterable[Interval]) -> Interval:
 class Slot:
     """A parameter of a statement. Its kind is declared, or learned from where it stands; its value comes later."""
 
-    def __init__(self, name: str, kind: Kind | None = None) -> None:
+    def __init__(self, name: str, example: Callable[[Slot], Value], kind: Kind | None = None) -> None:
         self.name = name
         self.kind = kind
+        self._example = example
         self.value: Value | None = None  # what it is bound to; None while kinds are learned
+
+    def bound(self) -> Value:
+        """Its value; while there is none, one that stands for all of its kind."""
+        return replace(self.value if self.value is not None else self._example(self), slot=self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Slot:
         return self  # copies of a tree speak of the same parameter
@@ -109,6 +114,10 @@ class Value:
         self.slot.kind = kind
         return True
 
+    def as_kind(self, kind: Kind) -> Value:
+        """Itself; of a parameter whose kind has just been learned, a value of that kind."""
+        return self.slot.bound() if self.slot is not None and self.learn(kind) else self
+
     def must_be(self, kind: Kind) -> None:
         if self.learn(kind):
             raise Learned
@@ -126,6 +135,11 @@ class Relation:
     table: str | None = None  # the table of the policy that it is, unchanged
     fanouts: tuple[exp.Select, ...] = ()  # of public tables inside: how many rows they make of one, multiplied
     privates: int = 0  # private tables inside, counted as often as they are read
+    labels: tuple[str, ...] = ()  # of the columns, as a client sees them, where that is not their names
+
+    @property
+    def shown_names(self) -> tuple[str, ...]:
+        return self.labels or tuple(self.columns)
 
 
 def number(value: float) -> exp.Expr:

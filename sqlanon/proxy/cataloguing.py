@@ -50,7 +50,7 @@ class Cataloguing:
             ask.sql, ask.principal, ask.parameters, types=ask.types, settings=ask.settings, timeout=ask.timeout
         )
         summary = Summary(rows=answer.table.num_rows, kind="catalogue")
-        return Answering(Described(answer.columns, ()), summary, _batches(answer.table))
+        return Answering(Described(answer.columns, ()), summary, _batches(answer.table), whole=True)
 
     def interrupt(self) -> None:
         self._catalogue.interrupt()

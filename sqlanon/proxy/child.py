@@ -87,6 +87,11 @@ class Child:
             self._writer.write(packed(message))
             await self._writer.drain()
 
+    @property
+    def has_frame(self) -> bool:
+        """Whether `receive` would not wait."""
+        return not self._frames.empty()
+
     async def receive(self) -> Frame | None:
         """The next frame; None if there will be none."""
         return await self._frames.get()

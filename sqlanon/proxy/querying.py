@@ -101,7 +101,7 @@ class Querying:
             raise Refused("a number is out of range for its type", sqlstate="22003") from None
         if kind == "synthetic":
             answer = replace(answer, cost=Cost(), left=None)  # nobody's budget was used
-        return Answering(described, _summary(prepared, kind, answer), _once(batch))
+        return Answering(described, _summary(prepared, kind, answer), _once(batch), whole=True)
 
     def interrupt(self) -> None:
         for gate in (self._gate, self._made_up):

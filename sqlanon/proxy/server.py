@@ -35,6 +35,7 @@ class Connection:
         self.wire = wire.Reader(message_limit=message_limit)
         self.idle: float | None = None
         self.encrypted = False
+        self.since = time.monotonic()
         self.session: Session | None = None
         self.unsent = 0  # bytes that were put and not yet sent
         self._out: list[bytes] = []
@@ -73,7 +74,10 @@ class Connection:
                 while (message := self._next()) is not None:
                     size, before = before - self.wire.buffered, self.wire.buffered
                     self._waiting += size
-                    await self._messages.put((message, size))
+                    try:
+                        self._messages.put_nowait((message, size))
+                    except asyncio.QueueFull:
+                        await self._messages.put((message, size))
                 while self._waiting > self.wire.message_limit:
                     self._room.clear()
                     await self._room.wait()
@@ -99,11 +103,14 @@ class Connection:
 
     async def next(self) -> wire.Message:
         try:
-            async with asyncio.timeout(self.idle):
-                found, size = await self._messages.get()
-        except TimeoutError:
-            said = "terminating connection due to idle-session timeout"
-            raise wire.ProtocolError("57P05", said, fatal=True) from None
+            found, size = self._messages.get_nowait()
+        except asyncio.QueueEmpty:
+            try:
+                async with asyncio.timeout(self.idle):
+                    found, size = await self._messages.get()
+            except TimeoutError:
+                said = "terminating connection due to idle-session timeout"
+                raise wire.ProtocolError("57P05", said, fatal=True) from None
         self._waiting -= size
         self._room.set()
         if isinstance(found, Exception):
@@ -118,6 +125,8 @@ class Connection:
         data, self._out, self.unsent = b"".join(self._out), [], 0
         if data:
             self.writer.write(data)
+            if self.writer.transport.get_write_buffer_size() == 0:
+                return
             # A client that does not read holds nothing but its own session, and not for ever.
             async with asyncio.timeout(self.idle or 60):
                 await self.writer.drain()
@@ -177,11 +186,7 @@ class Server:
         limits = self.door.current.serve.limits
         connection = Connection(reader, writer, limits.message)
         self._strangers[connection] = task
-        # Strangers who say nothing make room for the next: they cannot keep anybody out by waiting.
-        while len(self._strangers) > limits.unauthenticated:
-            _, oldest = self._strangers.popitem(last=False)
-            oldest.cancel()
-            self.door.metrics.turned_away.add(1, door="pg")
+        self._make_room(limits.unauthenticated)
         try:
             await self._client(connection)
         except (Gone, OSError, ssl.SSLError, TimeoutError, asyncio.IncompleteReadError):
@@ -210,6 +215,18 @@ class Server:
             self._strangers.pop(connection, None)
             self._tasks.discard(task)
             await connection.close()
+
+    def _make_room(self, most: int) -> None:
+        """Strangers who take their time make room for the next: they cannot keep anybody out by waiting.
+
+        Those who came within the last second may be busy with their password: they go only when there are very many.
+        """
+        while len(self._strangers) > most:
+            oldest = next(iter(self._strangers))
+            if time.monotonic() - oldest.since < 1.0 and len(self._strangers) <= 10 * most:
+                return
+            self._strangers.pop(oldest).cancel()
+            self.door.metrics.turned_away.add(1, door="pg")
 
     async def _client(self, connection: Connection) -> None:
         timeouts = self.door.current.serve.timeouts

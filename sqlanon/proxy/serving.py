@@ -15,6 +15,7 @@ from sqlanon.policy import load_serve
 from sqlanon.policy.serve import Serve
 from sqlanon.proxy import tls as certificates
 from sqlanon.proxy.audit import AuditLog
+from sqlanon.proxy.audit_chain import verify
 from sqlanon.proxy.cataloguing import metadata_of
 from sqlanon.proxy.door import Door, Version, version_of
 from sqlanon.proxy.http import HttpLimits, HttpServer
@@ -47,11 +48,12 @@ async def opened(path: Path) -> AsyncIterator[tuple[Door, Users]]:
         yield door, users
 
 
-async def check(path: Path) -> Serve:
-    """All that `serve` needs, opened once and closed again."""
+async def check(path: Path) -> tuple[Serve, int]:
+    """All that `serve` needs, opened once and closed again; and how many lines of the audit log hold together."""
     async with opened(path) as (door, _):
         _tls(door.current.serve)
-        return door.current.serve
+        found = await asyncio.to_thread(verify, door.current.serve.located_audit)
+        return door.current.serve, found.lines
 
 
 async def run(path: Path, ready: Callable[[Server, HttpServer | None], None]) -> None:

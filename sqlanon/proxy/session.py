@@ -25,6 +25,8 @@ from sqlanon.proxy.work import Ask, CopyOptions, Described, Summary, failure_of
 
 MAX_NAMED = 1_000  # prepared statements and portals of one session
 FULL = 2**16  # bytes that wait to be sent: more is sent without being asked for
+# What may take its time, so that somebody may want to break it off. The others are done at once.
+WAITING = (wire.Query, wire.Parse, wire.Execute)
 NO_COLUMNS = Described(columns=(), parameters=())
 
 
@@ -57,6 +59,7 @@ class Session:
     _gone: bool = False
     _skipping: bool = False  # after an error in the extended protocol: up to the next Sync
     _told: dict[str, str] = field(default_factory=dict)  # settings as the client knows them
+    _settings_told: dict[str, str] | None = None
     _settled: bool = False  # the client has been told that the statement is over
 
     def __post_init__(self) -> None:
@@ -88,7 +91,10 @@ class Session:
 
     async def _handled(self, message: wire.Message) -> None:
         try:
-            await self._cancellable(self._message(message))
+            if isinstance(message, WAITING):
+                await self._cancellable(self._message(message))
+            else:
+                await self._message(message)
         except SqlanonError as error:
             await self._wrong(error, simple=isinstance(message, wire.Query | wire.Sync | wire.FunctionCall))
 
@@ -146,6 +152,7 @@ class Session:
         await self._answered(message)
         if self.connection.unsent > FULL:
             await self.connection.flush()
+            await asyncio.sleep(0)  # others have their turn
 
     async def _answered(self, message: wire.Message) -> None:
         match message:
@@ -314,7 +321,7 @@ class Session:
             self._caller, question, parameters=values, types=oids, formats=formats, copy=copy,
             epsilon=float(epsilon) if epsilon else None, timeout=longest or None,
             dry_run=self.settings.get("sqlanon.dry_run") == "on",
-            settings=tuple(self.settings.all()) if question.route == "catalogue" else (),
+            settings=self.settings.all() if question.route == "catalogue" else (),
         )  # fmt: skip
 
     @property
@@ -480,6 +487,9 @@ class Session:
 
     def _report(self) -> None:
         """Settings that clients follow, where they changed."""
+        if self._settings_told == self.settings.values:
+            return
+        self._settings_told = dict(self.settings.values)
         for name, value in self.settings.reported().items():
             if self._told.get(name) != value:
                 self._told[name] = value

@@ -142,6 +142,7 @@ class Settings:
     starting: dict[str, str] = field(default_factory=dict)  # from the start of the connection: what RESET goes back to
     _before: dict[str, str] | None = None  # of the transaction
     _local: dict[str, str] = field(default_factory=dict)  # what SET LOCAL hides until the transaction ends
+    _shown: tuple[dict[str, str], tuple[tuple[str, str], ...]] | None = None  # all of them, as they were last told
 
     def get(self, name: str) -> str:
         key = name.lower()
@@ -226,9 +227,11 @@ class Settings:
     def reported(self) -> dict[str, str]:
         return {name: self.get(name) for name in REPORTED}
 
-    def all(self) -> list[tuple[str, str]]:
-        names = {*FIXED, *FREE, *CHECKED, SIMULATE, "session_authorization"}
-        return sorted((spelt(name), self.show(name)) for name in names)
+    def all(self) -> tuple[tuple[str, str], ...]:
+        if self._shown is None or self._shown[0] != self.values:
+            names = {*FIXED, *FREE, *CHECKED, SIMULATE, "session_authorization"}
+            self._shown = dict(self.values), tuple(sorted((spelt(name), self.show(name)) for name in names))
+        return self._shown[1]
 
 
 def spelt(name: str) -> str:

@@ -65,6 +65,7 @@ class Answering:
     described: Described
     summary: Summary
     batches: Generator[Any, None, None]
+    whole: bool = False  # one batch, or none, has all rows
 
 
 class Service(Protocol):
@@ -89,6 +90,7 @@ class Worker:
         self._cancelled = threading.Event()
         self._credits = threading.Semaphore(0)
         self._service: Service | None = None
+        self._held = b""  # what goes out with the next frame
 
     def serve(self) -> None:
         opening = _receive(self._channel)
@@ -153,6 +155,7 @@ class Worker:
             else:
                 last = self._run(request, service)
         except BaseException as error:
+            self._held = b""
             last = failure_frame(request.number, CANCELLED if self._cancelled.is_set() else failure_of(error))
         with self._lock:
             self._running = 0
@@ -162,26 +165,42 @@ class Worker:
         answering = service.run(request.ask)
         described, summary = answering.described, answering.summary
         told = {"described": described.as_json(), "summary": summary.as_json()}
-        self._send(Frame("answer", request.number, told))
+        first = Frame("answer", request.number, told).packed()
         rows = 0
         try:
-            for batch in answering.batches:
-                for part in parts(batch):
-                    encoded = encode(part, described, request.ask)
-                    body = encoded.data + encoded.ends.astype("<i8").tobytes()
-                    if len(body) > MAX_BODY:
-                        raise Failed(Failure("54000", "a row is too long to be sent"))
-                    self._credits.acquire()
-                    if self._cancelled.is_set():
-                        raise KeyboardInterrupt
-                    rows += part.num_rows
-                    self._send(Frame("chunk", request.number, {"rows": part.num_rows}, body))
+            found: Iterator[Any] = (part for batch in answering.batches for part in parts(batch))
+            if answering.whole:
+                held = list(found)
+                if len(held) <= 1:
+                    # In one piece with the end, so that the server is woken once.
+                    chunks = [self._chunk(request, described, part, last=True) for part in held]
+                    self._held = first + b"".join(chunks)
+                    return Frame(
+                        "end", request.number, replace(summary, rows=sum(part.num_rows for part in held)).as_json()
+                    )
+                found = iter(held)
+            self._channel.sendall(first)
+            for part in found:
+                chunk = self._chunk(request, described, part)
+                self._credits.acquire()
+                if self._cancelled.is_set():
+                    raise KeyboardInterrupt
+                rows += part.num_rows
+                self._channel.sendall(chunk)
         finally:
             answering.batches.close()
         return Frame("end", request.number, replace(summary, rows=rows).as_json())
 
+    def _chunk(self, request: Request, described: Described, part: Any, *, last: bool = False) -> bytes:
+        encoded = encode(part, described, request.ask)
+        body = encoded.data + encoded.ends.astype("<i8").tobytes()
+        if len(body) > MAX_BODY:
+            raise Failed(Failure("54000", "a row is too long to be sent"))
+        return Frame("chunk", request.number, {"rows": part.num_rows, "last": last}, body).packed()
+
     def _send(self, frame: Frame) -> None:
-        self._channel.sendall(frame.packed())
+        held, self._held = self._held, b""
+        self._channel.sendall(held + frame.packed())
 
 
 def parts(batch: Any) -> Iterator[Any]:

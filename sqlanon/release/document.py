@@ -15,7 +15,21 @@ from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._solution import Solution
 from sqlanon.compiler.compressed import Domain, code
 from sqlanon.compiler.source import relation
-from sqlanon.compiler.tree import alias, bigint, column, count_all, literal, summed, table, text, threshold
+from sqlanon.compiler.tree import (
+    alias,
+    bigint,
+    column,
+    count_all,
+    joined,
+    literal,
+    nested,
+    select,
+    summed,
+    table,
+    text,
+    threshold,
+    window,
+)
 from sqlanon.evidence.checks import CheckResult, Evidence
 from sqlanon.evidence.ranges import boxes_at
 from sqlanon.evidence.workload import workload
@@ -219,8 +233,9 @@ def distributions(task: Problem, how: Rewriting, released: exp.Select) -> dict[s
     least = int(max((use.params["k"] for use in task.policy.models if "k" in use.params), default=5))
     found = {}
     for domain in task.domains:
-        new = exp.select(alias(text(column(domain.name)), "label"), alias(count_all(), "records"))
-        new = new.from_(released.subquery(alias="release")).group_by(text(column(domain.name)))
+        chosen = [alias(text(column(domain.name)), "label"), alias(count_all(), "records")]
+        rows = released.subquery(alias="release")
+        new = select(*chosen, source=rows, groups=[text(column(domain.name))])
         found[domain.name] = _named(task, "after", new, least)
         if len(how.passes) == 1:
             found[domain.name] |= _named(task, "before", _values(task, how, domain), least)
@@ -230,11 +245,12 @@ def distributions(task: Problem, how: Rewriting, released: exp.Select) -> dict[s
 def _values(task: Problem, how: Rewriting, domain: Domain) -> exp.Select:
     """The original values of the rows that a single pass released."""
     key = exp.BitwiseAnd(this=exp.column(f"k{domain.key + 1}"), expression=bigint(literal(domain.masks[0])))
-    cells = exp.select(alias(key, "code"), alias(summed(exp.column("n")), "records")).from_(shown_cells(task, how))
-    own = exp.select(alias(code(domain), "code"), "original").from_(table(domain.dictionary)).subquery(alias="d")
-    tree = exp.select(alias(text(exp.column("original", table="d")), "label"), "c.records")
-    tree = tree.from_(cells.group_by(key.copy()).subquery(alias="c"))
-    return tree.join(own, on=exp.column("code", table="d").eq(exp.column("code", table="c")))
+    counted = [alias(key, "code"), alias(summed(exp.column("n")), "records")]
+    cells = select(*counted, source=shown_cells(task, how), groups=[key.copy()])
+    own = select(alias(code(domain), "code"), "original", source=table(domain.dictionary))
+    chosen = [alias(text(exp.column("original", table="d")), "label"), exp.column("records", table="c")]
+    same = exp.column("code", table="d").eq(exp.column("code", table="c"))
+    return select(*chosen, source=nested(cells, "c"), joins=[joined(nested(own, "d"), same)])
 
 
 def shown_cells(task: Problem, how: Rewriting) -> exp.Expr:
@@ -248,13 +264,13 @@ def shown_cells(task: Problem, how: Rewriting) -> exp.Expr:
     return cells.subquery(alias="cells")
 
 
-def _named(task: Problem, side: str, tree: exp.Select, least: int) -> dict[str, Any]:
-    whole = exp.select("COUNT(*)", "COALESCE(SUM(records), 0)").from_(tree.copy().subquery(alias="v"))
-    count, records = (int(value) for value in task.engine.query(whole)[0])
-    ordered = exp.select("label", "records").from_(tree.subquery(alias="v"))
-    ordered = ordered.where(exp.column("records") >= literal(least))
-    ordered = ordered.order_by(exp.Ordered(this=exp.column("records"), desc=True), "label").limit(MOST_LABELS)
-    top = [(label if label is not None else "NULL", int(number)) for label, number in task.engine.query(ordered)]
+def _named(task: Problem, side: str, values: exp.Select, least: int) -> dict[str, Any]:
+    whole = [window(count_all()), bigint(window(exp.Sum(this=exp.column("records"))))]
+    tree = select("label", "records", *whole, source=nested(values, "v"))
+    order = [exp.Ordered(this=exp.column("records"), desc=True), exp.Ordered(this=exp.column("label"))]
+    found = task.engine.query(tree.order_by(*order, copy=False).limit(MOST_LABELS, copy=False))
+    count, records = (int(number) for number in found[0][2:]) if found else (0, 0)
+    top = [("NULL" if label is None else label, int(number)) for label, number, *_ in found if number >= least]
     while top and 0 < records - sum(number for _, number in top) < least:
         top.pop()
     return {side: [list(pair) for pair in top], f"{side}_more": count - len(top)}

@@ -338,7 +338,7 @@ FROM (
 
 CREATE TEMPORARY TABLE sqlanon_search_compressed_1 AS
 SELECT
-  CAST(CAST(d1.r0 AS BIGINT) * CAST(1 AS BIGINT) + CAST(d1.r1 AS BIGINT) * CAST(8 AS BIGINT) + CAST(d1.r2 AS BIGINT) * CAST(16 AS BIGINT) + CAST(d1.r3 AS BIGINT) * CAST(32 AS BIGINT) + CAST(d2.r0 AS BIGINT) * CAST(256 AS BIGINT) + CAST(d2.r4 AS BIGINT) * CAST(1024 AS BIGINT) + CAST(d3.r0 AS BIGINT) * CAST(4096 AS BIGINT) + CAST(d4.r0 AS BIGINT) * CAST(8192 AS BIGINT) + CAST(d4.r1 AS BIGINT) * CAST(262144 AS BIGINT) + CAST(d4.r2 AS BIGINT) * CAST(1048576 AS BIGINT) AS BIGINT) AS k1,
+  CAST(d1.code + d2.code + d3.code + d4.code AS BIGINT) AS k1,
   DENSE_RANK() OVER (ORDER BY c.original ASC NULLS FIRST) AS v1,
   c.records AS n,
   d1.f1 AS f1_1,
@@ -353,13 +353,44 @@ SELECT
   d4.f3 AS f4_3,
   d4.f4 AS f4_4
 FROM sqlanon_search_cells_1 AS c
-JOIN sqlanon_search_dictionary_1 AS d1
+JOIN (
+  SELECT
+    original,
+    CAST(r0 AS BIGINT) * CAST(1 AS BIGINT) + CAST(r1 AS BIGINT) * CAST(8 AS BIGINT) + CAST(r2 AS BIGINT) * CAST(16 AS BIGINT) + CAST(r3 AS BIGINT) * CAST(32 AS BIGINT) AS code,
+    f1,
+    f2,
+    f3
+  FROM sqlanon_search_dictionary_1
+) AS d1
   ON ARRAY[c.c1] = ARRAY[d1.original]
-JOIN sqlanon_search_dictionary_2 AS d2
+JOIN (
+  SELECT
+    original,
+    CAST(r0 AS BIGINT) * CAST(256 AS BIGINT) + CAST(r4 AS BIGINT) * CAST(1024 AS BIGINT) AS code,
+    f1,
+    f2,
+    f3,
+    f4
+  FROM sqlanon_search_dictionary_2
+) AS d2
   ON ARRAY[c.c2] = ARRAY[d2.original]
-JOIN sqlanon_search_dictionary_3 AS d3
+JOIN (
+  SELECT
+    original,
+    CAST(r0 AS BIGINT) * CAST(4096 AS BIGINT) AS code
+  FROM sqlanon_search_dictionary_3
+) AS d3
   ON ARRAY[c.c3] = ARRAY[d3.original]
-JOIN sqlanon_search_dictionary_4 AS d4
+JOIN (
+  SELECT
+    original,
+    CAST(r0 AS BIGINT) * CAST(8192 AS BIGINT) + CAST(r1 AS BIGINT) * CAST(262144 AS BIGINT) + CAST(r2 AS BIGINT) * CAST(1048576 AS BIGINT) AS code,
+    f1,
+    f2,
+    f3,
+    f4
+  FROM sqlanon_search_dictionary_4
+) AS d4
   ON ARRAY[c.c4] = ARRAY[d4.original];
 
 CREATE TEMPORARY TABLE sqlanon_search_lookup_2 AS

@@ -6,7 +6,6 @@ import logging
 from functools import lru_cache
 from typing import ClassVar
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import SqlglotError
@@ -14,6 +13,7 @@ from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import TokenType
 
 from sqlanon.errors import Refused
+from sqlanon.gateway.reading import parsed
 
 MAX_TEXT = 100_000
 MAX_NODES = 20_000
@@ -58,7 +58,7 @@ def _read(text: str) -> exp.Query:
     if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
         raise Refused("a statement holds what is no character", sqlstate="22021")
     try:
-        trees = [tree for tree in sqlglot.parse(text, read=Written) if tree is not None]
+        trees = [tree for tree in parsed(text, Written) if tree is not None]
         found = [tree for tree in trees if type(tree) is not exp.Semicolon]
         if len(found) != 1:
             raise Refused("exactly one statement is answered at a time", sqlstate="42601")

@@ -1,0 +1,46 @@
+"""What a statement gives and takes, told from its text, the policy and the schema alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlanon.errors import Refused
+from sqlanon.gateway.explain import PLAN
+from sqlanon.gateway.parameters import numbered
+from sqlanon.gateway.prepared import Description, shown
+from sqlanon.gateway.reading import Statement
+from sqlanon.gateway.selects import Binder
+from sqlanon.gateway.values import Kind, Learned, Relation
+
+
+def description(
+    statement: Statement, kinds: Sequence[Kind | None], binder_of: Callable[[], Binder], intervals: bool
+) -> Description:
+    """Bind a statement until the kinds of all its parameters are known; `kinds` are those that are declared."""
+    slots = numbered(statement.slots, kinds)
+    while True:
+        binder = binder_of()
+        unknown = [slot for slot in slots if slot.kind is None]
+        try:
+            relation = binder.query(statement.tree, {})
+        except Learned:
+            continue
+        if not unknown:
+            break
+        if all(slot.kind is None for slot in unknown):
+            for slot in unknown:
+                slot.kind = "text"  # as in PostgreSQL: nothing tells what it is
+    _, columns, types = shown(visible(relation), binder, intervals)
+    if statement.explain:
+        columns, types = (PLAN,), ("text",)
+    return Description(columns, types, tuple(slot.kind or "text" for slot in slots))
+
+
+def visible(relation: Relation) -> Relation:
+    if relation.nature == "private":
+        raise Refused(
+            "rows of persons are not shown",
+            hint="ask for aggregates: COUNT, SUM, AVG, …, with a GROUP BY that does not hold the privacy unit",
+            sqlstate="42501",
+        )
+    return relation

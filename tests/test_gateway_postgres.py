@@ -1,0 +1,144 @@
+"""Statements as clients of PostgreSQL write them: texts, arrays, names, and errors with PostgreSQL's codes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from gateway_world import World, world
+
+from sqlanon.errors import Refused
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    found = world(tmp_path_factory.mktemp("postgres"))
+    yield found
+    found.close()
+
+
+def rows(made: World, sql: str, *parameters: object) -> list[tuple[object, ...]]:
+    return list(made.gate.answer(sql, parameters=parameters, dialect="postgres").rows)
+
+
+def code(made: World, sql: str) -> str:
+    with pytest.raises(Refused) as error:
+        made.gate.answer(sql, dialect="postgres")
+    return error.value.sqlstate
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        (r"E'tab\tquote\'s ''\\ \u00fc \xc3\xbc \101 \U0001F388'", "tab\tquote's '\\ ü ü A 🎈"),
+        (r"E'\uD83D\uDE00'", "😀"),
+        ("$$it's \\ $1$$", "it's \\ $1"),
+        ("$tag$ $$ $tag$", " $$ "),
+        ("'two' -- a note\n 'parts'", "twoparts"),
+        ("E'two'\n'parts'", "twoparts"),
+        (r"U&'d\0061t\+000061 \\'", "data \\"),
+        (r"U&'d!0061t' UESCAPE '!'", "dat"),
+        ("'back\\slash\\n'", "back\\slash\\n"),
+    ],
+)
+def test_texts(made: World, written: str, text: str) -> None:
+    assert rows(made, f"SELECT {written}") == [(text,)]
+    assert rows(made, f"SELECT region FROM regions WHERE region || {written} = 'R0' || $1", text) == [("R0",)]
+    # Of persons too: the statement that reads them is the same, so that it is answered from what is kept.
+    asked = "SELECT COUNT(*) FROM visits WHERE region || {} = note"
+    plain = rows(made, asked.format("'" + text.replace("'", "''") + "'"))
+    spent = made.spent
+    assert rows(made, asked.format(written)) == plain
+    assert made.spent == spent
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        (r"E'\000'", "22021"),
+        (r"E'a\xff'", "22021"),
+        (r"E'\ud800'", "22021"),
+        (r"E'\u12'", "22025"),
+        (r"E'\U00110000'", "22025"),
+        (r"U&'\0000'", "42601"),
+        (r"U&'\d800'", "22021"),
+        (r"U&'\12'", "42601"),
+        ("U&'a' UESCAPE 'ab'", "42601"),
+        ("'two' 'parts'", "0A000"),
+        ("E'a'\n'b\\'", "0A000"),
+        ("$$" + "x" * 10_001 + "$$", "22021"),
+        ("B'101'", "0A000"),
+        ("X'1F'", "0A000"),
+        ("E'open", "42601"),
+        ("$a$ open $b$", "42601"),
+    ],
+    ids=lambda given: ascii(given[:30]),
+)
+def test_texts_that_are_none(made: World, written: str, expected: str) -> None:
+    for sql in (f"SELECT {written} FROM regions", f"SELECT COUNT(*) FROM visits WHERE note = {written}"):
+        assert code(made, sql) == expected
+
+
+@pytest.mark.parametrize(
+    ("sql", "names"),
+    [
+        ("SELECT COUNT(*), count(age), sum(age) FROM visits", "count count sum"),
+        ("SELECT size::text, 'x'::text, (size + 1)::int, size + 1, 'a', size ^ 2 FROM regions",
+         "size text int4 ?column? ?column? ?column?"),
+        ("SELECT DATE_TRUNC('month', seen), COUNT(*) FROM visits GROUP BY 1", "date_trunc count"),
+        ("SELECT power(size, 2), pow(size, 2), ceiling(size), trim(region), char_length(region), substr(region, 1) "
+         "FROM regions", "power pow ceiling btrim char_length substr"),
+        ("SELECT CASE WHEN size > 1 THEN 1 END, CASE WHEN size > 1 THEN 'a' ELSE region END, true FROM regions",
+         "case region ?column?"),
+        ("SELECT * FROM (SELECT region, region FROM regions) t", "region region"),
+        ("SELECT region, region FROM regions UNION SELECT country, region FROM regions", "region region"),
+        ("SELECT r.*, p.* FROM regions r JOIN published p USING (region)",
+         "region country size region persons"),
+        ("SELECT size > 1, size IN (1, 2), NOT size = 1, region LIKE 'R%' FROM regions",
+         "?column? ?column? ?column? ?column?"),
+        ("SELECT count(*) FILTER (WHERE size > 1), row_number() OVER (ORDER BY 1) FROM regions GROUP BY size",
+         "count row_number"),
+    ],
+)  # fmt: skip
+def test_names_of_columns(made: World, sql: str, names: str) -> None:
+    assert made.gate.describe(sql, "analyst", dialect="postgres").columns == tuple(names.split())
+    assert made.gate.answer(sql, dialect="postgres").columns == tuple(names.split())
+
+
+def test_names_of_columns_elsewhere(made: World) -> None:
+    assert made.gate.answer("SELECT COUNT(*), COUNT(age) FROM visits").columns == ("count", "count_1")
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT country, COUNT(*) FROM regions", "42803"),
+        ("SELECT country, region FROM regions GROUP BY country", "42803"),
+        ("SELECT * FROM regions GROUP BY country", "42803"),
+        ("SELECT country FROM regions HAVING size > 1", "42803"),
+        ("SELECT COUNT(*) FROM regions ORDER BY size", "42803"),
+        ("SELECT country || region FROM regions GROUP BY country", "42803"),
+        ("SELECT region, COUNT(*) FROM visits", "42803"),
+        ("SELECT country FROM regions GROUP BY", "42601"),
+        ("SELECT COUNT(*) FROM visits GROUP BY", "42601"),
+    ],
+)
+def test_groups(made: World, sql: str, expected: str) -> None:
+    assert code(made, sql) == expected
+
+
+def test_what_groups_hold(made: World) -> None:
+    with pytest.raises(
+        Refused, match='column "r.country" must appear in the GROUP BY clause or be used in an aggregat'
+    ):
+        rows(made, "SELECT r.country, COUNT(*) FROM regions r")
+    sql = "SELECT country || '!', COUNT(*), rank() OVER (ORDER BY country || '!') FROM regions GROUP BY country || '!'"
+    assert sorted(rows(made, sql)) == [("A!", 2, 1), ("B!", 1, 2), ("C!", 1, 3)]
+    assert rows(made, "SELECT upper(country) FROM regions GROUP BY country ORDER BY lower(country) LIMIT 1") == [("A",)]
+
+
+def test_date_trunc_is_a_timestamp(made: World) -> None:
+    found = made.gate.describe("SELECT date_trunc('month', seen), COUNT(*) FROM visits GROUP BY 1", "analyst")
+    assert found.types == ("date", "int8")
+    sql = "SELECT date_trunc('month', seen), COUNT(*) FROM visits GROUP BY 1"
+    assert made.gate.describe(sql, "analyst", dialect="postgres").types == ("timestamp", "int8")
