@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -150,7 +151,9 @@ def _binaries() -> tuple[Path, str | None]:
         if (found / "initdb").exists() and (found / "postgres").exists():
             return found, "postgres" if root else None
     try:
-        from pgserver import _commands, utils
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the wheel's own dependencies
+            from pgserver import _commands, utils
     except ImportError:
         raise Missing("needs PostgreSQL 15 (package postgresql-15), or the package pgserver") from None
     found = Path(_commands.POSTGRES_BIN_PATH)

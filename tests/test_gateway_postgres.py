@@ -121,6 +121,8 @@ def test_names_of_columns_elsewhere(made: World) -> None:
         ("SELECT region, COUNT(*) FROM visits", "42803"),
         ("SELECT country FROM regions GROUP BY", "42601"),
         ("SELECT COUNT(*) FROM visits GROUP BY", "42601"),
+        ("SELECT", "0A000"),
+        ("SELECT FROM visits", "0A000"),
     ],
 )
 def test_groups(made: World, sql: str, expected: str) -> None:
@@ -129,7 +131,7 @@ def test_groups(made: World, sql: str, expected: str) -> None:
 
 def test_what_groups_hold(made: World) -> None:
     with pytest.raises(
-        Refused, match='column "r.country" must appear in the GROUP BY clause or be used in an aggregat'
+        Refused, match=r'column "r\.country" must appear in the GROUP BY clause or be used in an aggregat'
     ):
         rows(made, "SELECT r.country, COUNT(*) FROM regions r")
     sql = "SELECT country || '!', COUNT(*), rank() OVER (ORDER BY country || '!') FROM regions GROUP BY country || '!'"
@@ -142,3 +144,123 @@ def test_date_trunc_is_a_timestamp(made: World) -> None:
     assert found.types == ("date", "int8")
     sql = "SELECT date_trunc('month', seen), COUNT(*) FROM visits GROUP BY 1"
     assert made.gate.describe(sql, "analyst", dialect="postgres").types == ("timestamp", "int8")
+
+
+@pytest.mark.parametrize(
+    ("condition", "found"),
+    [
+        ("region = ANY(ARRAY['R0', 'R9'])", "R0 R9"),
+        ("region = ANY('{R0,\"R9\",NULL}')", "R0 R9"),
+        ("region = SOME(ARRAY['R0']::text[])", "R0"),
+        ("region = ANY('{R1}'::varchar[])", "R1"),
+        ("region <> ALL(ARRAY['R0', 'R9'])", "R1 R2"),
+        ("region <> ALL('{R0,NULL}')", ""),
+        ("size = ANY('{1,4}')", "R0 R9"),
+        ("size = ANY(ARRAY['1', '4']::int[])", "R0 R9"),
+        ("size = ANY('{}')", ""),
+        ("size <> ALL('{}')", "R0 R1 R2 R9"),
+        ("size = ANY(NULL)", ""),
+        ("NOT (size = ANY(ARRAY[1, 2, 3]))", "R9"),
+        ("size = '1'", "R0"),
+        ("size IN ('1', 2)", "R0 R1"),
+        ("size BETWEEN ' 2 ' AND '+3'", "R1 R2"),
+        ("size > 0 = 'yes'", "R0 R1 R2 R9"),
+    ],
+)
+def test_conditions(made: World, condition: str, found: str) -> None:
+    asked = f"SELECT region FROM regions WHERE {condition} ORDER BY 1"
+    assert [each for (each,) in rows(made, asked)] == found.split()
+    exact = made.exact(f"SELECT COUNT(*) FROM visits JOIN regions USING (region) WHERE {condition}", dialect="postgres")
+    assert len(exact) == 1
+
+
+@pytest.mark.parametrize(
+    ("parameter", "found"),
+    [(["R0", "R9"], "R0 R9"), ([], ""), (None, ""), (["R1", None], "R1"), (("R1",), "R1")],
+)
+def test_arrays_as_parameters(made: World, parameter: object, found: str) -> None:
+    sql = "SELECT region FROM regions WHERE region = ANY($1) ORDER BY 1"
+    told = made.gate.describe(sql, "analyst", dialect="postgres")
+    assert told.parameters == ("text[]",)
+    prepared = made.gate.prepare(sql, "analyst", [parameter], kinds=["text[]"], dialect="postgres")
+    assert [each for (each,) in made.gate.answer_prepared(prepared, "analyst").rows] == found.split()
+
+
+def test_types_of_arrays(made: World) -> None:
+    sql = (
+        "SELECT COUNT(*) FROM visits JOIN regions USING (region) "
+        "WHERE size = ANY($1) AND income <> ALL($2) AND age = ANY($3::int2[])"
+    )
+    assert made.gate.describe(sql, "analyst", dialect="postgres").parameters == ("int4[]", "float8[]", "int2[]")
+    sql = "SELECT COUNT(*) FROM visits WHERE age = ANY($1)"
+    filled = made.prepare(sql, parameters=[[20, 21]], kinds=["int[]"], dialect="postgres")
+    listed = made.prepare("SELECT COUNT(*) FROM visits WHERE age IN (20, 21)", dialect="postgres")
+    assert [part.cache_key for part in filled.parts] == [part.cache_key for part in listed.parts]
+    for given in ([1.5], ["a"], [[1]], "1", [2**70]):
+        with pytest.raises(Refused):
+            made.prepare(sql, parameters=[given], kinds=["int[]"], dialect="postgres")
+    with pytest.raises(Refused) as error:
+        made.prepare(sql, parameters=[list(range(1001))], kinds=["int[]"], dialect="postgres")
+    assert error.value.sqlstate == "54000"
+    twice = "SELECT COUNT(*) FROM visits WHERE age = ANY($1) OR age = ANY($2)"
+    with pytest.raises(Refused, match="elements"):
+        made.prepare(twice, parameters=[list(range(600))] * 2, kinds=["int[]"] * 2, dialect="postgres")
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("region = ANY(SELECT region FROM regions)", "0A000"),
+        ("region = ANY((SELECT region FROM regions))", "0A000"),
+        ("region <> ALL(SELECT region FROM visits)", "0A000"),
+        ("region = ANY(note)", "0A000"),
+        ("region = ANY(ARRAY[note])", "0A000"),
+        ("region = ANY(ARRAY[ARRAY['a']])", "0A000"),
+        ("region = ANY(ARRAY(SELECT note FROM visits))", "0A000"),
+        ("region = ANY(string_to_array(note, ','))", "0A000"),
+        ("region LIKE ANY(ARRAY['a'])", "0A000"),
+        ("region = ALL(ARRAY['a'])", "0A000"),
+        ("region <> ANY(ARRAY['a'])", "0A000"),
+        ("age > ANY(ARRAY[1])", "0A000"),
+        ("ANY(ARRAY['a']) = region", "0A000"),
+        ("age = ALL('{1}', '{2}')", "0A000"),
+        ("age <> ALL('{1}', '{2}')", "0A000"),
+        ("age <> ALL()", "0A000"),
+        ("region = ANY('{{a},{b}}')", "22P02"),
+        ("region = ANY('a')", "22P02"),
+        ("age = ANY('{a}')", "22P02"),
+        ("age = ANY(ARRAY['1.5'])", "22P02"),
+        ("region = ANY(ARRAY[1])", "42883"),
+        ("region = ANY(ARRAY[1]::text[])", "42846"),
+        ("age = ANY('{1}'::int[][])", "0A000"),
+        ("age = ANY('{1}'::json[])", "0A000"),
+        ("age = 'many'", "22P02"),
+        ("age = '1_0'", "22P02"),
+        ("age = '٣'", "22P02"),
+        ("age = '99999999999999999999'", "22003"),
+        ("income = 'NaN'", "22P02"),
+        ("ok = 'o'", "22P02"),
+        ("no_such_function(age) = 1", "42883"),
+        ("pg_sleep(1) IS NULL", "42883"),
+    ],
+)
+def test_conditions_that_are_refused(made: World, condition: str, expected: str) -> None:
+    seen, spent = len(made.spy.seen), made.spent
+    assert code(made, f"SELECT COUNT(*) FROM visits WHERE {condition}") == expected
+    assert (len(made.spy.seen), made.spent) == (seen, spent)
+
+
+def test_declared_types(made: World) -> None:
+    told = made.gate.describe("SELECT region, size, size + 1, -size, min(size) OVER () FROM regions", "analyst")
+    assert told.types == ("text", "int4", "int8", "int8", "int8")
+    told = made.gate.describe("SELECT size FROM regions UNION SELECT CAST(1 AS BIGINT) FROM regions", "analyst")
+    assert told.types == ("int8",)
+    sql = "SELECT size FROM regions WHERE size = $1 AND $2 < size AND region = $3 AND size + 1 = $4"
+    assert made.gate.describe(sql, "analyst").parameters == ("int4", "int4", "text", "int8")
+    told = made.gate.describe("SELECT age, COUNT(*), SUM(age), AVG(age) FROM visits GROUP BY age", "analyst")
+    assert told.types == ("int8", "int8", "int8", "float8")
+    sql = "SELECT size, size + 1 AS more FROM regions WHERE size = $1"
+    prepared = made.gate.prepare(sql, "analyst", [2], kinds=["int"])
+    (batch,) = made.gate.plain_batches(prepared)
+    assert [str(kind) for kind in batch.schema.types] == ["int32", "int64"]
+    assert batch.to_pylist() == [{"size": 2, "more": 3}]

@@ -347,6 +347,10 @@ def test_flush(raw: Raw) -> None:
     raw.send(bind("", ""), execute(), FLUSH)
     assert [raw.reply().kind for _ in range(3)] == ["2", "D", "C"]
     assert raw.kinds(SYNC) == ""
+    raw.send(parse("", "SELECT nothing"), describe("S", ""), FLUSH)  # an error is told at once, too
+    assert raw.error()["C"] == "42703"
+    raw.send(parse("", "SELECT 1"), FLUSH)  # and the rest is passed over
+    assert raw.kinds(SYNC) == "" and raw.status == "I"
 
 
 def test_portals_with_row_limits(raw: Raw) -> None:

@@ -118,13 +118,13 @@ def test_tables(db: Any) -> None:
     assert "pg_class" in {row.table_name for row in cursor.tables(tableType="SYSTEM TABLE").fetchall()}
 
 
-def test_columns(db: Any) -> None:
+def test_columns(server: Server, db: Any) -> None:
     cursor = db.cursor()
     found = [(row.column_name, row.type_name, row.nullable) for row in cursor.columns(table="people_released")]
     assert found == [
         ("id", "int4", 0), ("name", "text", 0), ("city", "text", 1), ("born", "date", 1), ("height", "float8", 1),
         ("income", "numeric", 1), ("active", "bool", 1), ("seen", "timestamp", 1), ("grade", "int2", 1),
-        ("code", "varchar", 1),
+        ("code", "text" if server.proxy else "varchar", 1),  # DuckDB keeps a VARCHAR(12) as a text
     ]  # fmt: skip
     (income,) = cursor.columns(table="people_released", column="income").fetchall()
     assert (income.column_size, income.decimal_digits) == (10, 2)

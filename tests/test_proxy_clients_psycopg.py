@@ -129,13 +129,14 @@ def test_a_row_of_the_rarer_kinds(db: Connection) -> None:
         assert db.cursor(binary=binary).execute(sql).fetchall() == expected
 
 
-def test_descriptions(db: Connection) -> None:
+def test_descriptions(server: Server, db: Connection) -> None:
     cursor = db.execute("SELECT id, name, city, born, height, income, active, seen, grade, code FROM people_released")
     told = [(column.name, column.type_code, column.precision, column.scale) for column in cursor.description or ()]
     assert told == [
         ("id", 23, None, None), ("name", 25, None, None), ("city", 25, None, None), ("born", 1082, None, None),
         ("height", 701, None, None), ("income", 1700, 10, 2), ("active", 16, None, None), ("seen", 1114, None, None),
-        ("grade", 21, None, None), ("code", 1043, None, None),
+        ("grade", 21, None, None), # DuckDB keeps a VARCHAR(12) as a text.
+        ("code", 25 if server.proxy else 1043, None, None),
     ]  # fmt: skip
 
 

@@ -36,12 +36,19 @@ from sqlanon.gateway.keys import combined
 from sqlanon.gateway.noise import Key, Limit, Mechanisms, noise_for, noisy_table
 from sqlanon.gateway.parameters import fill
 from sqlanon.gateway.post import PostDatabase
-from sqlanon.gateway.prepared import Answer, Description, Part, Prepared, main_columns, shown, statements_of
+from sqlanon.gateway.prepared import (
+    Answer,
+    Description,
+    Part,
+    Prepared,
+    main_columns,
+    shown,
+    statements_of,
+)
 from sqlanon.gateway.reading import DIALECTS, Statement, read
 from sqlanon.gateway.schema import schema_of
 from sqlanon.gateway.selects import Binder
 from sqlanon.gateway.typed import typed
-from sqlanon.gateway.values import Kind
 from sqlanon.ledger import Ledger
 from sqlanon.ledger.limits import Left, Limits
 from sqlanon.mechanisms import Cost
@@ -98,12 +105,15 @@ class Gate:
         principal: str,
         parameters: Sequence[Any] | Mapping[str, Any] = (),
         *,
-        kinds: Sequence[Kind] | None = None,
+        kinds: Sequence[str] | None = None,
         dialect: str = "duckdb",
         epsilon: float | None = None,
         intervals: bool = False,
     ) -> Prepared:
-        """Bind and price a statement without touching data or budget. `kinds` are those that `describe` tells."""
+        """Bind and price a statement without touching data or budget.
+
+        `kinds` are those of the parameters, as `describe` takes them: int, text[], …
+        """
         values = values_key(parameters) if len(sql) <= LONGEST_KEPT else None
         known = None
         if values is not None:
@@ -126,7 +136,7 @@ class Gate:
         self,
         sql: str,
         principal: str,
-        kinds: Sequence[Kind | None] = (),
+        kinds: Sequence[str | None] = (),
         *,
         dialect: str = "duckdb",
         intervals: bool = False,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from sqlglot import exp
 
@@ -15,24 +14,15 @@ from sqlanon.gateway.scalars import (
     bind,
     date_literal,
     made,
-    number_literal,
     number_value,
     only,
+    read_as,
     refused,
     rule,
     temporal,
 )
+from sqlanon.gateway.type_names import CAST_KINDS, MOMENTS, REAL, TEXT, WHOLE, Type
 from sqlanon.gateway.values import NUMBERS, TIMES, Interval, Kind, Value, clamp_time, double, number, operand
-
-Type = exp.DataType.Type
-WHOLE = {Type.TINYINT, Type.SMALLINT, Type.INT, Type.BIGINT, Type.UTINYINT, Type.USMALLINT, Type.UINT}
-REAL = {Type.FLOAT, Type.DOUBLE, Type.DECIMAL}
-TEXT = {Type.TEXT, Type.VARCHAR}
-MOMENTS = (Type.TIMESTAMP, Type.TIMESTAMPNTZ)
-CAST_KINDS: dict[Any, Kind] = {
-    **dict.fromkeys(WHOLE, "int"), **dict.fromkeys(REAL, "float"), **dict.fromkeys(TEXT, "text"),
-    **dict.fromkeys(MOMENTS, "timestamp"), Type.DATE: "date", Type.BOOLEAN: "bool",
-}  # fmt: skip
 
 
 def _literal_cast(node: exp.Expr, value: Value, wanted: Kind | None) -> Value | None:
@@ -48,10 +38,10 @@ def _literal_cast(node: exp.Expr, value: Value, wanted: Kind | None) -> Value | 
             made_of = date_literal(made_of.literal.date())
         elif wanted == "timestamp" and not isinstance(made_of.literal, datetime):
             made_of = date_literal(datetime.combine(made_of.literal, datetime.min.time()))
-    elif isinstance(literal, str) and wanted in NUMBERS:
+    elif isinstance(literal, str) and wanted in (*NUMBERS, "bool"):
         if value.slot is not None and value.slot.value is None:
             literal = str(EXAMPLES[wanted])
-        made_of = number_literal(node, literal.strip(), wanted)
+        made_of = read_as(node, literal, wanted)
     elif value.kind == "int" and wanted == "float":
         made_of = number_value(float(literal), "float")
     elif value.kind == wanted:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from itertools import pairwise
+from typing import Literal
 
 from sqlglot import exp
 
@@ -41,7 +43,11 @@ KINDS: dict[str, Kind] = {
 
 
 # Types that are computed with as another kind, and types that are not computed with: their names in PostgreSQL.
-STORED = {"UUID": "uuid", "DECIMAL": "numeric", "NUMERIC": "numeric"}
+STORED = {
+    "UUID": "uuid", "DECIMAL": "numeric", "NUMERIC": "numeric", "SMALLINT": "int2", "INT2": "int2", "INTEGER": "int4",
+    "INT4": "int4", "FLOAT": "float4", "REAL": "float4", "FLOAT4": "float4", "BPCHAR": "bpchar",
+}  # fmt: skip
+MODIFIED = ("numeric", "varchar", "bpchar")  # types that are told with their lengths
 OPAQUE = {
     "BLOB": "bytea", "BYTEA": "bytea", "JSON": "json", "JSONB": "jsonb", "TIME": "time", "INTERVAL": "interval",
     "TIMESTAMP WITH TIME ZONE": "timestamptz", "TIMESTAMPTZ": "timestamptz", "TIMESTAMP_NS": "timestamp",
@@ -57,15 +63,25 @@ ELEMENTS = {
 def stored_as(type_name: str) -> str | None:
     """PostgreSQL's name of the type of a column that is not stored as what its kind is; None of all others.
 
+    DuckDB's VARCHAR is a text; PostgreSQL's is written in small letters, or has a length.
+
     >>> stored_as("DECIMAL(10,2)"), stored_as("VARCHAR[]"), stored_as("TIME"), stored_as("INTEGER"), stored_as("MAP")
-    ('numeric', 'text[]', 'time', None, None)
+    ('numeric(10,2)', 'text[]', 'time', 'int4', None)
+    >>> stored_as("VARCHAR"), stored_as("varchar"), stored_as("varchar(12)"), stored_as("BIGINT")
+    (None, 'varchar', 'varchar(12)', None)
     """
     name = type_name.upper().strip()
     if name.endswith("[]"):
         element = ELEMENTS.get(name[:-2].split("(")[0].strip())
         return f"{element}[]" if element is not None else None
-    base = name.split("(")[0].strip()
-    return STORED.get(base) or OPAQUE.get(base)
+    base, _, sizes = name.partition("(")
+    base = base.strip()
+    found = STORED.get(base) or OPAQUE.get(base)
+    if base == "VARCHAR" and (sizes or type_name.islower()):
+        found = "varchar"
+    if found in MODIFIED and re.fullmatch(r"\d+(, *\d+)?\)", sizes):
+        return f"{found}({sizes.replace(' ', '')}"
+    return found
 
 
 def kind_of(type_name: str) -> Kind | None:
@@ -79,11 +95,23 @@ def kind_of(type_name: str) -> Kind | None:
 
 
 @dataclass(frozen=True)
+class Constraint:
+    """What the database says of columns of a table of the policy; of a foreign key also where it leads to."""
+
+    kind: Literal["primary", "unique", "foreign", "required"]  # required: NOT NULL
+    table: str
+    columns: tuple[str, ...]
+    other: str = ""
+    referred: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Schema:
     """What the database says of itself, read once: columns by table, and columns that are unique by constraint."""
 
     columns: Mapping[str, Sequence[ColumnInfo]]
     unique: frozenset[tuple[str, str]] = frozenset()
+    keys: tuple[Constraint, ...] = ()  # what a catalogue tells of them
 
 
 @dataclass(frozen=True)

@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from uuid import UUID
 
 from sqlglot import exp
 
-from sqlanon.gateway.scalars import Scope, bind, bind_shown, branch, common, made, only, refused, rule, temporal
+from sqlanon.gateway.arrays import array_in, elements_of
+from sqlanon.gateway.scalars import (
+    Scope,
+    bind,
+    bind_shown,
+    branch,
+    common,
+    made,
+    only,
+    read_as,
+    refused,
+    rule,
+    temporal,
+    text_literal,
+)
 from sqlanon.gateway.values import NUMBERS, TIMES, Value, clamp_time, hull
+
+READ = ("int", "float", "bool")  # kinds that a text beside them is read as
 
 
 def comparable(node: exp.Expr, left: Value, right: Value) -> tuple[exp.Expr, exp.Expr]:
     """Both sides of a comparison; a text beside a date is read as a date here, not by the engine."""
-    left.learn(right.kind)
-    right.learn(left.kind)
-    if left.kind in TIMES and isinstance(right.literal, str):
-        right = temporal(node, right.literal, left.kind)
-    elif right.kind in TIMES and isinstance(left.literal, str):
-        left = temporal(node, left.literal, right.kind)
+    left.learn(right.kind, right.beside)
+    right.learn(left.kind, left.beside)
+    left, right = _meant(node, left, right), _meant(node, right, left)
     kinds = {left.kind, right.kind} - {"null"}
     if "opaque" in kinds:
         raise refused(node, "values that are not computed with are not compared", sqlstate="42883")
@@ -33,6 +47,20 @@ def comparable(node: exp.Expr, left: Value, right: Value) -> tuple[exp.Expr, exp
     return left.tree.copy(), right.tree.copy()
 
 
+def _meant(node: exp.Expr, value: Value, other: Value) -> Value:
+    """A text that is written beside another kind is one of that kind, as in PostgreSQL; a parameter has its own."""
+    if not isinstance(value.literal, str):
+        return value
+    if other.kind in TIMES:
+        return temporal(node, value.literal, other.kind)
+    if value.slot is None and other.stored == "uuid":
+        try:
+            return text_literal(str(UUID(value.literal)))
+        except ValueError:
+            raise refused(node, "invalid input syntax for type uuid", sqlstate="22P02") from None
+    return read_as(node, value.literal, other.kind) if value.slot is None and other.kind in READ else value
+
+
 def condition(node: exp.Expr | None, scope: Scope) -> Value:
     value = bind(node, scope)
     value.learn("bool")
@@ -44,6 +72,9 @@ def condition(node: exp.Expr | None, scope: Scope) -> Value:
 @rule(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 def _comparison(node: exp.Binary, scope: Scope) -> Value:
     only(node, "this", "expression", "operator")
+    given = array_in(node)
+    if given is not None:
+        return _of_array(node, given, scope)
     left, right = bind(node.this, scope), bind(node.expression, scope)
     a, b = comparable(node, left, right)
     return made(exp.Paren(this=type(node)(this=a, expression=b)), "bool", [left, right])
@@ -91,10 +122,31 @@ def _in(node: exp.In, scope: Scope) -> Value:
     only(node, "this", "expressions")
     value = bind(node.this, scope)
     items = [bind(item, scope) for item in node.expressions]
-    if not items or any(item.literal is None and item.kind != "null" and not item.nothing for item in items):
+    if not items:
+        raise refused(node, "IN takes a list of literals", sqlstate="42601")
+    return made(_listed(node, value, items), "bool", [value])
+
+
+def _listed(node: exp.Expr, value: Value, items: Sequence[Value]) -> exp.Expr:
+    if any(item.literal is None and item.kind != "null" and not item.nothing for item in items):
         raise refused(node, "IN takes a list of literals", hint="join a public table for longer lists")
     sides = [comparable(node, value, item) for item in items]
-    return made(exp.Paren(this=exp.In(this=sides[0][0], expressions=[right for _, right in sides])), "bool", [value])
+    # One date beside one timestamp is held to years that both can be: then it must be, for all of them.
+    held = next((left for left, _ in sides if left != value.tree), sides[0][0])
+    return exp.Paren(this=exp.In(this=held, expressions=[right for _, right in sides]))
+
+
+def _of_array(node: exp.Binary, given: exp.Expr, scope: Scope) -> Value:
+    """= ANY(array) is IN, <> ALL(array) is NOT IN; of an array without elements, that is known without looking."""
+    value = bind(node.this, scope)
+    items = elements_of(node, given, value, scope)
+    if items is None:
+        return made(exp.cast(exp.Null(), exp.DataType.Type.BOOLEAN), "bool", [value])
+    other = type(node) is exp.NEQ
+    if not items:
+        return made(exp.Boolean(this=other), "bool", [value])
+    tree = _listed(node, value, items)
+    return made(exp.Paren(this=exp.Not(this=tree)) if other else tree, "bool", [value])
 
 
 @rule(exp.Case)

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from sqlanon.errors import Refused
 from sqlanon.gateway.explain import PLAN
 from sqlanon.gateway.parameters import numbered
-from sqlanon.gateway.prepared import Description, shown
+from sqlanon.gateway.prepared import Description, shown, type_of_slot
 from sqlanon.gateway.reading import Statement
 from sqlanon.gateway.selects import Binder
-from sqlanon.gateway.values import Kind, Learned, Relation
+from sqlanon.gateway.values import Learned, Relation
 
 
 def description(
-    statement: Statement, kinds: Sequence[Kind | None], binder_of: Callable[[], Binder], intervals: bool
+    statement: Statement, kinds: Sequence[str | None], binder_of: Callable[[], Binder], intervals: bool
 ) -> Description:
     """Bind a statement until the kinds of all its parameters are known; `kinds` are those that are declared."""
     slots = numbered(statement.slots, kinds)
@@ -33,7 +33,7 @@ def description(
     _, columns, types = shown(visible(relation), binder, intervals)
     if statement.explain:
         columns, types = (PLAN,), ("text",)
-    return Description(columns, types, tuple(slot.kind or "text" for slot in slots))
+    return Description(columns, types, tuple(type_of_slot(slot) for slot in slots))
 
 
 def visible(relation: Relation) -> Relation:

@@ -22,6 +22,7 @@ from sqlanon.gateway.scalars import (
     spelling,
     truncated,
 )
+from sqlanon.gateway.type_names import Type
 from sqlanon.gateway.values import (
     NUMBERS,
     TIMES,
@@ -37,7 +38,6 @@ from sqlanon.gateway.values import (
     operand,
 )
 
-Type = exp.DataType.Type
 # Parts of a date that a person may ask for, and where they lie.
 PARTS = {
     "YEAR": (1, 9999), "QUARTER": (1, 4), "MONTH": (1, 12), "WEEK": (1, 53), "DAY": (1, 31), "DOW": (0, 6),

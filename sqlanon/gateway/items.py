@@ -8,15 +8,10 @@ from sqlglot import exp
 
 from sqlanon.gateway.scalars import only, refused
 from sqlanon.gateway.sources import Rows
+from sqlanon.gateway.type_names import TYPE_NAMES
 from sqlanon.gateway.values import UNIT, Value
 
 MAX_ITEMS = 100
-Type = exp.DataType.Type
-TYPE_NAMES = {
-    Type.SMALLINT: "int2", Type.INT: "int4", Type.BIGINT: "int8", Type.FLOAT: "float4", Type.DOUBLE: "float8",
-    Type.DECIMAL: "numeric", Type.TEXT: "text", Type.VARCHAR: "varchar", Type.BOOLEAN: "bool", Type.DATE: "date",
-    Type.TIMESTAMP: "timestamp", Type.TIMESTAMPNTZ: "timestamp", Type.BPCHAR: "bpchar", Type.CHAR: "bpchar",
-}  # fmt: skip
 
 
 @dataclass
@@ -42,6 +37,8 @@ def items_of(node: exp.Select, rows: Rows) -> list[Item]:
             inner = each.this
         label = each.alias if type(each) is exp.Alias else name_of(inner)
         items.append(Item(label, inner, label=label))
+    if not node.expressions:
+        raise refused(node, "a SELECT of nothing is not answered")
     if not items or len(items) > MAX_ITEMS:
         raise refused(node, f"a SELECT has 1 to {MAX_ITEMS} columns", sqlstate="54011")
     taken: set[str] = set()

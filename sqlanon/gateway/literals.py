@@ -164,3 +164,37 @@ READERS: dict[TokenType, Callable[[str], str]] = {
     TokenType.HEREDOC_STRING: dollars,
     TokenType.UNICODE_STRING: lambda raw: quoted(raw[2:]),
 }
+
+
+_ELEMENT = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",{}\\][^",{}\\]*))\s*', re.DOTALL)
+
+
+def elements(text: str) -> list[str | None]:
+    """The texts of an array of one dimension, as PostgreSQL writes it.
+
+    >>> elements('{a, "b \\\\"c", NULL, "NULL"}'), elements("{}")
+    (['a', 'b "c', None, 'NULL'], [])
+    """
+    inside = text.strip()
+    wrong = Refused("malformed array literal", hint="write {a,b} or ARRAY['a', 'b']", sqlstate="22P02")
+    if not (inside.startswith("{") and inside.endswith("}")):
+        raise wrong
+    inside = inside[1:-1]
+    found: list[str | None] = []
+    place = 0
+    while inside.strip():
+        match = _ELEMENT.match(inside, place)
+        if match is None:
+            raise wrong
+        written, plain = match.groups()
+        if written is not None:
+            found.append(re.sub(r"\\(.)", r"\1", written, flags=re.DOTALL))
+        else:
+            found.append(None if plain.strip().upper() == "NULL" else plain.strip())
+        place = match.end()
+        if place == len(inside):
+            break
+        if inside[place] != ",":
+            raise wrong
+        place += 1
+    return found

@@ -18,6 +18,7 @@ from sqlanon.gateway.scalars import Scope, date_literal, number_literal, number_
 from sqlanon.gateway.values import NUMBERS, Interval, Kind, Slot, Value
 
 MAX_PARAMETERS = 1000
+MAX_ELEMENTS = 1000  # of an array, and of all that are given
 # Values that the rules take wherever they take any of the kind: a quantile between 0 and 1, a small power, a date.
 EXAMPLES: dict[Kind, Any] = {
     "int": 1, "float": 0.5, "text": "2000-01-01", "bool": True, "date": date(2000, 1, 1),
@@ -34,6 +35,8 @@ def _placeholder(node: exp.Placeholder, scope: Scope) -> Value:
     slot = node.meta.get("slot")
     if not isinstance(slot, Slot):
         raise Refused("a parameter is not answered here", sqlstate="42601")
+    if slot.many:
+        raise Refused(f"parameter ${slot.name[:40]} is an array: = ANY(…) and <> ALL(…) are answered of it")
     return slot.bound()
 
 
@@ -63,24 +66,47 @@ def with_slots(tree: exp.Expr) -> tuple[exp.Expr, dict[str, Slot]]:
     return tree.transform(slotted, copy=False), slots
 
 
-def fill(slots: Mapping[str, Slot], given: Sequence[Any] | Mapping[str, Any], kinds: Sequence[Kind] | None) -> None:
-    """Bind parameters to values; of kinds that are told, or that the Python values tell."""
+def fill(slots: Mapping[str, Slot], given: Sequence[Any] | Mapping[str, Any], kinds: Sequence[str] | None) -> None:
+    """Bind parameters to values; of kinds that are told, such as int or int[], or that the Python values tell."""
     in_order = list(given) if not isinstance(given, Mapping) else []
     by_name = {str(name): value for name, value in given.items()} if isinstance(given, Mapping) else {}
     by_name |= {str(number): value for number, value in enumerate(in_order, start=1)}
     for name, slot in slots.items():
         if name not in by_name:
             raise Refused(f"there is no value for parameter ${name[:40]}", sqlstate="08P01")
-        if kinds is None:
-            slot.value = literal_of(by_name[name])
-        else:
-            slot.value = literal_as(by_name[name], kinds[int(name) - 1])
-        slot.kind = slot.value.kind
+        _fill(slot, by_name[name], None if kinds is None else kinds[int(name) - 1])
+    if sum(len(slot.elements or ()) for slot in slots.values()) > MAX_ELEMENTS:
+        raise Refused(f"more than {MAX_ELEMENTS} elements of arrays are not answered", sqlstate="54000")
     if kinds is None and len(slots) < len(by_name):
         raise Refused("more parameters are given than the statement has", sqlstate="08P01")
 
 
-def numbered(slots: Mapping[str, Slot], declared: Sequence[Kind | None]) -> list[Slot]:
+def _fill(slot: Slot, value: Any, kind: str | None) -> None:
+    slot.filled = True
+    slot.many = isinstance(value, list | tuple) if kind is None else kind.endswith("[]")
+    if not slot.many:
+        slot.value = literal_of(value) if kind is None else literal_as(value, kind_named(kind))
+        slot.kind = slot.value.kind
+        return
+    if value is not None and not isinstance(value, list | tuple):
+        raise Refused("a parameter is no array", sqlstate="22P02")
+    if value is not None and len(value) > MAX_ELEMENTS:
+        raise Refused(f"more than {MAX_ELEMENTS} elements of arrays are not answered", sqlstate="54000")
+    given = [] if value is None else value
+    made = [literal_of(each) if kind is None else literal_as(each, kind_named(kind)) for each in given]
+    slot.elements = None if value is None else made
+    slot.kind = kind_named(kind) if kind is not None else next((each.kind for each in made), "text")
+
+
+def kind_named(name: str) -> Kind:
+    """
+    >>> kind_named("int"), kind_named("int[]")
+    ('int', 'int')
+    """
+    return next(kind for kind in TYPES if kind == name.removesuffix("[]"))
+
+
+def numbered(slots: Mapping[str, Slot], declared: Sequence[str | None]) -> list[Slot]:
     """Slots by their number from 1, with the kinds that are declared of some; gaps have slots of their own."""
     for name in slots:
         if not name.isdigit() or not 1 <= int(name) <= MAX_PARAMETERS:
@@ -88,7 +114,7 @@ def numbered(slots: Mapping[str, Slot], declared: Sequence[Kind | None]) -> list
     most = max([len(declared), *map(int, slots)])
     listed = [slots.get(str(number)) or Slot(str(number), _example) for number in range(1, most + 1)]
     for slot, kind in zip(listed, declared, strict=False):
-        slot.kind = kind
+        slot.kind, slot.many = (None, False) if kind is None else (kind_named(kind), kind.endswith("[]"))
     return listed
 
 

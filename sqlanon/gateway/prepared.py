@@ -14,7 +14,7 @@ from sqlanon.gateway.judged import Judge
 from sqlanon.gateway.noise import Limit, Noise
 from sqlanon.gateway.reading import Statement
 from sqlanon.gateway.selects import Binder
-from sqlanon.gateway.values import TIMES, Kind, Relation, Value
+from sqlanon.gateway.values import TIMES, Kind, Relation, Slot, Value
 from sqlanon.ledger.limits import Left
 from sqlanon.mechanisms import Cost
 
@@ -40,7 +40,7 @@ class Description:
 
     columns: tuple[str, ...]
     types: tuple[str, ...]
-    parameters: tuple[Kind, ...]
+    parameters: tuple[str, ...]  # types, as PostgreSQL names them
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,10 @@ TYPES: dict[Kind, str] = {
 
 def type_of(value: Value) -> str:
     return value.stored or TYPES[value.kind]
+
+
+def type_of_slot(slot: Slot) -> str:
+    return (slot.type or TYPES[slot.kind or "text"]) + ("[]" if slot.many else "")
 
 
 def shown(relation: Relation, binder: Binder, intervals: bool) -> tuple[exp.Query, tuple[str, ...], tuple[str, ...]]:

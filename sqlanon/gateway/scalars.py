@@ -6,6 +6,7 @@ What is built cannot fail on any row: arithmetic runs in bounded doubles, diviso
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date, datetime
@@ -16,6 +17,7 @@ from sqlglot import exp
 from sqlanon.errors import Refused
 from sqlanon.gateway.values import (
     NUMBERS,
+    TIMES,
     UNDECLARED,
     Interval,
     Kind,
@@ -66,7 +68,8 @@ def bind_shown(node: exp.Expr | None, scope: Scope) -> Value:
         hint = "see the README for what the gateway reads"
         if isinstance(node, exp.Subquery | exp.Exists | exp.Query):
             hint = "join the table on the privacy unit, or put the subquery into FROM"
-        raise refused(node, f"{spelling(node)} is not answered", hint=hint)
+        state = "42883" if type(node) is exp.Anonymous else "0A000"
+        raise refused(node, f"{spelling(node)} is not answered", hint=hint, sqlstate=state)
     return found_rule(node, scope)
 
 
@@ -194,6 +197,25 @@ def number_literal(node: exp.Expr, text: str, kind: Kind | None = None) -> Value
     if not abs(value) <= 1e18 or (value != 0 and abs(value) < 1e-30):
         raise refused(node, "a number is too large or too small", sqlstate="22003", hint="up to 18 digits are read")
     return number_value(value, "int" if whole else "float")
+
+
+def read_as(node: exp.Expr, text: str, kind: Kind) -> Value:
+    """A text that stands where another kind is meant, read as PostgreSQL reads it."""
+    if kind in TIMES:
+        return temporal(node, text, kind)
+    found = text.strip().lower()
+    if kind == "bool":
+        for value, words in ((True, ("true", "yes", "on", "1")), (False, ("false", "no", "off", "0"))):
+            if found and found != "o" and any(word.startswith(found) for word in words):
+                return Value(exp.Boolean(this=value), "bool", literal=value, public=True)
+    elif kind in NUMBERS:
+        pattern = r"[+-]?\d+" if kind == "int" else r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?"
+        if re.fullmatch(pattern, found, flags=re.ASCII) is not None:
+            return number_literal(node, found, kind)
+    else:
+        return text_literal(text)
+    names = {"int": "integer", "float": "double precision", "bool": "boolean"}
+    raise refused(node, f'invalid input syntax for type {names[kind]}: "{text[:40]}"', sqlstate="22P02")
 
 
 def number_value(value: float, kind: Kind) -> Value:

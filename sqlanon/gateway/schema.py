@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterator, Set
+from typing import Literal
 
 import sqlglot
 from sqlglot import exp
 
 from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError, did_you_mean
-from sqlanon.gateway.catalog import Schema, aliased_table, kind_of
+from sqlanon.gateway.catalog import Constraint, Schema, aliased_table, kind_of
 from sqlanon.policy.gateway import Gateway
 
 # Columns with a PRIMARY KEY or UNIQUE constraint of their own: schema, table, column.
@@ -25,6 +26,51 @@ UNIQUE_COLUMNS = {
     # The rows of tables that inherit from this one are read with it, and no index of it covers them.
     "AND NOT EXISTS (SELECT 1 FROM pg_inherits h WHERE h.inhparent = c.oid)",
 }
+
+
+# All constraints that a catalogue tells of: schema, table, kind, columns, and where a foreign key leads to.
+CONSTRAINTS = {
+    "duckdb": "SELECT schema_name, table_name, constraint_type, constraint_column_names, schema_name, "
+    "referenced_table, referenced_column_names FROM duckdb_constraints() WHERE database_name = current_database() "
+    "AND constraint_type IN ('PRIMARY KEY', 'UNIQUE', 'FOREIGN KEY', 'NOT NULL') ORDER BY constraint_index",
+    "postgres": "SELECT n.nspname, c.relname, "
+    "CASE k.contype WHEN 'p' THEN 'PRIMARY KEY' WHEN 'u' THEN 'UNIQUE' ELSE 'FOREIGN KEY' END, "
+    "(SELECT array_agg(CAST(a.attname AS TEXT) ORDER BY array_position(k.conkey, a.attnum)) "
+    "FROM pg_attribute a WHERE a.attrelid = k.conrelid AND a.attnum = ANY(k.conkey)), "
+    "fn.nspname, f.relname, "
+    "(SELECT array_agg(CAST(a.attname AS TEXT) ORDER BY array_position(k.confkey, a.attnum)) "
+    "FROM pg_attribute a WHERE a.attrelid = k.confrelid AND a.attnum = ANY(k.confkey)) "
+    "FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace "
+    "LEFT JOIN pg_class f ON f.oid = k.confrelid LEFT JOIN pg_namespace fn ON fn.oid = f.relnamespace "
+    "WHERE k.contype IN ('p', 'u', 'f') UNION ALL "
+    "SELECT n.nspname, c.relname, 'NOT NULL', ARRAY[CAST(a.attname AS TEXT)], NULL, NULL, NULL FROM pg_attribute a "
+    "JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace "
+    "WHERE a.attnotnull AND a.attnum > 0 AND c.relkind IN ('r', 'p')",
+}
+CONSTRAINT_KINDS: dict[str, Literal["primary", "unique", "foreign", "required"]] = {
+    "PRIMARY KEY": "primary", "UNIQUE": "unique", "FOREIGN KEY": "foreign", "NOT NULL": "required",
+}  # fmt: skip
+
+
+def _constraints(engine: Engine, policy: Gateway) -> Iterator[Constraint]:
+    """The constraints of tables of the policy; a foreign key to another table is left out."""
+    text = CONSTRAINTS.get(engine.dialect)
+    if text is None:
+        return
+    places = {_place(engine, name): name for name in policy.tables}
+    for schema, table, kind, columns, other_schema, other, referred in engine.query(
+        sqlglot.parse_one(text, read=engine.dialect)
+    ):
+        name, led = places.get((schema, table)), places.get((other_schema, other))
+        if name is not None and (kind != "FOREIGN KEY" or led is not None):
+            found = CONSTRAINT_KINDS[kind]
+            yield Constraint(found, name, tuple(columns), led or "", tuple(referred or ()) if led else ())
+
+
+def _place(engine: Engine, name: str) -> tuple[str, str]:
+    """The schema and name that a table of the policy has in the database."""
+    schema, _, table = name.rpartition(".")
+    return schema or ("main" if engine.dialect == "duckdb" else "public"), table
 
 
 def schema_of(engine: Engine, policy: Gateway) -> Schema:
@@ -52,10 +98,8 @@ def schema_of(engine: Engine, policy: Gateway) -> Schema:
                 said = f"{policy.name}:{line}: the type of column '{column}' is not answered"
                 raise PolicyError(said, hint="hide it")
         _check_access(policy, name, known)
-        short = name.rsplit(".", 1)
-        schema = short[0] if len(short) == 2 else ("main" if engine.dialect == "duckdb" else "public")
-        kept |= {(name, column) for owner, own, column in unique if (owner, own) == (schema, short[-1])}
-    return Schema(columns, frozenset(kept))
+        kept |= {(name, column) for owner, own, column in unique if (owner, own) == _place(engine, name)}
+    return Schema(columns, frozenset(kept), tuple(_constraints(engine, policy)))
 
 
 def _check_access(policy: Gateway, table: str, known: Set[str]) -> None:

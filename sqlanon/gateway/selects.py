@@ -41,6 +41,7 @@ SELECT_ARGS = (
 )
 
 Columns = list[tuple[str, Value]]
+ALONE = {"uuid", "numeric"}  # types that are not what they are computed with
 
 
 class Binder:
@@ -307,12 +308,14 @@ class Binder:
         for (label, a), b in zip(left.columns.items(), right.columns.values(), strict=True):
             if a.kind == "opaque" and (type(node) is not exp.Union or node.args.get("distinct")):
                 raise refused(node, f"{name} of values that are not computed with is not answered", hint="UNION ALL is")
-            if a.kind != b.kind or a.stored != b.stored:
+            if a.kind != b.kind or not _matched(a, b):
                 raise refused(node, f"{name} types {a.kind} and {b.kind} cannot be matched", sqlstate="42804")
+            stored = a.stored if a.stored == b.stored else a.beside if a.beside in ALONE else None
             columns[label] = replace(
                 a, bounds=_wider(a, b), keys=None, unit=a.unit and b.unit, source=None, public=a.public and b.public,
                 # A promise needs both sides: a literal is within its bounds as it stands, a column is not.
-                clamped=a.clamped and b.clamped, computed=a.computed or b.computed,
+                clamped=a.clamped and b.clamped, computed=a.computed or b.computed, stored=stored,
+                plain=a.plain if stored is not None else None,
             )  # fmt: skip
         if left.nature == "private":
             if type(node) is not exp.Union or node.args.get("distinct"):
@@ -341,6 +344,11 @@ class Binder:
         columns = self._bound(items, place)
         select = self._finished(outer, rows.tree, columns, items, place)
         return Relation(select, _outside(columns), relation.nature, labels=relation.labels)
+
+
+def _matched(a: Value, b: Value) -> bool:
+    """Whether values of one kind are stored as types that an engine brings together: int2 and int8 are."""
+    return a.stored == b.stored or (a.kind != "opaque" and (a.beside == b.beside or not {a.beside, b.beside} & ALONE))
 
 
 def _labels(items: list[Item]) -> tuple[str, ...]:

@@ -15,7 +15,8 @@ def arrow_types() -> dict[str, Any]:
 
     return {
         "int8": pyarrow.int64(), "float8": pyarrow.float64(), "text": pyarrow.string(), "bool": pyarrow.bool_(),
-        "date": pyarrow.date32(), "timestamp": pyarrow.timestamp("us"),
+        "date": pyarrow.date32(), "timestamp": pyarrow.timestamp("us"), "int2": pyarrow.int16(),
+        "int4": pyarrow.int32(), "float4": pyarrow.float32(),
     }  # fmt: skip
 
 

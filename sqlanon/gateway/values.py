@@ -61,9 +61,13 @@ class Slot:
 
     def __init__(self, name: str, example: Callable[[Slot], Value], kind: Kind | None = None) -> None:
         self.name = name
-        self.kind = kind
+        self.kind = kind  # of an array, that of its elements
+        self.type: str | None = None  # PostgreSQL's name of its type, where that is not its kind's
+        self.many = False  # it is an array
         self._example = example
         self.value: Value | None = None  # what it is bound to; None while kinds are learned
+        self.elements: list[Value] | None = None  # of an array that is bound and not NULL
+        self.filled = False
 
     def bound(self) -> Value:
         """Its value; while there is none, one that stands for all of its kind."""
@@ -107,12 +111,18 @@ class Value:
         """What a row of the answer holds."""
         return self.tree if self.plain is None else self.plain
 
-    def learn(self, kind: Kind) -> bool:
-        """Of a parameter whose kind is not known yet: it is this one."""
+    def learn(self, kind: Kind, type_name: str | None = None) -> bool:
+        """Of a parameter whose kind is not known yet: it is this one, and of this type."""
         if self.slot is None or self.slot.kind is not None or kind in ("null", "opaque"):
             return False
-        self.slot.kind = kind
+        self.slot.kind, self.slot.type = kind, type_name
         return True
+
+    @property
+    def beside(self) -> str | None:
+        """The type of a parameter that is compared with it, where that is not its kind's."""
+        base = self.stored.split("(")[0] if self.stored is not None else None
+        return None if base == "varchar" else base
 
     def as_kind(self, kind: Kind) -> Value:
         """Itself; of a parameter whose kind has just been learned, a value of that kind."""
@@ -195,7 +205,7 @@ def as_computed(tree: exp.Expr, stored: str) -> exp.Expr:
     """A column as the gateway computes with it, of how it is stored."""
     if stored == "uuid":
         return exp.cast(tree.copy(), exp.DataType.Type.TEXT)
-    if stored == "numeric":
+    if stored.startswith("numeric"):
         # PostgreSQL's numeric holds what no double does, and a cast of that would fail. Beside DuckDB's
         # DECIMAL a whole number of many digits would.
         return exp.cast(clamp(tree, -LARGEST, LARGEST), exp.DataType.Type.DOUBLE)

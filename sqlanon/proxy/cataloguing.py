@@ -6,8 +6,8 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 from sqlanon.policy.serve import Serve
-from sqlanon.proxy.catalogue import Catalogue, ColumnInfo, Metadata, RoleInfo, TableInfo
-from sqlanon.proxy.querying import pg_type
+from sqlanon.proxy.catalogue import Catalogue, ColumnInfo, KeyInfo, Metadata, RoleInfo, TableInfo
+from sqlanon.proxy.querying import pg_type, typmod
 from sqlanon.proxy.settings import SERVER_VERSION
 from sqlanon.proxy.work import Ask, Described, Opening, Summary
 from sqlanon.proxy.worker import Answering
@@ -23,14 +23,28 @@ def metadata_of(serve: Serve, tables: Sequence[Mapping[str, Any]]) -> Metadata:
     """The catalogue of a policy, from its tables as a query worker tells them."""
     made = []
     for table in tables:
-        schema, _, name = str(table["name"]).rpartition(".")
-        columns = tuple(ColumnInfo(column, pg_type(kind)) for column, kind in table["columns"].items())
-        info = TableInfo(
-            name, columns, schema or "public", comment=COMMENTS[table["kind"]], seen_by=frozenset(table["seen_by"])
+        schema, name = _place(table["name"])
+        keys = [(kind, tuple(own), other, tuple(referred)) for kind, own, other, referred in table["keys"]]
+        primary: tuple[str, ...] = next((own for kind, own, _, _ in keys if kind == "primary"), ())
+        required = {column for kind, own, _, _ in keys if kind in ("primary", "required") for column in own}
+        columns = tuple(
+            ColumnInfo(column, pg_type(kind), column in required, typmod(kind))
+            for column, kind in table["columns"].items()
         )
+        others = [KeyInfo("unique", own) for kind, own, _, _ in keys if kind == "unique"]
+        others += [KeyInfo("foreign", own, _place(to), led) for kind, own, to, led in keys if kind == "foreign"]
+        info = TableInfo(
+            name, columns, schema, comment=COMMENTS[table["kind"]], primary_key=primary, keys=tuple(others),
+            seen_by=frozenset(table["seen_by"]),
+        )  # fmt: skip
         made.append(info)
     roles = tuple(RoleInfo(name) for name in serve.gateway.principals)
     return Metadata(serve.database_name, tuple(made), roles, version=SERVER_VERSION)
+
+
+def _place(name: str) -> tuple[str, str]:
+    schema, _, table = name.rpartition(".")
+    return schema or "public", table
 
 
 class Cataloguing:

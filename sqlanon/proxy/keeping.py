@@ -16,8 +16,8 @@ from sqlanon.proxy import types
 
 T = TypeVar("T")
 SHARE = 4  # of all sessions together: so many times what one may keep
-MAX_VALUES = 200_000  # bytes of parameters: a statement has at most 20,000 characters
 LARGE = 2**14  # bytes: more is read aside
+LONGEST = 2**20  # bytes of values that are more than a copy: arrays, numbers, times
 COPIED = frozenset(
     each.oid for each in (types.TEXT, types.VARCHAR, types.BPCHAR, types.NAME, types.CHAR, types.UNKNOWN, types.BYTEA)
 )
@@ -63,14 +63,13 @@ def weight(oids: Sequence[int], values: Sequence[bytes | None]) -> int:
 
 async def decoded(oids: Sequence[int], formats: Sequence[int], values: Sequence[bytes | None]) -> tuple[Any, ...]:
     """Values of parameters, each read as its type."""
-
-    size = sum(len(value) for value in values if value is not None)
-    if size > MAX_VALUES:
-        raise Refused(f"parameters of more than {MAX_VALUES} bytes are not read", sqlstate="54000")
+    sizes = [len(value) for oid, value in zip(oids, values, strict=True) if value is not None and oid not in COPIED]
+    if sum(sizes) > LONGEST:
+        raise Refused(f"parameters other than texts have at most {LONGEST} bytes", sqlstate="54000")
 
     def read() -> tuple[Any, ...]:
         given = zip(oids, formats, values, strict=True)
         return tuple(types.decode(types.by_oid(oid), form, value) for oid, form, value in given)
 
-    small = len(values) <= 1000 and size <= LARGE
+    small = len(values) <= 1000 and sum(len(value) for value in values if value is not None) <= LARGE
     return read() if small else await aside(read)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,8 @@ from uuid import UUID as Uuid
 from sqlanon.engines import Hardened
 from sqlanon.errors import Refused
 from sqlanon.gateway import Answer, Gate, Prepared, open_gateway
-from sqlanon.gateway.prepared import TYPES, type_of
+from sqlanon.gateway.catalog import Constraint, stored_as
+from sqlanon.gateway.prepared import type_of
 from sqlanon.gateway.synthetic import synthetic_gate
 from sqlanon.gateway.typed import batch_of
 from sqlanon.gateway.values import Kind
@@ -40,10 +41,26 @@ KINDS: dict[int, Kind] = {
 
 def pg_type(name: str) -> PgType:
     """
-    >>> pg_type("int8").oid, pg_type("text[]").oid
-    (20, 1009)
+    >>> pg_type("int8").oid, pg_type("text[]").oid, pg_type("varchar(12)").oid
+    (20, 1009, 1043)
     """
-    return types.array_of(BY_NAME[name[:-2]]) if name.endswith("[]") else BY_NAME[name]
+    return types.array_of(BY_NAME[name[:-2]]) if name.endswith("[]") else BY_NAME[name.partition("(")[0]]
+
+
+def typmod(name: str) -> int:
+    """What PostgreSQL tells of the size of a type; -1 is nothing.
+
+    >>> typmod("numeric(10,2)"), typmod("numeric(10)"), typmod("varchar(12)"), typmod("int8")
+    (655366, 655364, 16, -1)
+    """
+    sizes = [int(size) for size in name.partition("(")[2].rstrip(")").split(",") if size]
+    if not sizes:
+        return -1
+    return (sizes[0] << 16) + (sizes[1] if len(sizes) > 1 else 0) + 4 if name.startswith("numeric") else sizes[0] + 4
+
+
+# What a principal sees of a table: columns with their types, and constraints.
+Seen = tuple[tuple[tuple[str, str], ...], tuple[Constraint, ...]]
 
 
 class Querying:
@@ -68,7 +85,7 @@ class Querying:
         found = self._gate.describe(
             ask.sql, ask.principal, declared(ask.types), dialect=ask.dialect, intervals=_intervals(ask)
         )
-        oids = [BY_NAME[TYPES[kind]].oid for kind in found.parameters]
+        oids = [pg_type(name).oid for name in found.parameters]
         given = [oid if oid not in (0, types.UNKNOWN.oid) else None for oid in ask.types]
         oids[: len(given)] = [mine or theirs for mine, theirs in zip(given, oids, strict=False)]
         return Described(_columns(found.columns, found.types), tuple(oids))
@@ -77,7 +94,7 @@ class Querying:
         started = time.monotonic()
         gate = self._synthetic() if ask.dry_run else self._gate
         described = self.describe(ask)
-        kinds = [KINDS[oid] for oid in described.parameters]
+        kinds = [str(kind) for kind in declared(described.parameters)]
         if len(ask.parameters) != len(kinds):
             said = f"the statement takes {len(kinds)} parameters, {len(ask.parameters)} are given"
             raise Refused(said, sqlstate="08P01")
@@ -124,28 +141,44 @@ def file_state(path: str | Path) -> list[int]:
 
 def tables_of(gate: Gate) -> list[dict[str, Any]]:
     """The tables of the policy, once for all who may see the same columns of it, with these columns."""
+    schema = gate.catalog.schema
+    seen_columns = {
+        who: {name: tuple(gate.catalog.base(name, who).columns.items()) for name in gate.catalog.names(who)}
+        for who in gate.policy.principals
+    }
     listed = []
     for name, table in gate.policy.tables.items():
         kind = "public" if table.public else "released" if table.released else "private"
-        seen: dict[tuple[tuple[str, str], ...], list[str]] = {}
-        for who in gate.policy.principals:
-            if name in gate.catalog.names(who):
-                columns = gate.catalog.base(name, who).columns
-                seen.setdefault(tuple((column, type_of(value)) for column, value in columns.items()), []).append(who)
-        unique = {column for owner, column in gate.catalog.schema.unique if owner == name}
-        for found, principals in seen.items():
-            kept = sorted(unique & {column for column, _ in found})
-            listed.append({"name": name, "kind": kind, "columns": dict(found), "seen_by": principals, "unique": kept})
+        stored = {info.name: stored_as(info.type) for info in schema.columns[name]}
+        seen: dict[Seen, list[str]] = {}
+        for who, tables in seen_columns.items():
+            if name in tables:
+                columns = tuple((column, stored[column] or type_of(value)) for column, value in tables[name])
+                known = {each: {column for column, _ in there} for each, there in tables.items()}
+                told = tuple(each for each in schema.keys if each.table == name and _is_seen(each, known))
+                seen.setdefault((columns, told), []).append(who)
+        for (found, told), principals in seen.items():
+            keys = [[each.kind, list(each.columns), each.other, list(each.referred)] for each in told]
+            listed.append({"name": name, "kind": kind, "columns": dict(found), "seen_by": principals, "keys": keys})
     return listed
 
 
-def declared(oids: Sequence[int]) -> list[Kind | None]:
-    found: list[Kind | None] = []
+def _is_seen(key: Constraint, known: Mapping[str, Set[str]]) -> bool:
+    """Whether a constraint names nothing but tables and columns that are known."""
+    return known[key.table] >= set(key.columns) and known.get(key.other or key.table, set()) >= set(key.referred)
+
+
+def declared(oids: Sequence[int]) -> list[str | None]:
+    """The kinds of parameters of these types; of an array, that of its elements with [] after it."""
+    found: list[str | None] = []
     for oid in oids:
+        element = types.by_oid(oid).element if oid not in (0, types.UNKNOWN.oid) else None
         if oid in (0, types.UNKNOWN.oid):
             found.append(None)
         elif oid in KINDS:
             found.append(KINDS[oid])
+        elif element is not None and element.oid in KINDS:
+            found.append(f"{KINDS[element.oid]}[]")
         else:
             raise Refused(f"a parameter of type {types.by_oid(oid).name} is not answered", sqlstate="0A000")
     return found
@@ -153,15 +186,18 @@ def declared(oids: Sequence[int]) -> list[Kind | None]:
 
 def value_of(value: Any, oid: int) -> Any:
     """A parameter as a value of its type; a text that a client gave without a type is read as that type is written."""
+    if isinstance(value, list):
+        element = types.by_oid(oid).element
+        return [value_of(each, element.oid) for each in value] if element is not None else value
     if isinstance(value, Uuid):
         return str(value)
-    if isinstance(value, str) and KINDS[oid] != "text":
+    if isinstance(value, str) and KINDS.get(oid) != "text":
         return types.decode(types.by_oid(oid), 0, value.encode("utf-8", "surrogatepass"))
     return value
 
 
 def _columns(names: Sequence[str], of: Sequence[str]) -> tuple[Column, ...]:
-    return tuple(Column(name, pg_type(kind)) for name, kind in zip(names, of, strict=True))
+    return tuple(Column(name, pg_type(kind), typmod(kind)) for name, kind in zip(names, of, strict=True))
 
 
 def _intervals(ask: Ask) -> bool:

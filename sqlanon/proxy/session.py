@@ -24,9 +24,9 @@ from sqlanon.proxy.utilities import columns_of, obey
 from sqlanon.proxy.work import Ask, CopyOptions, Described, Summary, failure_of
 
 MAX_NAMED = 1_000  # prepared statements and portals of one session
-FULL = 2**16  # bytes that wait to be sent: more is sent without being asked for
 # What may take its time, so that somebody may want to break it off. The others are done at once.
 WAITING = (wire.Query, wire.Parse, wire.Execute)
+FULL = 2**16  # bytes that wait to be sent: more is sent without being asked for
 NO_COLUMNS = Described(columns=(), parameters=())
 
 
@@ -86,6 +86,8 @@ class Session:
                 await self.connection.flush()
                 return
             if self._skipping and not isinstance(message, wire.Sync):
+                if isinstance(message, wire.Flush):
+                    await self.connection.flush()  # the error is told
                 continue
             await self._handled(message)
 

@@ -18,13 +18,13 @@ from sqlanon.proxy.catalogue.binder import Binder, Session
 from sqlanon.proxy.catalogue.casts import Parameters, type_of
 from sqlanon.proxy.catalogue.database import MetadataDatabase
 from sqlanon.proxy.catalogue.dialect import read
-from sqlanon.proxy.catalogue.metadata import ColumnInfo, Metadata, RoleInfo, TableInfo, tables_from
+from sqlanon.proxy.catalogue.metadata import ColumnInfo, KeyInfo, Metadata, RoleInfo, TableInfo, tables_from
 from sqlanon.proxy.catalogue.output import columns_of, shown
 from sqlanon.proxy.catalogue.plans import Plan
 from sqlanon.proxy.catalogue.settings import DEFAULTS, versions
 from sqlanon.proxy.catalogue.view import View
 
-__all__ = ["Answer", "Catalogue", "ColumnInfo", "Metadata", "RoleInfo", "TableInfo", "tables_from"]
+__all__ = ["Answer", "Catalogue", "ColumnInfo", "KeyInfo", "Metadata", "RoleInfo", "TableInfo", "tables_from"]
 
 MOST_PRINCIPALS = 16  # whose databases are kept
 

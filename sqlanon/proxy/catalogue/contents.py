@@ -43,13 +43,14 @@ def pg_class(view: View) -> Rows:
         grants = [f"{view.principal}=r/{view.metadata.owner}"] if own else [f"=r/{view.metadata.owner}"]
         yield _class(
             view, entry.oid, entry.name, entry.schema, relkind=entry.kind, relnatts=len(entry.columns),
-            reltype=entry.row_type, relam=2 if entry.kind == "r" else 0, relhasindex=bool(entry.key), relacl=grants,
-            relhasrules=entry.kind == "v", relfilenode=entry.oid if entry.kind == "r" else 0,
+            reltype=entry.row_type, relam=2 if entry.kind == "r" else 0,
+            relhasindex=entry.oid in view.indexed, relacl=grants, relhasrules=entry.kind == "v",
+            relfilenode=entry.oid if entry.kind == "r" else 0,
             relreplident="d" if own and entry.kind == "r" else "n",
         )  # fmt: skip
-    for oid, entry in view.indexes.items():
+    for oid, key in view.indexes.items():
         yield _class(
-            view, oid, entry.key_name, entry.schema, relkind="i", relnatts=len(entry.key), relam=METHODS["btree"],
+            view, oid, key.name, key.schema, relkind="i", relnatts=len(key.columns), relam=METHODS["btree"],
             relreplident="n", reltuples=0.0, relpages=1,
         )  # fmt: skip
 
@@ -73,10 +74,9 @@ def _attribute(relation: int, name: str, number: int, entry: Entry, **other: Any
 def pg_attribute(view: View) -> Rows:
     for entry, number, column in view.columns():
         yield _attribute(entry.oid, column.name, number, entry, source=number)
-    for oid, entry in view.indexes.items():
-        for place, number in enumerate(entry.key, start=1):
-            name = entry.columns[number - 1].name
-            yield _attribute(oid, name, place, entry, source=number, attnotnull=False)
+    for oid, key in view.indexes.items():
+        for place, (name, number) in enumerate(zip(key.columns, key.numbers, strict=True), start=1):
+            yield _attribute(oid, name, place, key.entry, source=number, attnotnull=False)
 
 
 def pg_namespace(view: View) -> Rows:
@@ -171,27 +171,32 @@ def pg_user(view: View) -> Rows:
 
 
 def pg_index(view: View) -> Rows:
-    for oid, entry in view.indexes.items():
-        kinds = [entry.columns[number - 1].type for number in entry.key]
+    for oid, key in view.indexes.items():
+        kinds = [key.entry.columns[number - 1].type for number in key.numbers]
+        width = len(key.columns)
         yield {
-            "indexrelid": oid, "indrelid": entry.oid, "indnatts": len(entry.key), "indnkeyatts": len(entry.key),
-            "indisunique": True, "indnullsnotdistinct": False, "indisprimary": True, "indisexclusion": False,
+            "indexrelid": oid, "indrelid": key.entry.oid, "indnatts": width, "indnkeyatts": width,
+            "indisunique": True, "indnullsnotdistinct": False, "indisprimary": key.kind == "p",
+            "indisexclusion": False,
             "indimmediate": True, "indisclustered": False, "indisvalid": True, "indcheckxmin": False,
-            "indisready": True, "indislive": True, "indisreplident": False, "indkey": list(entry.key),
+            "indisready": True, "indislive": True, "indisreplident": False, "indkey": key.numbers,
             "indcollation": [facts_of(kind).collation for kind in kinds],
-            "indclass": [OPERATOR_CLASSES.get(kind.name, 0) for kind in kinds], "indoption": [0] * len(entry.key),
+            "indclass": [OPERATOR_CLASSES.get(kind.name, 0) for kind in kinds], "indoption": [0] * width,
         }  # fmt: skip
 
 
 def pg_constraint(view: View) -> Rows:
-    for oid, entry in view.indexes.items():
-        yield {
-            "oid": entry.constraint, "conname": entry.key_name, "connamespace": view.schemas[entry.schema],
-            "contype": "p", "condeferrable": False, "condeferred": False, "convalidated": True,
-            "conrelid": entry.oid, "contypid": 0, "conindid": oid, "conparentid": 0, "confrelid": 0,
-            "confupdtype": " ", "confdeltype": " ", "confmatchtype": " ", "conislocal": True, "coninhcount": 0,
-            "connoinherit": True, "conkey": list(entry.key),
+    for key in view.keys:
+        foreign = key.target is not None
+        row = {
+            "oid": key.oid, "conname": key.name, "connamespace": view.schemas[key.schema],
+            "contype": key.kind, "condeferrable": False, "condeferred": False, "convalidated": True,
+            "conrelid": key.entry.oid, "contypid": 0, "conindid": key.index, "conparentid": 0,
+            "confrelid": key.target.oid if key.target is not None else 0, "confupdtype": "a" if foreign else " ",
+            "confdeltype": "a" if foreign else " ", "confmatchtype": "s" if foreign else " ", "conislocal": True,
+            "coninhcount": 0, "connoinherit": True, "conkey": key.numbers,
         }  # fmt: skip
+        yield row | ({"confkey": key.referred_numbers} if foreign else {})
 
 
 def pg_description(view: View) -> Rows:
@@ -244,7 +249,7 @@ def pg_tables(view: View) -> Rows:
         if entry.kind == "r":
             yield {
                 "schemaname": entry.schema, "tablename": entry.name, "tableowner": view.metadata.owner,
-                "hasindexes": bool(entry.key), "hasrules": False, "hastriggers": False, "rowsecurity": False,
+                "hasindexes": entry.oid in view.indexed, "hasrules": False, "hastriggers": False, "rowsecurity": False,
             }  # fmt: skip
 
 
@@ -257,10 +262,10 @@ def pg_views(view: View) -> Rows:
 def pg_indexes(view: View) -> Rows:
     from sqlanon.proxy.catalogue.lookups import index_definition
 
-    for entry in view.indexes.values():
+    for key in view.indexes.values():
         yield {
-            "schemaname": entry.schema, "tablename": entry.name, "indexname": entry.key_name,
-            "indexdef": index_definition(entry),
+            "schemaname": key.schema, "tablename": key.entry.name, "indexname": key.name,
+            "indexdef": index_definition(key),
         }  # fmt: skip
 
 

@@ -65,6 +65,10 @@ def _read(text: str) -> exp.Query:
         (tree,) = found
         if not isinstance(tree, exp.Query):
             raise Refused("only SELECT is answered here", sqlstate="0A000")
+        if type(tree) is exp.Select and not tree.expressions:
+            raise Refused("a SELECT of nothing is not answered", sqlstate="0A000")
+        if any(not any(group.args.values()) for group in tree.find_all(exp.Group)):
+            raise Refused("GROUP BY takes a list of expressions", sqlstate="42601")
         if sum(1 for _ in tree.walk()) > MAX_NODES:
             raise Refused("the statement is too long to be answered", sqlstate="54001")
     except (SqlglotError, ValueError, AttributeError, TypeError, KeyError, IndexError):

@@ -73,6 +73,8 @@ def _fits(item: Bound, wanted: str) -> int | None:
     kind = BY_NAME[wanted]
     if item.type.oid == kind.oid:
         return 2
+    if wanted in ("int2vector", "oidvector") and item.type.element is not None:
+        return None  # the places of a vector begin at 0, those of an array at 1
     if item.unknown:
         return 2 if wanted == "text" else 1
     if item.type.name in STRINGS and wanted in ("name", "text"):

@@ -8,7 +8,7 @@ from typing import Any
 from sqlanon.proxy.catalogue.contents import Row, Rows
 from sqlanon.proxy.catalogue.kinds import NUMERIC, sql_name
 from sqlanon.proxy.catalogue.metadata import ColumnInfo
-from sqlanon.proxy.catalogue.view import Entry, View
+from sqlanon.proxy.catalogue.view import Entry, Key, View
 
 BITS = {"int2": 16, "int4": 32, "int8": 64, "float4": 24, "float8": 53}
 FRACTIONS = {"date": 0, "time": 6, "timestamp": 6, "timestamptz": 6, "timetz": 6, "interval": 6}
@@ -82,35 +82,53 @@ def schemata(view: View) -> Rows:
         }  # fmt: skip
 
 
-def _key(view: View, entry: Entry) -> Row:
+CONSTRAINTS = {"p": "PRIMARY KEY", "u": "UNIQUE", "f": "FOREIGN KEY"}
+
+
+def _key(view: View, key: Key, prefix: str = "constraint") -> Row:
     return {
-        "constraint_catalog": view.metadata.database, "constraint_schema": entry.schema,
-        "constraint_name": entry.key_name,
+        f"{prefix}_catalog": view.metadata.database, f"{prefix}_schema": key.schema, f"{prefix}_name": key.name,
     }  # fmt: skip
 
 
 def table_constraints(view: View) -> Rows:
-    for entry in view.indexes.values():
-        yield _key(view, entry) | _place(view, entry) | {
-            "constraint_type": "PRIMARY KEY", "is_deferrable": "NO", "initially_deferred": "NO", "enforced": "YES",
+    for key in view.keys:
+        yield _key(view, key) | _place(view, key.entry) | {
+            "constraint_type": CONSTRAINTS[key.kind], "is_deferrable": "NO", "initially_deferred": "NO",
+            "enforced": "YES", "nulls_distinct": "YES" if key.kind == "u" else None,
         }  # fmt: skip
 
 
 def key_column_usage(view: View) -> Rows:
-    for entry in view.indexes.values():
-        for place, number in enumerate(entry.key, start=1):
-            column = {"column_name": entry.columns[number - 1].name, "ordinal_position": place}
-            yield _key(view, entry) | _place(view, entry) | column
+    for key in view.keys:
+        for place, name in enumerate(key.columns, start=1):
+            column: Row = {"column_name": name, "ordinal_position": place}
+            if key.target is not None:
+                led = view.indexes.get(key.index)
+                position = led.columns.index(key.referred[place - 1]) + 1 if led is not None else None
+                column["position_in_unique_constraint"] = position
+            yield _key(view, key) | _place(view, key.entry) | column
+
+
+def referential_constraints(view: View) -> Rows:
+    for key in view.keys:
+        led = view.indexes.get(key.index) if key.target is not None else None
+        if key.target is not None:
+            yield _key(view, key) | (_key(view, led, "unique_constraint") if led is not None else {}) | {
+                "match_option": "NONE", "update_rule": "NO ACTION", "delete_rule": "NO ACTION",
+            }  # fmt: skip
 
 
 def constraint_column_usage(view: View) -> Rows:
-    for row in key_column_usage(view):
-        yield {name: value for name, value in row.items() if name != "ordinal_position"}
+    """Of a foreign key, the columns that it leads to."""
+    for key in view.keys:
+        for name in key.referred or key.columns:
+            yield _key(view, key) | _place(view, key.target or key.entry) | {"column_name": name}
 
 
 def constraint_table_usage(view: View) -> Rows:
-    for entry in view.indexes.values():
-        yield _key(view, entry) | _place(view, entry)
+    for key in view.keys:
+        yield _key(view, key) | _place(view, key.target or key.entry)
 
 
 def table_privileges(view: View) -> Rows:
@@ -150,8 +168,8 @@ VIEWS: dict[str, Callable[[View], Rows]] = {
     f"information_schema.{made.__name__}": made
     for made in (
         tables, columns, views, schemata, table_constraints, key_column_usage, constraint_column_usage,
-        constraint_table_usage, table_privileges, column_privileges, character_sets, enabled_roles,
-        information_schema_catalog_name,
+        constraint_table_usage, referential_constraints, table_privileges, column_privileges, character_sets,
+        enabled_roles, information_schema_catalog_name,
     )
 }  # fmt: skip
 VIEWS |= {

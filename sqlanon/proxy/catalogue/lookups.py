@@ -6,7 +6,7 @@ They are registered in the metadata database, and called here for constants.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,7 +14,7 @@ from sqlanon.errors import Refused
 from sqlanon.proxy.catalogue.contents import CONTENTS, functions
 from sqlanon.proxy.catalogue.kinds import BY_OID, sql_name, type_named
 from sqlanon.proxy.catalogue.metadata import PUBLIC
-from sqlanon.proxy.catalogue.view import SYSTEM, Entry, View
+from sqlanon.proxy.catalogue.view import SYSTEM, Entry, Key, View
 from sqlanon.proxy.codecs.arrays import quoted
 
 LONGEST_SERIES = 10_000
@@ -67,10 +67,13 @@ def split_name(text: str) -> list[str]:
         at += 1
 
 
-def index_definition(entry: Entry) -> str:
-    columns = ", ".join(quote_ident(entry.columns[number - 1].name) for number in entry.key)
-    table = f"{quote_ident(entry.schema)}.{quote_ident(entry.name)}"
-    return f"CREATE UNIQUE INDEX {quote_ident(entry.key_name)} ON {table} USING btree ({columns})"
+def index_definition(key: Key) -> str:
+    table = f"{quote_ident(key.schema)}.{quote_ident(key.entry.name)}"
+    return f"CREATE UNIQUE INDEX {quote_ident(key.name)} ON {table} USING btree ({_listed(key.columns)})"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(quote_ident, names))
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,7 @@ class Lookups:
         if entry is not None:
             return self._shown(entry.schema, entry.name)
         indexed = self.view.indexes.get(oid)
-        return self._shown(indexed.schema, indexed.key_name) if indexed else _number(oid)
+        return self._shown(indexed.schema, indexed.name) if indexed else _number(oid)
 
     def _shown(self, schema: str, name: str) -> str:
         visible = schema in ("pg_catalog", PUBLIC)
@@ -148,8 +151,8 @@ class Lookups:
         schema = parts[0] if len(parts) == 2 else None
         if (entry := self.view.find(schema, parts[-1])) is not None:
             return entry.oid
-        for oid, entry in self.view.indexes.items():
-            if entry.key_name == parts[-1] and entry.schema == (schema or PUBLIC):
+        for oid, key in self.view.indexes.items():
+            if key.name == parts[-1] and key.schema == (schema or PUBLIC):
                 return oid
         return None
 
@@ -184,19 +187,22 @@ class Lookups:
     # Definitions and comments.
 
     def pg_get_indexdef(self, oid: int, column: int, pretty: bool) -> str | None:
-        entry = self.view.indexes.get(oid)
-        if entry is None:
+        key = self.view.indexes.get(oid)
+        if key is None:
             return None
         if column == 0:
-            whole = index_definition(entry)
-            return whole.replace(f" ON {quote_ident(entry.schema)}.", " ON ") if pretty else whole
-        return quote_ident(entry.columns[entry.key[column - 1] - 1].name) if 0 < column <= len(entry.key) else None
+            whole = index_definition(key)
+            return whole.replace(f" ON {quote_ident(key.schema)}.", " ON ") if pretty else whole
+        return quote_ident(key.columns[column - 1]) if 0 < column <= len(key.columns) else None
 
     def pg_get_constraintdef(self, oid: int) -> str | None:
-        entry = next((entry for entry in self.view.indexes.values() if entry.constraint == oid), None)
-        if entry is None:
+        key = next((key for key in self.view.keys if key.oid == oid), None)
+        if key is None:
             return None
-        return f"PRIMARY KEY ({', '.join(quote_ident(entry.columns[number - 1].name) for number in entry.key)})"
+        if key.target is None:
+            return f"{'PRIMARY KEY' if key.kind == 'p' else 'UNIQUE'} ({_listed(key.columns)})"
+        target = self._shown(key.target.schema, key.target.name)
+        return f"FOREIGN KEY ({_listed(key.columns)}) REFERENCES {target}({_listed(key.referred)})"
 
     def obj_description(self, oid: int, catalogue: str) -> str | None:
         classes = {"pg_class": 1259, "pg_namespace": 2615}

@@ -22,6 +22,16 @@ class ColumnInfo:
 
 
 @dataclass(frozen=True)
+class KeyInfo:
+    """A constraint: columns that no two rows share, or that lead to a row of another table (its schema and name)."""
+
+    kind: Literal["unique", "foreign"]
+    columns: tuple[str, ...]
+    table: tuple[str, str] = ("", "")
+    referred: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class TableInfo:
     """A table that some principals may query; `seen_by` is None for all of them."""
 
@@ -32,6 +42,7 @@ class TableInfo:
     comment: str | None = None
     primary_key: tuple[str, ...] = ()
     seen_by: frozenset[str] | None = None
+    keys: tuple[KeyInfo, ...] = ()  # beside the primary key
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from sqlanon.proxy.catalogue.kinds import BY_OID, FACTS, Facts, array_of
-from sqlanon.proxy.catalogue.metadata import PUBLIC, ColumnInfo, Metadata, TableInfo
+from sqlanon.proxy.catalogue.metadata import PUBLIC, ColumnInfo, KeyInfo, Metadata, TableInfo
 from sqlanon.proxy.catalogue.relations import FORBIDDEN, RELATIONS
 from sqlanon.proxy.types import PgType
 
 # Oids below are PostgreSQL's own; those of tables begin where PostgreSQL begins to number what users make.
 FIRST_OID = 16384
-OIDS_A_TABLE = 8
+OIDS_A_TABLE = 64
+MAX_KEYS = 30  # of a table: each has an oid, and one for its index
 FIRST_SCHEMA, FIRST_ROLE, DATABASE_OID, OWNER_OID = 900_000, 800_000, 700_000, 10
 SCHEMAS = {"pg_catalog": 11, PUBLIC: 2200, "information_schema": 13207}
 SYSTEM = ("pg_catalog", "information_schema")
@@ -35,7 +36,8 @@ class Entry:
     kind: str
     columns: tuple[ColumnInfo, ...]
     comment: str | None = None
-    key: tuple[int, ...] = ()  # numbers of the columns of the primary key
+    primary_key: tuple[str, ...] = ()
+    other_keys: tuple[KeyInfo, ...] = ()
 
     @property
     def row_type(self) -> int:
@@ -45,27 +47,62 @@ class Entry:
     def array_type(self) -> int:
         return self.oid + 2 if self.oid >= FIRST_OID else 0
 
-    @property
-    def index(self) -> int:
-        return self.oid + 3 if self.key else 0
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """The numbers of the columns, by name."""
+        return {column.name: number for number, column in enumerate(self.columns, start=1)}
+
+
+@dataclass(frozen=True)
+class Key:
+    """A constraint of a table: p, u or f, as pg_constraint has it, with the oids of itself and of its index."""
+
+    entry: Entry
+    kind: str
+    name: str
+    columns: tuple[str, ...]
+    oid: int
+    index: int  # of a foreign key, that of the key which it leads to
+    target: Entry | None = None
+    referred: tuple[str, ...] = ()
 
     @property
-    def constraint(self) -> int:
-        return self.oid + 4
+    def schema(self) -> str:
+        return self.entry.schema
 
     @property
-    def key_name(self) -> str:
-        return f"{self.name}_pkey"
+    def numbers(self) -> list[int]:
+        return [self.entry.numbers[name] for name in self.columns]
+
+    @property
+    def referred_numbers(self) -> list[int]:
+        return [self.target.numbers[name] for name in self.referred] if self.target is not None else []
 
 
 def _entry(place: int, table: TableInfo) -> Entry:
     oid = FIRST_OID + place * OIDS_A_TABLE
-    numbers = {column.name: number for number, column in enumerate(table.columns, start=1)}
-    key = tuple(numbers[name] for name in table.primary_key if name in numbers)
-    key = key if len(key) == len(table.primary_key) and table.kind == "table" else ()
-    return Entry(
-        oid, table.schema, table.name, "r" if table.kind == "table" else "v", table.columns, table.comment, key
-    )
+    made = Entry(oid, table.schema, table.name, "r" if table.kind == "table" else "v", table.columns, table.comment)
+    if table.kind != "table":
+        return made
+    key = table.primary_key if set(table.primary_key) <= set(made.numbers) else ()
+    others = tuple(each for each in table.keys if set(each.columns) <= set(made.numbers))
+    return replace(made, primary_key=key, other_keys=others)
+
+
+def _key_name(entry: Entry, columns: tuple[str, ...], ending: str) -> str:
+    return "_".join((entry.name, *columns, ending))
+
+
+def _own_keys(entry: Entry) -> list[Key]:
+    """The primary key and what else is unique."""
+    listed = [("p", entry.primary_key, f"{entry.name}_pkey")] if entry.primary_key else []
+    unique = [each.columns for each in entry.other_keys if each.kind == "unique"]
+    listed += [("u", columns, _key_name(entry, columns, "key")) for columns in unique]
+    first = entry.oid + 3
+    return [
+        Key(entry, kind, name, columns, first + 2 * place + 1, first + 2 * place)
+        for place, (kind, columns, name) in enumerate(listed[:MAX_KEYS])
+    ]
 
 
 @dataclass(frozen=True)
@@ -93,9 +130,33 @@ class View:
         return {(entry.schema, entry.name): entry for entry in self.entries}
 
     @cached_property
-    def indexes(self) -> dict[int, Entry]:
-        """The tables that have a primary key, by the oid of its index."""
-        return {entry.index: entry for entry in self.tables if entry.index}
+    def keys(self) -> tuple[Key, ...]:
+        """The constraints of his tables; a foreign key is there if he sees all of what it leads to."""
+        own = [key for entry in self.tables for key in _own_keys(entry)]
+        found = {(key.entry.oid, key.columns): key for key in reversed(own)}
+        made = list(own)
+        for entry in self.tables:
+            foreign = [each for each in entry.other_keys if each.kind == "foreign"]
+            first = entry.oid + 3 + 2 * sum(key.entry is entry for key in own)
+            for place, each in enumerate(foreign[: max(0, MAX_KEYS - (first - entry.oid) // 2)]):
+                target = self.by_name.get(each.table)
+                led = found.get((target.oid, each.referred)) if target is not None else None
+                if target is None or not set(each.referred) <= set(target.numbers):
+                    continue
+                name, oid = _key_name(entry, each.columns, "fkey"), first + 2 * place
+                index = led.index if led is not None else 0
+                made.append(Key(entry, "f", name, each.columns, oid, index, target, each.referred))
+        return tuple(made)
+
+    @cached_property
+    def indexes(self) -> dict[int, Key]:
+        """The constraints that have an index, by its oid."""
+        return {key.index: key for key in self.keys if key.kind != "f"}
+
+    @cached_property
+    def indexed(self) -> frozenset[int]:
+        """The oids of the tables that have an index."""
+        return frozenset(key.entry.oid for key in self.indexes.values())
 
     @cached_property
     def schemas(self) -> dict[str, int]:
