@@ -86,6 +86,8 @@ class Session:
                 await self.connection.flush()
                 return
             if self._skipping and not isinstance(message, wire.Sync):
+                if isinstance(message, wire.Flush):
+                    await self.connection.flush()  # the error is told
                 continue
             await self._handled(message)
 
@@ -152,6 +154,7 @@ class Session:
         await self._answered(message)
         if self.connection.unsent > FULL:
             await self.connection.flush()
+            await asyncio.sleep(0)  # others have their turn
 
     async def _answered(self, message: wire.Message) -> None:
         match message:
