@@ -280,6 +280,17 @@ def test_text_for_a_number(raw: Raw) -> None:
     assert raw.kinds(parse("", sql), bind("", "", (b"abc", b"1"), (1, 0)), execute(), SYNC) in ("1 08P01", "1 22P03")
 
 
+def test_zones_in_times_without_one(raw: Raw) -> None:
+    """pgjdbc writes the zone of its machine after every time and date: it is passed over."""
+    sql = "SELECT count(*) FROM people_released WHERE seen < $1 AND born < $2"
+    for zone, late in (("", ""), ("+00", " +00"), (" -11:30", " 00:00:00-11:30"), ("+05", "")):
+        given = (f"2024-02-29 03:00:00{zone}".encode(), f"1950-01-20{late}".encode())
+        assert raw.ask(parse("", sql), bind("", "", given), execute(), SYNC)[2].row == [b"2"], zone
+        written = [value.decode() for value in given]
+        literals = f"SELECT count(*) FROM people_released WHERE seen < '{written[0]}' AND born < '{written[1]}'"
+        assert raw.ask(query(literals))[1].row == [b"2"], zone
+
+
 def test_null_parameters(raw: Raw) -> None:
     got = raw.ask(parse("", "SELECT $1::int4, $2::text"), bind("", "", (None, None), (), (1,)), execute(), SYNC)
     assert got[2].row == [None, None]

@@ -40,6 +40,7 @@ def test_jdbc(server: Server, compiled: Path) -> None:
         env=os.environ | {
             "SUITE_URL": f"jdbc:postgresql://{server.host}:{server.port}/{server.database}", "SUITE_USER": server.user,
             "SUITE_PASSWORD": server.password, "SUITE_SLOW": server.slow,
+            "SUITE_CODE": "text" if server.proxy else "varchar",  # DuckDB keeps no length of a VARCHAR
         },
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -105,10 +105,11 @@ def test_a_table_in_detail(server: Server) -> None:
         " name   | text                        |           | not null | ",
         " income | numeric(10,2)               |           |          | ",
         " seen   | timestamp without time zone |           |          | ",
-        " code   | character varying(12)       |           |          | ",
+        f" code   | {'text' if server.proxy else 'character varying(12)':27} |           |          | ",
     ):
-        assert line in printed, printed
-    assert "PRIMARY KEY" in printed
+        assert line in printed, printed  # DuckDB keeps no length of a VARCHAR
+    assert '"people_released_pkey" PRIMARY KEY' in printed
+    assert "FOREIGN KEY (city) REFERENCES cities(city)" in printed, printed
     assert "Odd Näme" in psql(server, '\\d "Odd Näme"').stdout
     assert "id" in psql(server, "\\d+ people_released").stdout
     missing = psql(server, "\\d nothing", check=False)

@@ -34,6 +34,7 @@ import java.util.UUID;
 public class Suite {
     static final String URL = System.getenv("SUITE_URL");
     static final String SLOW = System.getenv("SUITE_SLOW");
+    static final String CODE = System.getenv("SUITE_CODE");  // the type of a column that was made as VARCHAR(12)
     static final List<String> NAMES = Arrays.asList("Ünïcödé ☃", "O'Brien", "back\\slash", "dou\"ble", "UPPER lower",
             "tab\tand\nline", "$1 %s {0}", "日本 🎈");
 
@@ -172,6 +173,8 @@ public class Suite {
         same(2L, one(db, "SELECT count(*) FROM people_released WHERE born < ?", LocalDate.of(1950, 1, 20)));
         same(4L, one(db, "SELECT count(*) FROM people_released WHERE income <= ?", new BigDecimal("49.00")));
         same(333L, one(db, "SELECT count(*) FROM people_released WHERE active = ?", true));
+        same(3L, one(db, "SELECT count(*) FROM people_released WHERE seen < ?", Timestamp.valueOf("2024-02-29 03:00:00")));
+        same(2L, one(db, "SELECT count(*) FROM people_released WHERE born < ?", Date.valueOf("1950-01-20")));
         try (PreparedStatement asked = db.prepareStatement("SELECT id FROM people_released WHERE id IN (?, ?) ORDER BY id")) {
             asked.setInt(1, 5);
             asked.setLong(2, 6L);
@@ -368,7 +371,7 @@ public class Suite {
         }
         same(Arrays.asList("id int4 4 NO 1", "name text 12 NO 2", "city text 12 YES 3", "born date 91 YES 4",
                 "height float8 8 YES 5", "income numeric 2 YES 6", "active bool -7 YES 7", "seen timestamp 93 YES 8",
-                "grade int2 5 YES 9", "code varchar 12 YES 10"), found);
+                "grade int2 5 YES 9", "code " + CODE + " 12 YES 10"), found);
         try (ResultSet rows = told.getColumns(null, null, "people_released", "income")) {
             rows.next();
             same(10, rows.getInt("COLUMN_SIZE"));
