@@ -94,7 +94,7 @@ def until_refused(raw: Raw, made: Iterator[bytes]) -> tuple[int, str]:
         (query("BEGIN"), lambda n: query(f"SAVEPOINT s{n}"), 1000),
         (query("BEGIN"), lambda n: query(f"SAVEPOINT s{n}_{'x' * 50_000}"), 1000),
         (b"", lambda n: parse(f"{n}" + "x" * 2**22, "SELECT 1") + SYNC, 10),
-        (parse("s", "SELECT $1::text") + SYNC, lambda n: bind(f"p{n}", "s", (b"x" * 2**22,)) + FLUSH, 10),
+        (parse("s", "SELECT $1::text") + SYNC, lambda n: bind(f"p{n}", "s", (b"x" * 150_000,)) + FLUSH, 300),
     ],
     ids=["parsed", "PREPARE", "DECLARE", "savepoints", "long savepoints", "long names", "parameters"],
 )

@@ -86,6 +86,8 @@ class Session:
                 await self.connection.flush()
                 return
             if self._skipping and not isinstance(message, wire.Sync):
+                if isinstance(message, wire.Flush):
+                    await self.connection.flush()  # the error is told
                 continue
             await self._handled(message)
 
@@ -152,6 +154,7 @@ class Session:
         await self._answered(message)
         if self.connection.unsent > FULL:
             await self.connection.flush()
+            await asyncio.sleep(0)  # others have their turn
 
     async def _answered(self, message: wire.Message) -> None:
         match message:
@@ -425,15 +428,16 @@ class Session:
         async with self.door.run(portal.caller, portal.command.question, portal.ask) as running:
             columns = (await running.described()).columns
             self.connection.put(backend.copy_out_response(int(chosen.format == "binary"), len(columns)))
-            self.connection.put(
-                copy_begin(columns, chosen.format, header=portal.command.header, quote=chosen.quote, **more)
-            )
+            binary = chosen.format == "binary"
+            begin = copy_begin(columns, chosen.format, header=portal.command.header, quote=chosen.quote, **more)
             async for chunk in running.chunks():
                 rows += len(chunk.ends)
-                self.connection.put(chunk.data)
+                self.connection.put(with_head(begin, chunk.data) if binary else begin + chunk.data)
+                begin = b""
                 await self.connection.flush()
             summary = running.summary
-        self.connection.put(copy_end(chosen.format) + backend.copy_done())
+        end = copy_end(chosen.format)
+        self.connection.put((with_head(begin, end) if binary else begin + end) + backend.copy_done())
         self.notice(summary)
         self.connection.put(backend.command_complete(f"COPY {rows}"))
 
