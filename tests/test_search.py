@@ -186,6 +186,8 @@ def crowd_optimum(rows: Any, crowd: Any, models: Any, limit: float, person: Any)
         lost: set[Any] = set()
         for name, params in models.items():
             lost |= getattr(brute, f"broken_{name}")(new, ["a", "b"], population_rows=everybody, **params, **person)
+        if lost and models.get("delta_presence", {}).get("dmin", 0) > 0:
+            continue  # a search suppresses nothing then, not even classes that the population does not have
         kept = [item for item in new if (item["a"], item["b"]) not in lost]
         # Suppression must mend everything: the models are asked again about what is left.
         holds = kept and len(new) - len(kept) <= limit * len(new) + 1e-9
