@@ -10,6 +10,7 @@ from sqlanon.proxy.backend import Column
 from sqlanon.proxy.commands import (
     Close,
     Command,
+    Copy,
     Deallocate,
     Declare,
     Discard,
@@ -195,7 +196,7 @@ async def _declare(session: Session, command: Declare, portal: Portal) -> None:
 
 async def _fetch(session: Session, command: Fetch, portal: Portal) -> None:
     cursor = session.portal(command.cursor)
-    if not cursor.cursor:
+    if cursor.ask is None or isinstance(cursor.command, Copy) or cursor.finished:
         raise Refused(f'cursor "{command.cursor[:63]}" does not exist', sqlstate="34000")
     # A simple FETCH takes the cursor's own format, as BINARY CURSOR means it; a bound one says what it wants.
     formats = portal.formats if portal.formats else cursor.formats
