@@ -112,6 +112,8 @@ Command = (
 
 # A statement that names one of these is about the catalogue; a table of the policy with such a name cannot be asked.
 CATALOGUES = frozenset({"pg_catalog", "information_schema"})
+# What asyncpg sends when a connection goes back to its pool: there are no locks here.
+UNLOCK = ["select", "pg_advisory_unlock_all", "(", ")"]
 QUESTIONS = frozenset({"select", "with", "values", "table", "explain"})
 
 
@@ -191,6 +193,8 @@ class _Reader:
 
 def understood(statement: Statement) -> Command:
     """Read one statement. What is neither a command of this list nor a SELECT is refused."""
+    if [token.value for token in statement.tokens] == UNLOCK:
+        return Nothing("SELECT 1")
     if asks(statement):
         return question(statement)
     word = statement.word(0)
