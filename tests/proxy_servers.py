@@ -279,11 +279,12 @@ def running_proxy(*, large: bool = False, events: int = 2_000_000, options: str 
         shutil.rmtree(folder)
 
 
-def run_sqlanon(*args: str, given: str = "") -> None:
+def run_sqlanon(*args: str, given: str = "") -> str:
     """A command in this process: starting Python four times takes longer than all of them."""
     done = CliRunner().invoke(main, list(args), input=given)
     if done.exit_code:
         raise RuntimeError(f"sqlanon {' '.join(args)} failed:\n{done.output}")
+    return done.stdout
 
 
 def _environment() -> dict[str, str]:

@@ -98,14 +98,14 @@ def test_every_relation_is_answered_and_shows_nothing_of_others(catalogue: Catal
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT n::regclass::text FROM (SELECT generate_series(16300, 16500) AS n) s WHERE pg_table_is_visible(n)",
-        "SELECT string_agg(oid::regclass::text, ',') FROM (SELECT generate_series(16300, 16500) AS oid) s",
-        "SELECT string_agg(oid::regtype::text, ',') FROM (SELECT generate_series(16300, 16500) AS oid) s",
-        "SELECT string_agg(format_type(oid, -1), ',') FROM (SELECT generate_series(16300, 16500)::oid AS oid) s",
-        "SELECT string_agg(obj_description(oid), ',') FROM (SELECT generate_series(16300, 16500)::oid AS oid) s",
-        "SELECT string_agg(col_description(oid, 1), ',') FROM (SELECT generate_series(16300, 16500)::oid AS oid) s",
-        "SELECT string_agg(pg_get_indexdef(oid), ',') FROM (SELECT generate_series(16300, 16500)::oid AS oid) s",
-        "SELECT string_agg(pg_get_constraintdef(oid), ',') FROM (SELECT generate_series(16300, 16500)::oid AS oid) s",
+        "SELECT n::regclass::text FROM (SELECT generate_series(16300, 17300) AS n) s WHERE pg_table_is_visible(n)",
+        "SELECT string_agg(oid::regclass::text, ',') FROM (SELECT generate_series(16300, 17300) AS oid) s",
+        "SELECT string_agg(oid::regtype::text, ',') FROM (SELECT generate_series(16300, 17300) AS oid) s",
+        "SELECT string_agg(format_type(oid, -1), ',') FROM (SELECT generate_series(16300, 17300)::oid AS oid) s",
+        "SELECT string_agg(obj_description(oid), ',') FROM (SELECT generate_series(16300, 17300)::oid AS oid) s",
+        "SELECT string_agg(col_description(oid, 1), ',') FROM (SELECT generate_series(16300, 17300)::oid AS oid) s",
+        "SELECT string_agg(pg_get_indexdef(oid), ',') FROM (SELECT generate_series(16300, 17300)::oid AS oid) s",
+        "SELECT string_agg(pg_get_constraintdef(oid), ',') FROM (SELECT generate_series(16300, 17300)::oid AS oid) s",
     ],
 )
 def test_functions_show_nothing_of_others(catalogue: Catalogue, sql: str) -> None:

@@ -234,13 +234,22 @@ def _null(node: exp.Null, scope: Scope) -> Value:
     return Value(exp.Null(), "null", public=True)
 
 
+# A date or a time of a date, and a zone behind it; behind a date alone, a minus would be part of another date.
+ZONED = re.compile(
+    r"(?P<moment>\d{4}-\d\d-\d\d(?:(?=[\s+zZ])|[ T]+\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?))"
+    r"\s*(?:[zZ]|UTC|[+-](?:0?\d|1[0-5])(?::?[0-5]\d(?::?[0-5]\d)?)?)",
+    re.ASCII,
+)
+
+
 def temporal(node: exp.Expr, text: str, kind: Kind) -> Value:
+    zoned = ZONED.fullmatch(text.strip())
     try:
-        moment = datetime.fromisoformat(text.strip())
+        moment = datetime.fromisoformat(zoned["moment"] if zoned else text.strip())
     except ValueError:
         raise refused(node, f"'{text[:40]}' is not a date", sqlstate="22007", hint="write it as 2026-01-31") from None
-    if moment.tzinfo is not None:
-        raise refused(node, "a time zone in a literal is not answered", hint="write the time without its zone")
+    # As PostgreSQL has it: a date or a timestamp without time zone takes no notice of one.
+    moment = moment.replace(tzinfo=None)
     if kind == "date" and moment == datetime.combine(moment.date(), datetime.min.time()):
         return date_literal(moment.date())
     return date_literal(moment)

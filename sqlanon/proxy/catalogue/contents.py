@@ -47,6 +47,7 @@ def pg_class(view: View) -> Rows:
             relhasindex=entry.oid in view.indexed, relacl=grants, relhasrules=entry.kind == "v",
             relfilenode=entry.oid if entry.kind == "r" else 0,
             relreplident="d" if own and entry.kind == "r" else "n",
+            relhastriggers=entry.oid in view.linked,
         )  # fmt: skip
     for oid, key in view.indexes.items():
         yield _class(
@@ -249,7 +250,8 @@ def pg_tables(view: View) -> Rows:
         if entry.kind == "r":
             yield {
                 "schemaname": entry.schema, "tablename": entry.name, "tableowner": view.metadata.owner,
-                "hasindexes": entry.oid in view.indexed, "hasrules": False, "hastriggers": False, "rowsecurity": False,
+                "hasindexes": entry.oid in view.indexed, "hasrules": False,
+                "hastriggers": entry.oid in view.linked, "rowsecurity": False,
             }  # fmt: skip
 
 

@@ -159,6 +159,12 @@ class View:
         return frozenset(key.entry.oid for key in self.indexes.values())
 
     @cached_property
+    def linked(self) -> frozenset[int]:
+        """The oids of tables at an end of a foreign key: PostgreSQL keeps it by triggers, and psql asks for these."""
+        ends = ((key.entry, key.target) for key in self.keys if key.target is not None)
+        return frozenset(entry.oid for pair in ends for entry in pair)
+
+    @cached_property
     def schemas(self) -> dict[str, int]:
         own = sorted({table.schema for table in self.metadata.tables} - set(SCHEMAS))
         seen = {entry.schema for entry in self.tables}
