@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -282,7 +283,11 @@ def interval(b: Binder, node: exp.Interval, scope: Scope) -> Bound:
     unit = node.args.get("unit")
     if type(node.this) is not exp.Literal or not (unit is None or type(unit) is exp.Var):
         raise Refused("this form of an interval is not answered here", sqlstate="0A000")
-    text = f"{node.this.name} {unit.name.lower()}" if unit is not None else node.this.name
+    text = node.this.name
+    if unit is not None:
+        if not re.fullmatch(r" *[+-]?[0-9]+ *", text):
+            raise Refused("a unit after an interval is answered with a whole number alone", sqlstate="0A000")
+        text = f"{text} {unit.name.lower()}"
     return constant(b.casts.read(text, INTERVAL), INTERVAL).named("interval", 1)
 
 
@@ -341,7 +346,7 @@ RULES: dict[type[exp.Expr], tuple[frozenset[str], Rule]] = {
     exp.In: (frozenset({"this", "expressions", "query"}), in_),
     exp.Case: (frozenset({"this", "ifs", "default"}), case), exp.Subquery: (ONE | {"with_"}, subquery),
     exp.Exists: (ONE, exists), exp.Collate: (TWO, collate), exp.Operator: (TWO | {"operator"}, operator),
-    exp.Interval: (frozenset({"this", "unit", "fraction_in_string"}), interval), exp.Extract: (TWO, extract),
+    exp.Interval: (frozenset({"this", "unit"}), interval), exp.Extract: (TWO, extract),
     exp.AtTimeZone: (frozenset({"this", "zone"}), at_time_zone),
     **dict.fromkeys(operators.COMPARED, (TWO, operators.comparison)),
     **{kind: (TWO | {"negate"}, operators.pattern)
