@@ -62,6 +62,24 @@ EXACT = [
     "SELECT 'int4'::regtype, 23::regtype::text",
     "SELECT format_type(23, -1), format_type(1700, 655366), format_type(1043, 16)",
     "SELECT datname FROM pg_database WHERE datname = current_database()",
+    "SELECT * FROM pg_catalog.unnest('{a,b}'::text[]) WITH ORDINALITY AS t(word, place)",
+    "SELECT * FROM pg_catalog.generate_series(5, 7) WITH ORDINALITY",
+    "SELECT n, u.* FROM pg_catalog.generate_series(1, 2) n, LATERAL unnest(ARRAY[n, n * 2]) WITH ORDINALITY AS u "
+    "ORDER BY 1, 3",
+    "SELECT * FROM pg_catalog.upper('a') WITH ORDINALITY",
+    "SELECT * FROM pg_partition_ancestors('cities') WITH ORDINALITY",
+    "SELECT pg_partition_ancestors('pg_class') UNION ALL VALUES (1259::regclass)",
+    "SELECT 'pg_class'::regclass, 'public'::regnamespace, 0::regclass, NULL::regtype, 'array_in'::regproc",
+    "SELECT ARRAY['pg_class'::regclass, NULL], '{int4,text}'::regtype[], '{}'::regclass[], '{1259}'::regclass[]",
+    "SELECT oid::regclass, oid FROM pg_class WHERE oid IN (1259, 1249) ORDER BY 2",
+    "SELECT array_agg(oid::regclass) FROM pg_class WHERE oid = 1259",
+    "SELECT INTERVAL '1 year 2 months 3 days 04:05:06.5', INTERVAL '-1 day +02:00', INTERVAL '3 hours ago'",
+    "SELECT INTERVAL '1.5 days', INTERVAL '90' MINUTE, INTERVAL 'P1DT2H', '1 day 02:00'::interval, INTERVAL '-2' DAY",
+    "SELECT DATE '2024-02-28' + INTERVAL '1 day 02:00'",
+    """SELECT '{"b": 1, "aa": [1.50,1E3 , -0, 1e-3, null],"a":{}, "b" : "\\u00fc\\n\\"" }'::jsonb, '[ ]'::jsonb""",
+    """SELECT '{"b" :1,  "a":2}'::json, '{"b" :1,  "a":2}'::json::jsonb, ('{"b" :1,' || '  "a":2}')::jsonb""",
+    "SELECT relname::json, (chr(34) || relname || chr(34))::jsonb FROM pg_class WHERE relname = '0'",
+    """SELECT '{"b": 1, "a": 2}'::jsonb::text, ARRAY['[1,2]'::jsonb], '{"[ 1,2]"}'::jsonb[], ' 1.0 '::jsonb""",
 ]
 # Numbers that are computed have the same value; the proxy computes in int8 and float8, whatever the columns have.
 ALIKE = [
@@ -99,6 +117,16 @@ REFUSED = [
     "RESET nothing",
     "SAVEPOINT outside",
     "DECLARE c CURSOR FOR SELECT 1",
+    "SELECT oid::regclass, oid FROM pg_class ORDER BY oid",
+    "SELECT 'nothing'::regclass",
+    "SELECT '{pg_class,nothing}'::regclass[]",
+    "SELECT INTERVAL '1 day 02:99'",
+    "SELECT INTERVAL '1 dog'",
+    """SELECT '{"a": 1'::jsonb""",
+    """SELECT '"\\u0000"'::jsonb""",
+    """SELECT '"\\ud800"'::jsonb""",
+    "SELECT '1e999999999'::jsonb",
+    "SELECT relname::jsonb FROM pg_class WHERE relname = 'cities'",
 ]
 NUMBERS = {20, 21, 23, 700, 701, 1700}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -143,31 +142,3 @@ def _number(value: Any) -> exp.Expr:
         return cast(call("error", text(said)), "DECIMAL(38,0)")
     digits = max(number.adjusted() + 1, 1) + scale
     return cast(text(format(number, "f")), f"DECIMAL({min(digits, MOST_DIGITS)},{scale})")
-
-
-def jsonb_text(text: str) -> str:
-    """JSON as PostgreSQL's jsonb writes it: keys by length, then by bytes; of equal keys the last one stays.
-
-    >>> jsonb_text('{"bb":1, "a":[1.50,null] , "a":"\\u00e9"}')
-    '{"a": "é", "bb": 1}'
-    """
-
-    def order(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        last = dict(pairs)
-        return {key: last[key] for key in sorted(last, key=lambda key: (len(key.encode()), key.encode()))}
-
-    return _json(json.loads(text, object_pairs_hook=order, parse_float=_Number, parse_int=_Number))
-
-
-class _Number(str):
-    """The digits of a number, which Python's own numbers would round."""
-
-
-def _json(value: Any) -> str:
-    if isinstance(value, _Number):
-        return format(Decimal(value), "f")
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_json(str(key))}: {_json(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_json, value)) + "]"
-    return json.dumps(value, ensure_ascii=False)

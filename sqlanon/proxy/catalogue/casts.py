@@ -10,7 +10,7 @@ from typing import Any
 from sqlglot import exp
 
 from sqlanon.errors import Refused
-from sqlanon.proxy.catalogue.bound import Bound, call, cast, constant, jsonb_text
+from sqlanon.proxy.catalogue.bound import Bound, call, cast, constant
 from sqlanon.proxy.catalogue.kinds import (
     BY_OID,
     NUMBERS,
@@ -20,6 +20,7 @@ from sqlanon.proxy.catalogue.kinds import (
     REG,
     STRINGS,
     TEXT,
+    TEXTS,
     TIMES,
     UNKNOWN,
     WHOLE,
@@ -61,7 +62,7 @@ class Parameters:
         value = self.values[number - 1]
         if kind.name in REG_TYPES and isinstance(value, str):
             return Bound(exp.Literal.string(value), UNKNOWN, value=value)
-        if isinstance(value, str) and duck_type(kind) != "VARCHAR":
+        if isinstance(value, str) and (duck_type(kind) != "VARCHAR" or kind.name in ("json", "jsonb")):
             value = decode(by_oid(kind.oid), 0, value.encode())
         return constant(value, kind)
 
@@ -118,7 +119,11 @@ class Casts:
         numbers = old in NUMBERS and new in NUMBERS
         oids = (old in OIDS or old in WHOLE) and (new in OIDS or new in WHOLE)
         times = old in (*TIMES, "time", "interval") and new in (*TIMES, "time")
-        other = (old, new) in (("bool", "int4"), ("int4", "bool"), ("json", "jsonb"), ("jsonb", "json"))
+        if (old, new) == ("json", "jsonb") and item.constant:
+            return constant(self.read(item.value, kind), kind)
+        if (old, new) == ("json", "jsonb") or (old in STRINGS and new in ("json", "jsonb")):
+            return Bound(call(f"pg_{new}", item.tree), kind)
+        other = (old, new) in (("bool", "int4"), ("int4", "bool"), ("jsonb", "json"))
         if numbers and item.constant and new == "numeric" and not isinstance(item.value, float):
             return constant(Decimal(item.value), kind)
         if numbers and item.constant and new in ("int8", "float8") and old in WHOLE:
@@ -186,11 +191,12 @@ class Casts:
             if kind.name not in STRINGS:
                 raise Refused(f"constants of type {kind.name} are not answered here", sqlstate="0A000")
             return value
+        objects = kind.element is not None and kind.element.name in REG_TYPES
         try:
-            made = decode(by_oid(kind.oid), 0, value.encode())
+            made = decode(by_oid(TEXTS.oid if objects else kind.oid), 0, value.encode())
         except ProtocolError as error:
             raise Refused(error.message, sqlstate=error.sqlstate, hint=error.hint) from None
-        return jsonb_text(made) if kind.name == "jsonb" else made
+        return [self.read(each, kind.element) for each in made] if objects and kind.element else made
 
     def _named(self, value: str, kind: str) -> int:
         if value == "-":
