@@ -147,4 +147,4 @@ def encode(type: PgType, format: int, value: Any) -> bytes | None:
 
 
 def _offered(type: PgType) -> str:
-    return "Use an array of one dimension." if type.element else "Use the text format."
+    return "Use an array whose elements are counted from 1." if type.element else "Use the text format."

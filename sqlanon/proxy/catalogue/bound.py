@@ -107,26 +107,22 @@ def _literal(value: Any, kind: PgType) -> exp.Expr:
 
 
 def _list(value: Any, kind: PgType) -> exp.Expr:
-    """Lists of lists are arrays of more dimensions, of the same type."""
     assert kind.element is not None
-    depth, inner = 1, value
-    while inner and isinstance(inner[0], list):
-        depth, inner = depth + 1, inner[0]
-
-    def made(items: Any, left: int) -> exp.Expr:
-        if left == 1:
-            return exp.Array(expressions=[_literal(item, kind.element) for item in items])  # type: ignore[arg-type]
-        return exp.Array(expressions=[made(item, left - 1) for item in items])
-
     name = duck_type(kind)
+    if is_deep(value):
+        # It can be shown, but DuckDB would take its rows for its elements.
+        return cast(
+            call("error", text(f"{MARK}0A000 arrays of more than one dimension are not computed with here")), name
+        )
     if kind.element.name == "numeric":
-        scale = max((_scale(item) for item in _flat(value) if item is not None), default=0)
+        scale = max((_scale(item) for item in value if item is not None), default=0)
         name = f"DECIMAL({MOST_DIGITS},{scale})[]"
-    return cast(made(value, depth), name + "[]" * (depth - 1))
+    return cast(exp.Array(expressions=[_literal(item, kind.element) for item in value]), name)
 
 
-def _flat(value: Any) -> list[Any]:
-    return [leaf for item in value for leaf in (_flat(item) if isinstance(item, list) else [item])]
+def is_deep(value: Any) -> bool:
+    """Whether a value is an array of more than one dimension: its elements are arrays, and none of them is NULL."""
+    return isinstance(value, list) and bool(value) and isinstance(value[0], list)
 
 
 def _scale(value: Decimal) -> int:

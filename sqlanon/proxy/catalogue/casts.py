@@ -144,11 +144,31 @@ class Casts:
         same = duck_type(old) == duck_type(new)
         if same and (old.name in STRINGS) == (new.name in STRINGS):
             return replace(item, type=kind)
+        if item.constant and item.value is not None:
+            changed = self._elements(item.value, old, new)
+            if changed is not None:
+                return constant(changed, kind)
         if (old.name in NUMBERS or old.name in OIDS) and (new.name in NUMBERS or new.name in OIDS):
             return Bound(cast(item.tree, duck_type(kind)), kind)
         if new.name in STRINGS and (old.name in WHOLE or old.name in ("oid", "uuid", "date")):
             return Bound(cast(item.tree, "VARCHAR[]"), kind)
         raise self.cannot(item.type, kind)
+
+    def _elements(self, values: list[Any], old: PgType, new: PgType) -> list[Any] | None:
+        """Each element as another type; None if that takes a database."""
+        made: list[Any] = []
+        for value in values:
+            if isinstance(value, list):
+                inner = self._elements(value, old, new)
+                if inner is None:
+                    return None
+                made.append(inner)
+                continue
+            item = self._to(constant(value, old), new, explicit=True)
+            if not item.constant:
+                return None
+            made.append(item.value)
+        return made
 
     def _limited(self, item: Bound, typmod: int) -> Bound:
         """What varchar(n), char(n) and numeric(p, s) make of a value."""
@@ -196,7 +216,10 @@ class Casts:
             made = decode(by_oid(TEXTS.oid if objects else kind.oid), 0, value.encode())
         except ProtocolError as error:
             raise Refused(error.message, sqlstate=error.sqlstate, hint=error.hint) from None
-        return [self.read(each, kind.element) for each in made] if objects and kind.element else made
+        return self._objects(made, kind.element) if objects and kind.element else made
+
+    def _objects(self, names: list[Any], kind: PgType) -> list[Any]:
+        return [self._objects(each, kind) if isinstance(each, list) else self.read(each, kind) for each in names]
 
     def _named(self, value: str, kind: str) -> int:
         if value == "-":

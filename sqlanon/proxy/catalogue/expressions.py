@@ -166,14 +166,34 @@ def array(b: Binder, node: exp.Array, scope: Scope, kind: PgType | None = None) 
     items = [b.expression(each, scope) for each in node.expressions]
     if not items and kind is None:
         raise Refused("cannot determine type of empty array", sqlstate="42P18", hint="cast it: ARRAY[]::text[]")
-    element = kind or b.casts.common(items, "ARRAY")
-    if element.element is not None:
-        raise Refused("arrays of arrays are not built here", sqlstate="0A000")
-    items = b.casts.alike(items, element)
+    nested = bool(items) and all(item.type.element is not None for item in items)
+    element = (array_of(kind) if nested else kind) if kind is not None else b.casts.common(items, "ARRAY")
     made = array_of(element)
+    if element.element is not None:
+        return _deeper([b.casts.to(item, element) for item in items], made)
+    items = b.casts.alike(items, element)
     if all(item.constant for item in items):
         return constant([item.value for item in items], made).named("array")
     return Bound(exp.Array(expressions=[item.tree for item in items]), made, "array", 2)
+
+
+def _deeper(items: list[Bound], kind: PgType) -> Bound:
+    """An array of one dimension more than its elements have."""
+    if not all(item.constant and item.value is not None for item in items):
+        raise Refused("arrays of arrays are built of constants here", sqlstate="0A000")
+    values = [item.value for item in items]
+    if any(not _same_box(values[0], each) for each in values):
+        said = "multidimensional arrays must have array expressions with matching dimensions"
+        raise Refused(said, sqlstate="2202E")
+    return constant(values if values[0] else [], kind).named("array")
+
+
+def _same_box(one: Any, other: Any) -> bool:
+    if isinstance(one, list) != isinstance(other, list):
+        return False
+    return not isinstance(one, list) or (
+        len(one) == len(other) and all(_same_box(*pair) for pair in zip(one, other, strict=True))
+    )
 
 
 def both(b: Binder, node: exp.Expr, scope: Scope) -> Bound:

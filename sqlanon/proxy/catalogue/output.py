@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from sqlanon.proxy.backend import Column
-from sqlanon.proxy.catalogue.bound import Bound
+from sqlanon.proxy.catalogue.bound import Bound, is_deep
 from sqlanon.proxy.catalogue.casts import REG_TYPES
 from sqlanon.proxy.catalogue.database import MetadataDatabase
 from sqlanon.proxy.catalogue.functions import Needs
@@ -49,6 +49,12 @@ def shown(
         table = database.run(plan.tree(), needs, timeout)
     if not plan.items:
         return table.select([])
+    if type(plan) is SelectPlan:
+        for place, item in enumerate(plan.items):
+            if (
+                item.constant and item.type.element is not None
+            ):  # DuckDB gives all numbers of a list equally many digits
+                table = table.set_column(place, f"c{place}", pa.chunked_array([_array(item)] * table.num_rows))
     for place, (item, form) in enumerate(zip(plan.items, each_format(formats, len(plan.items)), strict=True)):
         if form == 0 and _is_object(item.type):
             table = table.set_column(place, f"c{place}", _names(database, item.type, table.column(place)))
@@ -74,11 +80,15 @@ def _nested(like: pa.DataType, leaf: pa.DataType) -> pa.DataType:
     return pa.list_(_nested(like.value_type, leaf)) if pa.types.is_list(like) else leaf
 
 
+def _depth(value: Any, leaf: pa.DataType) -> pa.DataType:
+    return pa.list_(_depth(value[0], leaf) if is_deep(value) else leaf)
+
+
 def _array(item: Bound) -> pa.Array:
     kind = item.type.element or item.type
     if _is_object(item.type):
-        return pa.array([item.value], pa.list_(pa.int64()) if item.type.element is not None else pa.int64())
-    if kind.name == "numeric" or (item.type.element is not None and kind.name not in ARROW):
+        return pa.array([item.value], _depth(item.value, pa.int64()) if item.type.element is not None else pa.int64())
+    if kind.name == "numeric" or (item.type.element is not None and (kind.name not in ARROW or is_deep(item.value))):
         # As text: a numeric has as many digits as it has, and Arrow's decimals have all equally many.
         written = encode(by_oid(item.type.oid), 0, item.value)
         return pa.array([None if written is None else written.decode()], pa.string())
