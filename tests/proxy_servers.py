@@ -248,17 +248,25 @@ serve:
 
 
 @contextmanager
-def running_proxy(*, large: bool = False, events: int = 2_000_000, options: str = SERVE) -> Iterator[Server]:
-    """`sqlanon serve` with users of its own, over a DuckDB file with the tables of the suite."""
+def running_proxy(
+    *, large: bool = False, events: int = 2_000_000, options: str = SERVE, over: Server | None = None
+) -> Iterator[Server]:
+    """`sqlanon serve` with users of its own, over a DuckDB file with the tables of the suite; or over those that are
+    in another server."""
     folder = Path(tempfile.mkdtemp(prefix="sqlanon-proxy-", dir="/tmp"))
     try:
         port = free_port()
-        with duckdb.connect(str(folder / "warehouse.duckdb")) as connection:
-            connection.execute(sql_for("duckdb"))
-            connection.execute(LARGE.format(streamed=STREAMED if large else 1000))
-            connection.execute(EVENTS.format(events=events))
+        served = POLICY
+        if over is None:
+            with duckdb.connect(str(folder / "warehouse.duckdb")) as connection:
+                connection.execute(sql_for("duckdb"))
+                connection.execute(LARGE.format(streamed=STREAMED if large else 1000))
+                connection.execute(EVENTS.format(events=events))
+        else:
+            lines = POLICY.replace("warehouse.duckdb", f'"{over.url()}"').splitlines(keepends=True)
+            served = "".join(line for line in lines if not line.strip().startswith(("events:", "rows_released:")))
         policy = folder / "policy.yml"
-        policy.write_text(POLICY + options.format(port=port, authentication=AUTHENTICATION), encoding="utf-8")
+        policy.write_text(served + options.format(port=port, authentication=AUTHENTICATION), encoding="utf-8")
         run_sqlanon("budget", "init", str(policy))
         for name, password in USERS.items():
             run_sqlanon("user", "add", str(policy), name, "--stdin", given=password + "\n")

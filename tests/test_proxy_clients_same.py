@@ -76,6 +76,8 @@ EXACT = [
     "SELECT '{{{1},{2}},{{3},{4}}}'::int4[]::text",
     "SELECT '{{2020-01-01}}'::date[], '{{1 day}}'::interval[], '{{t,f}}'::bool[]",
     "SELECT '{{pg_class}}'::regclass[], '{{{{{{1}}}}}}'::int4[], ARRAY['{1,2}'::int4[], '{3,4}']",
+    "SELECT a.amname FROM pg_am a JOIN pg_am b JOIN pg_am c ON b.oid = c.oid ON a.oid = b.oid ORDER BY 1",
+    "SELECT count(*) FROM pg_am a NATURAL JOIN pg_am b CROSS JOIN pg_am c, pg_am d LEFT JOIN pg_am e USING (oid)",
     "SELECT ARRAY[1, 2]::text[], '{1,2}'::text[]::int4[], ARRAY[1, NULL]::float8[]",
     "SELECT 'pg_class'::regclass, 'public'::regnamespace, 0::regclass, NULL::regtype, 'array_in'::regproc",
     "SELECT ARRAY['pg_class'::regclass, NULL], '{int4,text}'::regtype[], '{}'::regclass[], '{1259}'::regclass[]",
@@ -126,6 +128,14 @@ REFUSED = [
     "SAVEPOINT outside",
     "DECLARE c CURSOR FOR SELECT 1",
     "SELECT oid::regclass, oid FROM pg_class ORDER BY oid",
+    "SELECT count(*) FROM visits POSITIONAL JOIN cities",
+    "SELECT count(*) FROM visits JOIN cities",
+    "SELECT count(*) FROM cities a LEFT JOIN cities b",
+    "SELECT count(*) FROM cities a CROSS JOIN cities b ON true",
+    "SELECT count(*) FROM pg_class POSITIONAL JOIN pg_am",
+    "SELECT count(*) FROM pg_class JOIN pg_am",
+    "SELECT count(*) FROM pg_class, (pg_am a INNER JOIN pg_am b)",
+    "SELECT count(*) FROM pg_class NATURAL JOIN pg_am USING (oid)",
     "SELECT '{{1},{2,3}}'::int4[]",
     "SELECT '{{1,2},3}'::int4[]",
     "SELECT '{1,{2}}'::int4[]",
@@ -216,3 +226,26 @@ def test_the_same_refusal(both: tuple[Raw, Raw], sql: str) -> None:
     for real, proxy in (simple, extended):
         assert real.kind == proxy.kind == "E"
         assert proxy.fields["C"] == real.fields["C"]
+
+
+@pytest.mark.parametrize("sql", ["SELECT", "SELECT FROM pg_am", "SELECT FROM cities", "SELECT WHERE false"])
+def test_a_select_of_nothing_is_refused_by_the_proxy_alone(both: tuple[Raw, Raw], sql: str) -> None:
+    real, proxy = (each.kinds(query(sql)) for each in both)
+    assert real.startswith("T ") and proxy == "0A000"
+
+
+@pytest.mark.parametrize(
+    ("sql", "values"),
+    [
+        ("SELECT $1::float8", (b"0", b"-0", b"0")),
+        ("SELECT $1::numeric", (b"1.5", b"1.50", b"1.5")),
+        ("SELECT $1::bool, $1", (b"t", b"1")),
+        ("SELECT $1", (b"1", b"01")),
+    ],
+)
+def test_an_answer_is_not_taken_for_that_of_an_equal_parameter(
+    both: tuple[Raw, Raw], sql: str, values: tuple[bytes, ...]
+) -> None:
+    for value in values:
+        real, proxy = (shown(each.ask(parse("", sql), bind("", "", (value,)), execute(), SYNC)) for each in both)
+        assert proxy == real

@@ -16,6 +16,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from sqlanon.errors import Refused, did_you_mean
+from sqlanon.gateway.dialects import READ
 from sqlanon.gateway.literals import plain_texts
 from sqlanon.gateway.parameters import with_slots
 from sqlanon.gateway.scalars import has_half_characters
@@ -23,7 +24,7 @@ from sqlanon.gateway.values import Slot
 
 MAX_TEXT = 20_000
 MAX_NODES = 3_000
-DIALECTS = ("duckdb", "postgres")
+DIALECTS = tuple(sorted(READ))
 # BigQuery's names for what a statement may set.
 OPTIONS = ("epsilon", "delta", "max_rows_contributed", "max_groups_contributed", "privacy_unit_column")
 
@@ -54,7 +55,7 @@ def read(text: str, dialect: str) -> Statement:
         raise Refused("the statement cannot be read: a quote or comment is not closed", sqlstate="42601") from None
     options, text = _options(tokens, text)
     try:
-        trees = parsed(text, dialect)
+        trees = parsed(text, READ[dialect])
     except (SqlglotError, RecursionError) as error:
         raise Refused("syntax error", sqlstate="42601", position=_place(error, text)) from None
     found = [tree for tree in trees if tree is not None and not isinstance(tree, exp.Semicolon)]

@@ -13,6 +13,7 @@ from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import TokenType
 
 from sqlanon.errors import Refused
+from sqlanon.gateway.dialects import Joined
 from sqlanon.gateway.reading import parsed
 
 MAX_TEXT = 100_000
@@ -35,7 +36,7 @@ class Written(Postgres):
             word: token for word, token in Postgres.Tokenizer.KEYWORDS.items() if token != TokenType.OBJECT_IDENTIFIER
         }
 
-    class Parser(PostgresParser):
+    class Parser(Joined, PostgresParser):
         FUNCTIONS: ClassVar = {}
         FUNCTION_PARSERS: ClassVar = {
             name: parser for name, parser in PostgresParser.FUNCTION_PARSERS.items() if name in KEPT
