@@ -117,6 +117,15 @@ def test_a_table_in_detail(server: Server) -> None:
 
 
 @pytest.mark.parametrize(
+    "command", ["\\d people_released", "\\d+ people_released", "\\d cities", "\\d+ cities", "\\d names"]
+)
+def test_a_table_is_shown_the_same(real_server: Server, proxy_server: Server, command: str) -> None:
+    """Keys, and the tables that refer to this one; but DuckDB keeps no length of a VARCHAR."""
+    expected = psql(real_server, command).stdout.replace("character varying(12)", "text".ljust(21))
+    assert psql(proxy_server, command).stdout == expected
+
+
+@pytest.mark.parametrize(
     ("command", "shown"),
     [
         ("\\dn", "public"),

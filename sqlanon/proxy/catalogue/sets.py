@@ -10,14 +10,27 @@ from sqlglot import exp
 from sqlanon.errors import Refused
 from sqlanon.proxy.catalogue.bound import Bound, call, cast, constant
 from sqlanon.proxy.catalogue.functions import no_function
-from sqlanon.proxy.catalogue.kinds import BOOL, CHAR, INT2, INT4, INT8, RECORD, TEXT, TEXTS, duck_type
+from sqlanon.proxy.catalogue.kinds import (
+    BOOL,
+    BY_NAME,
+    CHAR,
+    INT2,
+    INT4,
+    INT8,
+    RECORD,
+    TEXT,
+    TEXTS,
+    array_of,
+    duck_type,
+)
 from sqlanon.proxy.catalogue.lookups import RESERVED
 from sqlanon.proxy.types import PgType
 
 if TYPE_CHECKING:
     from sqlanon.proxy.catalogue.binder import Binder
 
-SETS = ("generate_series", "generate_subscripts", "unnest", "_pg_expandarray")
+SETS = ("generate_series", "generate_subscripts", "unnest", "_pg_expandarray", "pg_partition_ancestors")
+REGCLASS = BY_NAME["regclass"]
 KEYWORDS: Mapping[str, PgType] = {"word": TEXT, "catcode": CHAR, "barelabel": BOOL, "catdesc": TEXT, "baredesc": TEXT}
 
 Rows = tuple[exp.Expr, PgType, Mapping[str, PgType] | None]
@@ -27,6 +40,9 @@ def rows(b: Binder, name: str, items: list[Bound]) -> Rows:
     """A list with an element a row, the type of the elements, and their fields if they are records."""
     if name == "generate_series":
         return _series(b, name, items)
+    if name == "pg_partition_ancestors" and len(items) == 1:
+        b.casts.to(items[0], REGCLASS)  # a table that is not there is told so; none is a part of another
+        return constant([], array_of(REGCLASS)).tree, REGCLASS, None
     first = items[0] if items else None
     if first is not None and first.unknown:
         first = b.casts.to(first, TEXTS)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 MOST_SOURCES = 60
 TABLE = frozenset({"this", "db", "catalog", "alias", "joins"})
+FUNCTION = TABLE | {"ordinality"}
 
 
 def add(b: Binder, node: exp.Select, made: exp.Select, scope: Scope) -> None:
@@ -40,8 +41,9 @@ def _source(b: Binder, node: exp.Expr, scope: Scope) -> exp.Expr:
     if len(scope.sources) > MOST_SOURCES:
         raise Refused("too many relations are joined", sqlstate="54001")
     if type(node) is exp.Table:
-        only(node, TABLE)
-        made = _function(b, node, scope) if not isinstance(node.this, exp.Identifier) else _relation(b, node, scope)
+        named = isinstance(node.this, exp.Identifier)
+        only(node, TABLE if named else FUNCTION)
+        made = _relation(b, node, scope) if named else _function(b, node, scope)
         return _with_joins(b, node, made, scope)
     if type(node) is exp.Subquery and isinstance(node.this, exp.Table | exp.Subquery) and not node.args.get("alias"):
         only(node, frozenset({"this", "joins"}))
@@ -55,12 +57,13 @@ def _source(b: Binder, node: exp.Expr, scope: Scope) -> exp.Expr:
         only(node, frozenset({"expressions", "alias", "offset"}))
         return _unnest(b, node, scope)
     if type(node) is exp.Lateral:
-        only(node, frozenset({"this", "alias"}))
         inner = node.this
+        only(node, frozenset({"this", "alias"} if type(inner) is exp.Subquery else {"this", "alias", "ordinality"}))
         if type(inner) is exp.Subquery:
             inner = exp.Subquery(this=inner.this, alias=node.args.get("alias"))
             return _derived(b, inner, scope, lateral=True)
-        return _function(b, exp.Table(this=inner, alias=node.args.get("alias")), scope)
+        given = {name: node.args.get(name) for name in ("alias", "ordinality")}
+        return _function(b, exp.Table(this=inner, **given), scope)
     raise refused(node)
 
 
@@ -172,12 +175,15 @@ def _function(b: Binder, node: exp.Table, scope: Scope) -> exp.Expr:
     schema = node.args.get("db")
     if schema is not None and folded(schema) not in ("pg_catalog", "information_schema"):
         raise Refused("only functions of the catalogue are answered here", sqlstate="42883")
+    numbered = node.args.get("ordinality")
     if type(target) is exp.Unnest:
-        return _unnest(b, exp.Unnest(expressions=target.expressions, alias=node.args.get("alias")), scope)
+        numbered = numbered or target.args.get("offset")
+        alias = node.args.get("alias")
+        return _unnest(b, exp.Unnest(expressions=target.expressions, alias=alias, offset=numbered), scope)
     if type(target) is not exp.Anonymous:
         raise Refused("only functions of the catalogue are answered here", sqlstate="0A000")
     name = str(target.this).lower()
-    if name == "pg_get_keywords" and not target.expressions:
+    if name == "pg_get_keywords" and not target.expressions and not numbered:
         return _keywords(b, node, scope)
     items = [b.expression(each, scope) for each in target.expressions]
     if name in sets.SETS:
@@ -185,7 +191,7 @@ def _function(b: Binder, node: exp.Table, scope: Scope) -> exp.Expr:
     from sqlanon.proxy.catalogue.calls import applied
 
     item = applied(b, name, items)
-    return _one_column(b, item, name, node, scope, item.tree)
+    return _one_column(b, item, name, node, scope, exp.Literal.number(1))
 
 
 def _unnest(b: Binder, node: exp.Unnest, scope: Scope) -> exp.Expr:
@@ -196,6 +202,8 @@ def _unnest(b: Binder, node: exp.Unnest, scope: Scope) -> exp.Expr:
 def _rows(b: Binder, name: str, items: list[Bound], node: exp.Expr, scope: Scope) -> exp.Expr:
     tree, kind, fields = sets.rows(b, name, items)
     if fields is not None:
+        if _numbered(node):
+            raise Refused("records with ORDINALITY are not answered here", sqlstate="0A000")
         given, wanted = _alias(node)
         record = exp.Select(expressions=[exp.Alias(this=call("unnest", tree), alias=exp.to_identifier("v"))])
         inner = exp.Subquery(this=record, alias=exp.TableAlias(this=exp.to_identifier("u")))
@@ -206,19 +214,24 @@ def _rows(b: Binder, name: str, items: list[Bound], node: exp.Expr, scope: Scope
         columns = tuple(Field(field, of, f"c{place}") for place, (field, of) in enumerate(fields.items()))
         made = exp.Subquery(this=exp.Select(expressions=parts).from_(inner))
         return _as(made, _placed(b, scope, given or name, _renamed(columns, wanted)))
-    return _one_column(b, Bound(tree, kind), name, node, scope, call("unnest", tree))
+    numbers = call("generate_subscripts", tree.copy(), exp.Literal.number(1))
+    return _one_column(b, Bound(call("unnest", tree), kind), name, node, scope, numbers)
 
 
-def _one_column(b: Binder, item: Bound, name: str, node: exp.Expr, scope: Scope, tree: exp.Expr) -> exp.Expr:
+def _numbered(node: exp.Expr) -> Any:
+    """WITH ORDINALITY"""
+    return node.args.get("ordinality") or node.args.get("offset")
+
+
+def _one_column(b: Binder, item: Bound, name: str, node: exp.Expr, scope: Scope, numbers: exp.Expr) -> exp.Expr:
     given, wanted = _alias(node)
-    offset = node.args.get("offset")
+    offset = _numbered(node)
     columns: tuple[Field, ...] = (Field(given or name, item.type, "c0"),)
-    parts: list[exp.Expr] = [exp.Alias(this=tree, alias=exp.to_identifier("c0"))]
+    parts: list[exp.Expr] = [exp.Alias(this=item.tree, alias=exp.to_identifier("c0"))]
     if isinstance(offset, exp.Identifier):  # the parser takes the last name from the list
         wanted = [*wanted, folded(offset)]
     if offset:
         columns = (*columns, Field("ordinality", INT8, "c1"))
-        numbers = call("generate_subscripts", item.tree.copy(), exp.Literal.number(1))
         parts.append(exp.Alias(this=numbers, alias=exp.to_identifier("c1")))
     made = exp.Subquery(this=exp.Select(expressions=parts))
     return _as(made, _placed(b, scope, given or name, _renamed(columns, wanted)))
