@@ -77,7 +77,7 @@ def test_what_is_left_out_has_a_default(section: str, tmp_path: Path) -> None:
         "127.0.0.1",
         6543,
         "clinic",
-        2,
+        3,
         2**31,
     )
     assert (read.located_users, read.located_audit) == (tmp_path / "clinic.users", tmp_path / "clinic.audit.jsonl")

@@ -114,7 +114,7 @@ class Serve(Part):
         None, description="Certificate and private key; needed off loopback."
     )
     workers: Annotated[int, Field(strict=True, ge=1, le=256), Expected("an integer from 1 to 256")] = Field(
-        2, description="Processes that answer statements."
+        3, description="Processes that answer statements."
     )
     memory: Memory = Field(2 * 2**30, description="Most memory of one worker, such as 2GB.")
     limits: Annotated[ServeLimits, Expected("a mapping such as {connections: 100, message: 16MB}")] = Field(

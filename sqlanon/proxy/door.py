@@ -34,6 +34,7 @@ from sqlanon.proxy.portals import data_cells
 from sqlanon.proxy.work import Ask, Described, Failed, Summary
 
 KNOWN_SHAPES = 2_000
+CATALOGUE_SECONDS = 5.0  # names and types are told in far less: what takes longer keeps others waiting
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,8 @@ class Door:
     def ask(self, caller: Caller, question: Question, **more: Any) -> Ask:
         """A request for a worker; a role that is simulated gets made-up data, whatever it asks for."""
         longest = self.current.serve.statement_timeout
+        if question.route == "catalogue":
+            longest = min(longest, CATALOGUE_SECONDS)
         more["timeout"] = min(longest, more.get("timeout") or longest)
         dry = (
             bool(more.pop("dry_run", False))

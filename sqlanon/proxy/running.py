@@ -143,7 +143,7 @@ class Running:
         if self._timer is not None:
             self._timer.cancel()
         if child is not None:
-            self._pool.release(child)
+            self._pool.release(child, self._request.ask.principal)
 
     def _leave(self, reason: Failure | None) -> None:
         """Break off, if it has not ended: nobody waits for the worker to stop."""
@@ -160,7 +160,7 @@ class Running:
     async def _stopped(self, child: Child) -> None:
         with suppress(asyncio.CancelledError):
             await child.stop(self._request.number)
-        self._pool.release(child)
+        self._pool.release(child, self._request.ask.principal)
 
 
 def _encoded(frame: Frame) -> Encoded:
