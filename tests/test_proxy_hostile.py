@@ -312,3 +312,17 @@ def test_every_answer_is_written_down_and_charged_once(world: World) -> None:
         assert records[-1]["decision"] == "answered" and records[-1]["tables"] == ["visits"]
         way(world, sql)
         assert world.server.charges() == before + spends, way.__name__
+
+
+def test_wrong_tokens_are_counted_in_the_log_and_do_not_fill_it(world: World) -> None:
+    def logins() -> list[dict[str, object]]:
+        lines = (world.server.folder / "policy.audit.jsonl").read_text(encoding="utf-8").splitlines()
+        return [entry for entry in map(json.loads, lines) if entry.get("event") == "login" and entry["door"] == "http"]
+
+    before = len(logins())
+    for number in range(60):
+        assert world.post("/v1/query", {"sql": "SELECT 1"}, f"guess{number}")[0] == 401
+    refused = [entry for entry in logins()[before:] if entry["decision"] == "refused"]
+    assert 1 <= len(refused) <= 3 and {entry["principal"] for entry in refused} == {""}
+    assert world.post("/v1/budget", None)[0] == 200
+    assert [entry["principal"] for entry in logins() if entry["decision"] == "answered"][-1] == world.server.user

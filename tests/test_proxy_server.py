@@ -232,8 +232,8 @@ def test_nothing_leaves_that_cannot_be_written_down(here: Running, monkeypatch: 
     async def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(AuditLog, "write", full)
     with here.connect() as connection:
+        monkeypatch.setattr(AuditLog, "write", full)
         for sql in ("SELECT count(*) AS n FROM visits WHERE cost < 3", "SELECT * FROM towns"):
             with pytest.raises(psycopg.Error) as error:
                 connection.execute(sql)

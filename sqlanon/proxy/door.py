@@ -28,6 +28,7 @@ from sqlanon.proxy.http_api import Result
 from sqlanon.proxy.keeping import SHARE, Room, decoded
 from sqlanon.proxy.lasting import Answering, Lasting, Recorded, is_lasting
 from sqlanon.proxy.lexing import statements, tokens
+from sqlanon.proxy.logins import Logins
 from sqlanon.proxy.metrics import Metrics
 from sqlanon.proxy.pool import Pool
 from sqlanon.proxy.portals import data_cells
@@ -76,6 +77,7 @@ class Door:
 
     def __post_init__(self) -> None:
         self.spools = Room(lambda: SHARE * self.current.serve.limits.result)  # of all sessions
+        self.logins = Logins(self._write, self._write_later, lambda: self.current.fingerprint)
 
     # ---- questions
 
@@ -274,6 +276,7 @@ class Door:
     async def close(self) -> None:
         await self.queries.close()
         await self.catalogue.close()
+        self.logins.flush()
         await asyncio.gather(*self._later)
         await asyncio.to_thread(self.audit.close)
 

@@ -17,6 +17,7 @@ from uuid import UUID
 from sqlanon.errors import SqlanonError, did_you_mean
 from sqlanon.policy.gateway import Principal
 from sqlanon.proxy.audit_chain import recent
+from sqlanon.proxy.logins import Logins
 from sqlanon.proxy.metrics import Metrics
 from sqlanon.proxy.users import Users, UsersError
 
@@ -64,6 +65,7 @@ class Request:
     target: str
     headers: Mapping[str, str]  # names in lower case
     peer_is_local: bool = False
+    peer: str = ""  # its address
 
     @property
     def path(self) -> str:
@@ -99,6 +101,7 @@ class Api:
     principals: Callable[[], Mapping[str, Principal]]
     audit: Path
     metrics: Metrics = field(default_factory=Metrics)
+    logins: Logins | None = None
 
     def admit(self, request: Request) -> str | None:
         """Whose request it is, before its body is read; None where nobody needs to be known."""
@@ -113,10 +116,15 @@ class Api:
         forwarded = any(name in request.headers for name in ("forwarded", "x-forwarded-for", "x-real-ip", "via"))
         if request.path == "/metrics" and request.peer_is_local and not forwarded:
             return None
-        return self._owner(request.headers.get("authorization", ""))
+        return self._owner(request)
 
-    def _owner(self, given: str) -> str:
-        scheme, _, token = given.partition(" ")
+    async def admitted(self, principal: str, request: Request) -> None:
+        """The first request of a connection with a valid token is written down as a login."""
+        if self.logins is not None:
+            await self.logins.succeeded(principal, "", "http", request.peer)
+
+    def _owner(self, request: Request) -> str:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
         try:
             owner = self.users().owner(token.strip()) if scheme.casefold() == "bearer" else None
         except UsersError:
@@ -124,6 +132,8 @@ class Api:
         known = owner is not None and owner in self.principals()
         self.metrics.logins.add(1, door="http", decision="answered" if known else "refused")
         if owner is None or not known:
+            if self.logins is not None:
+                self.logins.refused(owner or "", "http", request.peer, "28000")
             hint = "'sqlanon user token' makes one"
             raise HttpError(401, "a valid bearer token is needed", hint=hint, sqlstate="28000")
         return owner

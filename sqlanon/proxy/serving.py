@@ -86,7 +86,9 @@ async def _http(door: Door, users: Callable[[], Users], tls: certificates.TlsCon
     serve = door.current.serve
     if serve.http is None:
         return None
-    api = Api(door, users, lambda: door.current.serve.gateway.principals, serve.located_audit, door.metrics)
+    api = Api(
+        door, users, lambda: door.current.serve.gateway.principals, serve.located_audit, door.metrics, door.logins
+    )  # fmt: skip
     caps, times = serve.limits, serve.timeouts
     limits = HttpLimits(caps.connections, caps.unauthenticated, caps.message, caps.result, times.authentication)
     server = HttpServer(api, limits, tls.context if tls else None)
