@@ -278,6 +278,7 @@ def test_budgets_records_and_metrics_of_others(world: World) -> None:
     assert {record["principal"] for record in records["records"]} <= {OTHER}
     status, _ = world.post("/v1/audit?principal=analyst", None, token)
     assert status == 403
+    assert world.post("/metrics", None, token)[0] == 403
     with world.raw(OTHER, OTHER_PASSWORD) as raw:
         (_, row, _) = raw.ask(query("SHOW sqlanon.budget"))
         assert row.row[0] == OTHER.encode()

@@ -77,6 +77,10 @@ class Http(Part):
     """The HTTP door; written `off` for none."""
 
     port: Port = Field(description="Port of the HTTP door, on the same host; 0 takes a free one.")
+    local_metrics: Flag = Field(
+        False,
+        description="Whether programs on this machine read /metrics without a token; else auditors and administrators.",
+    )
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
@@ -130,7 +134,8 @@ class Serve(Part):
         False, description="Who is answered from made-up data only: everybody, nobody, or these principals."
     )
     administrators: tuple[Text, ...] = Field(
-        (), description="Principals who may try the rights of others, on made-up data, and read all of the audit log."
+        (),
+        description="Principals who may try the rights of others, on made-up data, and read audit log and metrics.",
     )
     _origin: Origin = PrivateAttr(default_factory=Origin)
     _gateway: Gateway | None = PrivateAttr(None)

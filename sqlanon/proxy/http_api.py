@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -102,6 +102,8 @@ class Api:
     audit: Path
     metrics: Metrics = field(default_factory=Metrics)
     logins: Logins | None = None
+    administrators: Callable[[], Collection[str]] = tuple
+    local_metrics: Callable[[], bool] = bool  # whether they need no token on this machine
 
     def admit(self, request: Request) -> str | None:
         """Whose request it is, before its body is read; None where nobody needs to be known."""
@@ -114,9 +116,19 @@ class Api:
             return None
         # What came through another server on this machine is not from this machine.
         forwarded = any(name in request.headers for name in ("forwarded", "x-forwarded-for", "x-real-ip", "via"))
-        if request.path == "/metrics" and request.peer_is_local and not forwarded:
+        local = request.peer_is_local and not forwarded and "authorization" not in request.headers
+        if request.path == "/metrics" and local and self.local_metrics():
             return None
-        return self._owner(request)
+        owner = self._owner(request)
+        if request.path == "/metrics" and not self._sees_all(owner):
+            # Sums over everybody: whoever looks often enough sees when others ask, and what it costs them.
+            hint = "a token of an auditor or administrator is needed"
+            raise HttpError(403, "the metrics are not for everybody", hint=hint, sqlstate="42501")
+        return owner
+
+    def _sees_all(self, principal: str) -> bool:
+        known = self.principals().get(principal)
+        return known is not None and (known.auditor or principal in self.administrators())
 
     async def admitted(self, principal: str, request: Request) -> None:
         """The first request of a connection with a valid token is written down as a login."""
@@ -165,7 +177,7 @@ class Api:
 
     async def _audit(self, request: Request, principal: str) -> Response:
         limit, of = _audit_query(request.target.partition("?")[2])
-        auditor = self.principals()[principal].auditor
+        auditor = self._sees_all(principal)
         if of is not None and of != principal and not auditor:
             raise HttpError(403, "these are not your records", hint="leave 'principal' out", sqlstate="42501")
         found = await asyncio.to_thread(recent, self.audit, of if auditor else principal, limit)

@@ -87,7 +87,9 @@ async def _http(door: Door, users: Callable[[], Users], tls: certificates.TlsCon
     if serve.http is None:
         return None
     api = Api(
-        door, users, lambda: door.current.serve.gateway.principals, serve.located_audit, door.metrics, door.logins
+        door, users, lambda: door.current.serve.gateway.principals, serve.located_audit, door.metrics, door.logins,
+        administrators=lambda: door.current.serve.administrators,
+        local_metrics=lambda: (found := door.current.serve.http) is not None and found.local_metrics,
     )  # fmt: skip
     caps, times = serve.limits, serve.timeouts
     limits = HttpLimits(caps.connections, caps.unauthenticated, caps.message, caps.result, times.authentication)
