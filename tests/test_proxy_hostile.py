@@ -75,7 +75,7 @@ BROAD = {
     "a list of persons": "SELECT count(*) FROM visits WHERE person IN (" + ",".join(map(str, range(9_000))) + ")",
     "a name": "SELECT " + "x" * 50_000 + " FROM cities",
     "a table": "SELECT 1 FROM " + "x" * 19_000,
-    "a text": "x" * 60_001,
+    "a text": "x" * 20_001,
     "signs": "SELECT " + "- " * 20_000 + "1",
     "sums": "SELECT " + "+".join(["1"] * 12_000),
     "nots": "SELECT city FROM cities WHERE " + "NOT " * 5_000 + "true",

@@ -16,13 +16,14 @@ import asyncio
 import itertools
 from collections import Counter, deque
 from collections.abc import Coroutine
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sqlanon.policy import load_gateway
 from sqlanon.policy.gateway import Gateway
 from sqlanon.proxy.child import Child
-from sqlanon.proxy.running import BeforeAnswer, Running
+from sqlanon.proxy.running import AtLast, BeforeAnswer, Running
 from sqlanon.proxy.waiting import Waiting
 from sqlanon.proxy.work import Ask, Described, Failed, Failure, Opening, WorkerKind
 
@@ -31,6 +32,24 @@ __all__ = ["Pool", "Running"]
 OPENING = 60.0  # seconds that a worker has to open its database
 FIRST_DELAY, LONGEST_DELAY = 0.1, 30.0  # seconds before a worker that could not be opened is tried again
 NOT_NOW = Failure("57P03", "no statement can be answered now", hint="the owner of the data has to look after it")
+
+
+@dataclass(frozen=True)
+class Opened:
+    """Workers that are ready, and that nobody is sent to yet."""
+
+    opening: Opening
+    children: tuple[Child, ...]
+    principals: int
+    label: Any
+
+    @property
+    def tables(self) -> list[dict[str, Any]]:
+        """Of the policy, as a query worker tells them."""
+        return list(self.children[0].told.get("tables", []))
+
+    async def close(self) -> None:
+        await asyncio.shield(asyncio.gather(*(child.kill() for child in self.children)))
 
 
 class Pool:
@@ -50,6 +69,7 @@ class Pool:
         self._size = size
         self._statements = statements
         self._opening = Opening(kind, None, memory, metadata=metadata)
+        self._label: Any = None
         self._queue = Waiting(waiting)
         self._idle: deque[Child] = deque()
         self._held: Counter[str] = Counter()  # workers that each principal has
@@ -61,7 +81,6 @@ class Pool:
         self._tasks: set[asyncio.Task[Any]] = set()
         self.numbers = itertools.count(1)
         self.version = 0
-        self.tables: list[dict[str, Any]] = []  # of the policy, as a query worker tells them
 
     # ---- all workers
 
@@ -71,32 +90,41 @@ class Pool:
 
     async def replace(self, policy: str | Path | Gateway | None, metadata: Any = None) -> None:
         """Go over to another policy, or its new text. If that cannot be opened all stays as it was."""
+        self.adopt(await self.open(policy, metadata))
+
+    async def open(self, policy: str | Path | Gateway | None, metadata: Any = None, label: Any = None) -> Opened:
+        """Workers for another policy; until they are adopted nothing changes. `label` is what `Running` calls it."""
         if isinstance(policy, str | Path):
             # Read once: a worker that is started later has the same policy, whatever became of the file.
             policy = await asyncio.to_thread(load_gateway, policy)
         metadata = self._opening.metadata if metadata is None else metadata
         principals = policy.principals if policy is not None else getattr(metadata, "roles", ())
         opening = Opening(self._opening.kind, policy, self._opening.memory, metadata=metadata)
-        version = self.version + 1
-        made = [Child(version) for _ in range(self._size)]
+        made = Opened(opening, tuple(Child(0, label) for _ in range(self._size)), len(principals), label)
         try:
             # All of them end before one error is told: none is left behind.
-            opened = await asyncio.gather(*(child.open(opening, OPENING) for child in made), return_exceptions=True)
-            for error in opened:
+            waits = (child.open(opening, OPENING) for child in made.children)
+            for error in await asyncio.gather(*waits, return_exceptions=True):
                 if error is not None:
                     raise error
             if self._closed:
                 raise Failed(NOT_NOW)
         except BaseException:
-            await asyncio.shield(asyncio.gather(*(child.kill() for child in made)))
+            await made.close()
             raise
-        self._opening, self.version = opening, version
-        self._children.update(made)
-        self._kept = int(self._size > 1 and len(principals) > 1)
+        return made
+
+    def adopt(self, made: Opened) -> None:
+        """From now on these workers answer; those that were there end when they are free."""
+        self._opening, self._label = made.opening, made.label
+        self.version += 1
+        self._children.update(made.children)
+        self._kept = int(self._size > 1 and made.principals > 1)
         self._failures = 0
-        self._ready(made[0])
         old, self._idle = self._idle, deque()
-        for child in (*old, *made):
+        for child in made.children:
+            child.version = self.version
+        for child in (*old, *made.children):
             child.on_death = self._died
             self.release(child)
 
@@ -136,9 +164,12 @@ class Pool:
         async with running:
             return await running.described()
 
-    def run(self, ask: Ask, before_answer: BeforeAnswer | None = None) -> Running:
-        """Answer a statement. `before_answer` has ended before the first chunk, or the lack of one, is told."""
-        return Running(self, ask, "run", before_answer)
+    def run(self, ask: Ask, before_answer: BeforeAnswer | None = None, at_last: AtLast | None = None) -> Running:
+        """Answer a statement. `before_answer` has ended before the first chunk, or the lack of one, is told.
+
+        `at_last` makes of the request what it has to be under the policy of the worker that answers.
+        """
+        return Running(self, ask, "run", before_answer, at_last)
 
     # ---- workers come and go
 
@@ -217,7 +248,7 @@ class Pool:
     async def _start_one(self, principal: str | None) -> None:
         try:
             while not self._closed:
-                opening, child = self._opening, Child(self.version)
+                opening, child = self._opening, Child(self.version, self._label)
                 self._children.add(child)
                 try:
                     await child.open(opening, OPENING)
@@ -244,11 +275,7 @@ class Pool:
             self._had(principal)
             self._starting -= 1
         child.on_death = self._died
-        self._ready(child)
         self.release(child)
-
-    def _ready(self, child: Child) -> None:
-        self.tables = list(child.told.get("tables", []))
 
     def background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -330,7 +330,7 @@ class Server:
     async def _session(self, connection: Connection, principal: str, startup: wire.Startup) -> None:
         settings = Settings(
             principal,
-            lambda role: self._may_simulate(principal, role),
+            lambda role: self.door.may_simulate(principal, role),
             lambda: self.door.current.serve.gateway.budget.statement.epsilon,
         )
         process, secret = self._identity()
@@ -365,10 +365,6 @@ class Server:
             return False  # the file of users is gone, or open to others
         known = self.users.verifier(principal) is not None
         return known and principal in self.door.current.serve.gateway.principals
-
-    def _may_simulate(self, principal: str, role: str) -> bool:
-        serve = self.door.current.serve
-        return principal in serve.administrators and role in serve.gateway.principals
 
     def _identity(self) -> tuple[int, bytes]:
         while True:
