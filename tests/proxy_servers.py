@@ -241,7 +241,7 @@ SERVE = """
 serve:
   port: {port}
   database: warehouse
-  workers: 2
+  workers: 3
   limits: {{unauthenticated: 64, connections: 64}}
   timeouts: {{authentication: {authentication}}}
 """
