@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import histories
 import pytest
 import sqlglot
 from conftest import Database
@@ -76,7 +77,7 @@ def test_importing_sqlanon_is_light() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("folder", ["models", "loss"])
+@pytest.mark.parametrize("folder", ["models", "loss", "history"])
 def test_every_plugin_has_a_manual_page(folder: str) -> None:
     for plugin in family(folder).values():
         assert plugin.summary and plugin.summary.endswith((".", ")")), plugin.name
@@ -96,6 +97,10 @@ def test_a_model_lists_what_breaks_it() -> None:
     for plugin in family("models").values():
         tree = sqlglot.parse_one(plugin.sql, read=FILE_DIALECT)
         assert tree.named_selects == ["class_id", "measured"], plugin.name
+        assert tree.args.get("where") is not None, plugin.name
+    for plugin in family("history").values():
+        tree = sqlglot.parse_one(plugin.sql, read=FILE_DIALECT)
+        assert tree.named_selects == ["class_id", "version", "past_class_id", "measured"], plugin.name
         assert tree.args.get("where") is not None, plugin.name
 
 
@@ -142,6 +147,14 @@ RECODING = {
     "unsafe": "cell BIGINT",
 }
 VALIDATION = {"source_values": "value TEXT, records BIGINT", "taxonomy": "leaf TEXT, level INT, node TEXT"}
+# Relations of one name that hold something else for a family.
+KEPT = {
+    "persons": "person UUID, group_id BIGINT",
+    "members": "person UUID, group_id BIGINT, class_id BIGINT",
+    "group_values": "group_id BIGINT, value TEXT, records BIGINT",
+    "next_groups": "group_id BIGINT, class_id BIGINT, next_id BIGINT",
+}
+OWN = {"hierarchies": VALIDATION, "history": histories.RELATIONS, "releases": histories.RELATIONS | KEPT}
 
 
 # Where what is measured is not compared with one parameter of its own name alone.
@@ -161,12 +174,13 @@ LIMITS: dict[str, str | float | None] = {
     "recursive_cl_alpha_diversity": "c",
     "recursive_cl_diversity": "c",
     "relative_epsilon_m_anonymity": 0.25,
+    "stable_partition": "k",
     "xy_privacy": "h",
 }
 
 
 def test_a_report_compares_what_is_measured_with_its_own_limit() -> None:
-    for name, model in family("models").items():
+    for name, model in (*family("models").items(), *family("history").items()):
         numbers = [param.name for param in model.params if param.type in ("integer", "number")]
         params = {each: place / 100 for place, each in enumerate(numbers, start=1)} | {"m": 4}
         assert name in LIMITS or len(numbers) == 1, name
@@ -177,8 +191,8 @@ def test_a_report_compares_what_is_measured_with_its_own_limit() -> None:
 
 def test_every_sql_file_runs_as_it_stands(database: Database) -> None:
     """As a person would run it in psql or duckdb: canonical tables, and values put for the parameters."""
-    for folder in ("models", "loss", "hierarchies", "recoding"):
-        for name, columns in {**CANONICAL, **RECODING, **(VALIDATION if folder == "hierarchies" else {})}.items():
+    for folder in ("models", "loss", "hierarchies", "recoding", "history", "releases"):
+        for name, columns in {**CANONICAL, **RECODING, **OWN.get(folder, {})}.items():
             database.run(f"DROP TABLE IF EXISTS {name}")
             database.run(f"CREATE TABLE {name} ({columns})")
         for plugin in family(folder).values():
@@ -191,7 +205,7 @@ def test_every_sql_file_runs_as_it_stands(database: Database) -> None:
 
 def test_every_sql_file_belongs_to_a_family() -> None:
     folders = {path.parent.name for path in sql_root().rglob("*.sql") if "compiled" not in path.parts}
-    assert folders == {"models", "loss", "hierarchies", "recoding", "state"}
+    assert folders == {"models", "loss", "hierarchies", "recoding", "state", "history", "releases"}
 
 
 def test_every_kind_of_hierarchy_has_a_manual_page() -> None:

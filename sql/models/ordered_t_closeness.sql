@@ -25,32 +25,39 @@ steps AS (
         / SUM(records) OVER (PARTITION BY class_id) AS p
     FROM class_values
 ),
--- Sorting the Q_i among the p finds every z in one pass; of equal ones all are counted.
+spans AS (
+    SELECT s.class_id, s.p, s.a, COALESCE(s.b, w.n) AS b, w.q AS q_a, w.area - w.q AS area_before_a
+    FROM steps AS s
+    JOIN whole AS w ON w.value = s.a
+),
+-- z is a - 1 where p is below Q_a, and a where a is the only place. For the others, sorting the Q_i among the p finds
+-- every z in one pass; of equal ones all are counted.
 marks AS (
-    SELECT q AS p, value, CAST(NULL AS BIGINT) AS class_id, CAST(NULL AS BIGINT) AS a, CAST(NULL AS BIGINT) AS b
+    SELECT
+        q AS p,
+        value,
+        CAST(NULL AS BIGINT) AS class_id,
+        CAST(NULL AS BIGINT) AS a,
+        CAST(NULL AS BIGINT) AS b,
+        CAST(NULL AS DOUBLE PRECISION) AS area_before_a
     FROM whole
     UNION ALL
-    SELECT p, NULL AS value, class_id, a, b FROM steps
+    SELECT p, NULL AS value, class_id, a, b, area_before_a FROM spans WHERE q_a <= p AND a < b
 ),
 located AS (
-    SELECT class_id, p, a, b, COUNT(value) OVER (ORDER BY p) AS z FROM marks
+    SELECT class_id, p, a, b, area_before_a, COUNT(value) OVER (ORDER BY p) AS place FROM marks
 ),
-pieces AS (
-    SELECT
-        l.class_id,
-        l.p,
-        l.a,
-        COALESCE(l.b, w.n) AS b,
-        LEAST(GREATEST(l.z, l.a - 1), COALESCE(l.b, w.n)) AS z,
-        w.area - w.q AS area_before_a
+parts AS (
+    SELECT class_id, CASE WHEN p < q_a THEN -p * (b - a + 1) ELSE p - 2 * q_a END AS area
+    FROM spans
+    WHERE p < q_a OR a = b
+    UNION ALL
+    SELECT l.class_id, l.p * (2 * w.value - l.a - l.b + 1) + 2 * (l.area_before_a - w.area) AS area
     FROM located AS l
-    JOIN whole AS w ON w.value = l.a
+    JOIN whole AS w ON w.value = LEAST(l.place, l.b)
 ),
 sums AS (
-    SELECT p.class_id, SUM(p.p * (2 * p.z - p.a - p.b + 1) + 2 * (p.area_before_a - COALESCE(w.area, 0))) AS area
-    FROM pieces AS p
-    LEFT JOIN whole AS w ON w.value = p.z
-    GROUP BY p.class_id
+    SELECT class_id, SUM(area) AS area FROM parts GROUP BY class_id
 )
 SELECT class_id, measured
 FROM (
