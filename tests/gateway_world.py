@@ -224,7 +224,7 @@ class World:
     def exact(self, sql: str, **options: Any) -> list[list[tuple[Any, ...]]]:
         """The rows of each core of a statement, without ledger and post-processing."""
         parts = self.prepare(sql, **options).parts
-        return [self.gate._noisy(part, self.gate._all_keys(part.core)) for part in parts]
+        return [self.gate.data.noisy(part, self.gate.data.keys(part.core)) for part in parts]
 
     def close(self) -> None:
         self.gate.close()

@@ -113,8 +113,8 @@ def samples(case: Case, folder: Path, rows: Sequence[tuple[int, int, str]], runs
     with gate(folder, rows, **how) as made:
         prepared = made.prepare(case.sql, "analyst")
         (part,) = prepared.parts
-        exact = made._exact(part)
-        keys = made._all_keys(part.core)
+        exact = made.data.exact(part)
+        keys = made.data.keys(part.core)
         return [case.look(noisy_table(part.core, part.noise, *exact, keys)) for _ in range(runs)]
 
 

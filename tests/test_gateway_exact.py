@@ -60,7 +60,7 @@ def asked_of(here: World, asked: Asked) -> tuple[dict[Any, tuple[Any, ...]], Any
         return None
     tables = {}
     for part in prepared.parts:
-        tables[part.core.table] = (part.core, here.gate._noisy(part, here.gate._all_keys(part.core)))
+        tables[part.core.table] = (part.core, here.gate.data.noisy(part, here.gate.data.keys(part.core)))
     found = here.gate.post.run(tables, prepared.noisy_sql)
     return {_key(row[: asked.keys]): row[asked.keys :] for row in found}, prepared.parts[0]
 

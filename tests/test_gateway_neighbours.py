@@ -74,11 +74,11 @@ def exact(of: World, part: Part) -> dict[str, Exact | dict[tuple[Any, ...], Exac
     values = [place for place, atom in enumerate(core.atoms) if atom.kind in ("distinct", "quantile")]
     waiting = list(part.statements)
     if len(waiting) > len(values):
-        for row in of.gate._rows(waiting.pop(0)):
+        for row in of.gate.data.rows(waiting.pop(0)):
             for name, value in zip(main_columns(core), row[width:], strict=True):
                 found[name][_key(row[:width])] = int(value)
     for place, statement in zip(values, waiting, strict=True):
-        for row in of.gate._rows(statement):
+        for row in of.gate.data.rows(statement):
             if core.atoms[place].kind == "distinct":
                 found[f"a{place}"][_key(row[:width])] = int(row[width])
             else:
@@ -131,7 +131,7 @@ def check(pair: Neighbours, asked: Asked) -> None:
     same(prepared, pair.other.prepare(asked.sql))
     for part in prepared.parts:
         one, other = exact(pair.one, part), exact(pair.other, part)
-        assert pair.one.gate._all_keys(part.core) == pair.other.gate._all_keys(part.core)
+        assert pair.one.gate.data.keys(part.core) == pair.other.gate.data.keys(part.core)
         groups = prepared.limit.groups if part.core.keys and not part.core.unique else 1
         assert moved(one.get("persons", {}), other.get("persons", {})) <= groups, asked.sql  # type: ignore[arg-type]
         for place, (atom, reach) in enumerate(zip(part.core.atoms, part.noise.sensitivities, strict=True)):

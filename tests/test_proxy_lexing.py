@@ -25,10 +25,10 @@ from sqlanon.proxy.commands import (
     Set,
     Show,
     Transaction,
-    understood,
 )
 from sqlanon.proxy.door import shape
 from sqlanon.proxy.lexing import MAX_TEXT, MAX_TOKENS, statements, tokens
+from sqlanon.proxy.understanding import understood
 
 
 def one(text: str) -> object:

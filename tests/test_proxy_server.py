@@ -22,7 +22,7 @@ from psycopg import generators
 from sqlanon.errors import SqlanonError
 from sqlanon.proxy import users
 from sqlanon.proxy.audit import AuditLog
-from sqlanon.proxy.server import starting
+from sqlanon.proxy.startup import starting
 from sqlanon.proxy.wire import ProtocolError
 
 

@@ -21,19 +21,19 @@ from typing import Any
 from sqlglot import exp
 
 from sqlanon.engines import Engine, Hardened, connect
-from sqlanon.errors import EngineError, Refused, SqlanonError
+from sqlanon.errors import Refused, SqlanonError
 from sqlanon.gateway.budget import limits_of
 from sqlanon.gateway.catalog import Catalog, Schema
 from sqlanon.gateway.controls import controlled_answer, judges
 from sqlanon.gateway.core import Core, key_tree
+from sqlanon.gateway.data import Data, failed
 from sqlanon.gateway.describing import description, visible
 from sqlanon.gateway.exact import Exact
 from sqlanon.gateway.explain import explained
 from sqlanon.gateway.fanout import require_few
 from sqlanon.gateway.granted import granted
-from sqlanon.gateway.kept import LRU, as_text, from_text, typed_key, values_key
-from sqlanon.gateway.keys import combined
-from sqlanon.gateway.noise import Key, Limit, Mechanisms, noise_for, noisy_table
+from sqlanon.gateway.kept import LRU, as_text, from_text, values_key
+from sqlanon.gateway.noise import Limit, Mechanisms, noise_for
 from sqlanon.gateway.parameters import fill
 from sqlanon.gateway.post import PostDatabase
 from sqlanon.gateway.prepared import (
@@ -41,7 +41,6 @@ from sqlanon.gateway.prepared import (
     Description,
     Part,
     Prepared,
-    main_columns,
     shown,
     statements_of,
 )
@@ -228,6 +227,10 @@ class Gate:
 
     # ---- data
 
+    @property
+    def data(self) -> Data:
+        return Data(self.engine, self.ledger, self.policy.timeout)
+
     def plain_batches(self, prepared: Prepared, rows: int = 10_000) -> Generator[Any, None, None]:
         """The answer of public and released tables as Arrow batches, read as they are asked for. It costs nothing.
 
@@ -236,7 +239,7 @@ class Gate:
         assert prepared.relation.nature == "public" and not prepared.statement.explain
         with closing(self.engine.batches(prepared.tree, rows)) as stream:
             while True:
-                found = self._guarded(lambda: [next(stream, None)], charged=False)
+                found = self.data.guarded(lambda: [next(stream, None)], charged=False)
                 if found[0] is None:
                     return
                 try:
@@ -247,7 +250,7 @@ class Gate:
     def _answered(self, prepared: Prepared, principal: str, started: float) -> Answer:
         if prepared.relation.nature == "public":
             with self._lock:
-                found = self._guarded(lambda: self.engine.query(prepared.tree.copy()), charged=False)
+                found = self.data.guarded(lambda: self.engine.query(prepared.tree.copy()), charged=False)
             return Answer(prepared.columns, tuple(map(tuple, found)), Cost(), types=prepared.types, plain=True)
         if prepared.judges:
             return controlled_answer(self, prepared, principal, started)
@@ -267,12 +270,12 @@ class Gate:
             with self._lock:
                 for part in fresh:
                     require_few(part.core.fanouts, self._public_number)
-                keys = {part.core.number: self._all_keys(part.core) for part in fresh}
+                keys = {part.core.number: self.data.keys(part.core) for part in fresh}
                 left = self._charged(prepared, fresh, principal)
                 paid: dict[str, str] = {}
                 try:
                     for part in fresh:
-                        noisy = self._noisy(part, keys[part.core.number])
+                        noisy = self.data.noisy(part, keys[part.core.number])
                         paid[part.cache_key] = as_text(noisy)
                         tables[part.core.table] = (part.core, noisy)
                     # Only here were data of persons read: how long all else takes tells nothing of them. Waited for
@@ -285,7 +288,7 @@ class Gate:
                     if isinstance(error, Exception):
                         self.wait(started)
                         # An error of another kind would tell what kind of data it met.
-                        raise _failed(charged=True) from None
+                        raise failed(charged=True) from None
                     raise
                 # One transaction, and on the disk before anybody sees it: whoever asks again gets the same noise.
                 self.ledger.settle(left, "answered", answers=paid)
@@ -311,78 +314,9 @@ class Gate:
         """One number about public tables, counted once for each version of the data."""
         known = (self._data_version(), query.sql("duckdb"))
         if known not in self._counted:
-            ((found,),) = self._guarded(lambda: self.engine.query(query), charged=False)
+            ((found,),) = self.data.guarded(lambda: self.engine.query(query), charged=False)
             self._counted[known] = int(found or 0)
         return self._counted[known]
-
-    def _all_keys(self, core: Core) -> list[Key] | None:
-        """The keys that appear whatever the private data say; None if they are private."""
-        if core.mode == "none":
-            return [()]
-        if core.mode == "private":
-            return None
-        if core.mode == "declared":
-            return [
-                tuple(typed_key(value, key.kind) for value, key in zip(row, core.keys, strict=True))
-                for row in core.declared
-            ]
-        public_keys = core.public_keys
-        assert public_keys is not None
-        return combined(core, self._guarded(lambda: self.engine.query(public_keys), charged=False))
-
-    def _noisy(self, part: Part, all_keys: list[Key] | None) -> list[tuple[Any, ...]]:
-        found, histograms = self._exact(part)
-        return noisy_table(part.core, part.noise, found, histograms, all_keys)
-
-    def _exact(self, part: Part) -> tuple[dict[Key, dict[str, int]], dict[int, dict[Key, Any]]]:
-        """What the statements of a core read: integers by key, and of distinct values and quantiles by atom and key."""
-        core = part.core
-        width = len(core.keys)
-        found: dict[Key, dict[str, int]] = {}
-        histograms: dict[int, dict[Key, Any]] = {}
-        values = [place for place, atom in enumerate(core.atoms) if atom.kind in ("distinct", "quantile")]
-        statements = list(part.statements)
-        if len(statements) > len(values):
-            names = main_columns(core)
-            for row in self._rows(statements.pop(0)):
-                found[tuple(row[:width])] = dict(zip(names, row[width:], strict=True))
-        for place, statement in zip(values, statements, strict=True):
-            held: dict[Key, Any] = histograms.setdefault(place, {})
-            for row in self._rows(statement):
-                if core.atoms[place].kind == "distinct":
-                    held[tuple(row[:width])] = row[width]
-                else:
-                    held.setdefault(tuple(row[:width]), {})[row[width]] = row[width + 1]
-        return found, histograms
-
-    def _rows(self, statement: exp.Select) -> list[tuple[Any, ...]]:
-        statement = statement.copy()  # engines change what they write out, and a statement may be asked again
-        if statement.find(exp.Parameter) is None:
-            return self._guarded(lambda: self.engine.query(statement))
-        return self._guarded(lambda: self.engine.prepared(statement)([self.ledger.secret]))
-
-    def _guarded(self, run: Any, *, charged: bool = True) -> list[tuple[Any, ...]]:
-        """Run a statement; whatever goes wrong has one message, for a special one would tell about data."""
-        late = threading.Event()
-
-        def stop() -> None:
-            late.set()
-            self.engine.interrupt()
-
-        timer = threading.Timer(self.policy.timeout, stop)
-        timer.daemon = True
-        timer.start()
-        try:
-            return list(run())
-        except KeyboardInterrupt:
-            if not late.is_set():
-                raise
-            raise _failed(charged) from None
-        except Exception:
-            raise _failed(charged) from None
-        finally:
-            timer.cancel()
-            timer.join()
 
     def wait(self, started: float) -> None:
         """Answers for which data of persons were read leave on a grid of time: how long that took is not told."""
@@ -404,10 +338,3 @@ def open_gateway(policy: Gateway | str | Path, *, hardened: Hardened | None = No
         schema: Schema = schema_of(engine, policy)
         opened.pop_all()
     return Gate(policy, engine, ledger, Catalog(policy, schema), post=PostDatabase(policy.timeout))
-
-
-def _failed(charged: bool) -> EngineError:
-    cost = "its cost stays charged" if charged else "it cost nothing"
-    return EngineError(
-        "the statement could not be answered", hint=f"{cost}; ask for less at a time, or tell the owner of the data"
-    )

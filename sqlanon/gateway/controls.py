@@ -125,7 +125,7 @@ def _asked(
         _refuse_overlap(gate, judges, own, principal, charge.event)
         tables, withheld = [], 0
         for judge, statement in zip(judges, asked, strict=True):
-            rows, left_out = _table(judge, gate._guarded(lambda statement=statement: gate.engine.query(statement)))
+            rows, left_out = _table(judge, gate.data.guarded(lambda statement=statement: gate.engine.query(statement)))
             if not judge.keys and not rows:
                 raise withheld_by(judge.controls)
             tables.append(rows)
@@ -223,7 +223,7 @@ def _refuse_overlap(
             for start in range(0, len(rest), AT_ONCE):
                 statements.append(_shared(judge, place, rest[start : start + AT_ONCE], controls.overlap, mine.version))
             for statement in statements:
-                if gate._guarded(lambda statement=statement: gate.engine.query(statement)) != [(0,)]:
+                if gate.data.guarded(lambda statement=statement: gate.engine.query(statement)) != [(0,)]:
                     raise withheld_by(controls)
             known.append(mine)
 

@@ -23,7 +23,7 @@ from sqlanon.policy.serve import Serve
 from sqlanon.proxy import types
 from sqlanon.proxy.audit import AuditLog, Decision, Record
 from sqlanon.proxy.cataloguing import metadata_of
-from sqlanon.proxy.commands import Question, understood
+from sqlanon.proxy.commands import Question
 from sqlanon.proxy.http_api import Result
 from sqlanon.proxy.keeping import SHARE, Room, decoded
 from sqlanon.proxy.lasting import Answering, Lasting, Recorded, is_lasting
@@ -32,6 +32,7 @@ from sqlanon.proxy.logins import Logins
 from sqlanon.proxy.metrics import Metrics
 from sqlanon.proxy.pool import Opened, Pool
 from sqlanon.proxy.portals import data_cells
+from sqlanon.proxy.understanding import understood
 from sqlanon.proxy.work import Ask, Described, Failed, Summary
 
 KNOWN_SHAPES = 2_000

@@ -14,135 +14,18 @@ from dataclasses import dataclass, field
 
 from sqlanon.errors import Refused, SqlanonError
 from sqlanon.proxy import backend, scram, wire
+from sqlanon.proxy.connection import Connection
 from sqlanon.proxy.door import Caller, Door
-from sqlanon.proxy.logins import address_of
-from sqlanon.proxy.session import Gone, Session, error_bytes
+from sqlanon.proxy.session import Gone, Session
 from sqlanon.proxy.settings import Settings
+from sqlanon.proxy.startup import starting
+from sqlanon.proxy.telling import error_bytes
 from sqlanon.proxy.tls import TlsContext
 from sqlanon.proxy.users import Users
 
 log = logging.getLogger("sqlanon")
 
-FIRST, READ = 2**13, 2**16
-WAITING = 256  # messages that a client may send ahead
 VERSION = 3 << 16  # 3.0, written as PostgreSQL writes it
-
-
-class Connection:
-    """One client. Messages are read while a statement runs, so that a client that goes away ends it."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, message_limit: int) -> None:
-        self.stream, self.writer = reader, writer
-        self.wire = wire.Reader(message_limit=message_limit)
-        self.idle: float | None = None
-        self.encrypted = False
-        self.since = time.monotonic()
-        self.session: Session | None = None
-        self.unsent = 0  # bytes that were put and not yet sent
-        self.address = address_of(writer.get_extra_info("peername"))
-        self._out: list[bytes] = []
-        self._messages: asyncio.Queue[tuple[wire.Message | Exception, int]] = asyncio.Queue(WAITING)
-        self._waiting = 0  # bytes of messages that were read ahead
-        self._room = asyncio.Event()
-        self._pump: asyncio.Task[None] | None = None
-
-    # ---- before the session
-
-    async def first(self) -> wire.Message:
-        """The next message, read straight from the socket: until the client is known nothing is read ahead."""
-        while (message := self.wire.next()) is None:
-            data = await self.stream.read(FIRST)
-            if not data:
-                raise Gone
-            self.wire.feed(data)
-        return message
-
-    async def password(self) -> wire.PasswordMessage:
-        message = await self.first()
-        if not isinstance(message, wire.PasswordMessage):
-            raise Gone  # it has nothing to say who it is
-        return message
-
-    # ---- the session
-
-    def start_pump(self) -> None:
-        self.wire.phase = "ready"
-        self._pump = asyncio.create_task(self._pumped())
-
-    async def _pumped(self) -> None:
-        try:
-            while True:
-                before = self.wire.buffered
-                while (message := self._next()) is not None:
-                    size, before = before - self.wire.buffered, self.wire.buffered
-                    self._waiting += size
-                    try:
-                        self._messages.put_nowait((message, size))
-                    except asyncio.QueueFull:
-                        await self._messages.put((message, size))
-                while self._waiting > self.wire.message_limit:
-                    self._room.clear()
-                    await self._room.wait()
-                data = await self.stream.read(READ)
-                if not data:
-                    raise Gone
-                self.wire.feed(data)
-        except wire.ProtocolError as error:
-            await self._messages.put((error, 0))
-        except (Gone, OSError, ssl.SSLError):
-            if self.session is not None:
-                self.session.stop()
-            await self._messages.put((Gone(), 0))
-
-    def _next(self) -> wire.Message | Exception | None:
-        """A message that is whole but wrong is answered in its turn; one that breaks the stream is the last."""
-        try:
-            return self.wire.next()
-        except wire.ProtocolError as error:
-            if error.fatal:
-                raise
-            return error
-
-    async def next(self) -> wire.Message:
-        try:
-            found, size = self._messages.get_nowait()
-        except asyncio.QueueEmpty:
-            try:
-                async with asyncio.timeout(self.idle):
-                    found, size = await self._messages.get()
-            except TimeoutError:
-                said = "terminating connection due to idle-session timeout"
-                raise wire.ProtocolError("57P05", said, fatal=True) from None
-        self._waiting -= size
-        self._room.set()
-        if isinstance(found, Exception):
-            raise found
-        return found
-
-    def put(self, data: bytes) -> None:
-        self._out.append(data)
-        self.unsent += len(data)
-
-    async def flush(self) -> None:
-        data, self._out, self.unsent = b"".join(self._out), [], 0
-        if data:
-            self.writer.write(data)
-            if self.writer.transport.get_write_buffer_size() == 0:
-                return
-            # A client that does not read holds nothing but its own session, and not for ever.
-            async with asyncio.timeout(self.idle or 60):
-                await self.writer.drain()
-
-    async def close(self) -> None:
-        if self._pump is not None:
-            self._pump.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._pump
-        with suppress(OSError, ssl.SSLError, TimeoutError):
-            self.writer.close()
-            async with asyncio.timeout(2):
-                await self.writer.wait_closed()
-        self.writer.transport.abort()
 
 
 @dataclass
@@ -371,53 +254,3 @@ class Server:
             process = secrets.randbelow(2**31 - 1) + 1
             if process not in self.sessions:
                 return process, secrets.token_bytes(4)
-
-
-def starting(parameters: dict[str, str]) -> list[tuple[str, str]]:
-    """The settings in a startup message, those in `options` (-c name=value) among them."""
-    found = []
-    for name, value in parameters.items():
-        if name in ("user", "database", "replication") or name.startswith("_pq_."):
-            continue
-        if name == "options":
-            found += _options(value)
-        else:
-            found.append((name, value))
-    return found
-
-
-def _options(text: str) -> list[tuple[str, str]]:
-    words, found = _words(text), []
-    while words:
-        word = words.pop(0)
-        if word == "-c" and words:
-            word = words.pop(0)
-        elif word.startswith(("-c", "--")):
-            word = word[2:]
-        else:
-            raise wire.ProtocolError("22023", "options take -c name=value alone", fatal=True)
-        name, sign, value = word.partition("=")
-        if not sign:
-            raise wire.ProtocolError("22023", "options take -c name=value alone", fatal=True)
-        found.append((name.replace("-", "_"), value))
-    return found
-
-
-def _words(text: str) -> list[str]:
-    """Words at spaces; a backslash keeps the next sign.
-
-    >>> _words(r"-c a=b\\ c  -c d=e")
-    ['-c', 'a=b c', '-c', 'd=e']
-    """
-    words: list[str] = []
-    word, kept = "", False
-    for sign in text:
-        if kept:
-            word, kept = word + sign, False
-        elif sign == "\\":
-            kept = True
-        elif sign.isspace():
-            words, word = ([*words, word] if word else words), ""
-        else:
-            word += sign
-    return [*words, word] if word else words

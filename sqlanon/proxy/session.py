@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import struct
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from sqlanon.errors import Refused, SqlanonError
-from sqlanon.proxy import backend, wire
-from sqlanon.proxy.commands import Command, Copy, Declare, Question, understood
+from sqlanon.proxy import backend, extended, wire
+from sqlanon.proxy.answers import copy, rows
+from sqlanon.proxy.commands import Command, Copy, Declare, Question
 from sqlanon.proxy.commands import Execute as ExecuteCommand
 from sqlanon.proxy.commands import Fetch as FetchCommand
 from sqlanon.proxy.commands import Show as ShowCommand
 from sqlanon.proxy.door import SHORTEST, Caller, Door
-from sqlanon.proxy.keeping import Room, decoded, weight
-from sqlanon.proxy.lasting import Answering
+from sqlanon.proxy.keeping import Room
 from sqlanon.proxy.lexing import Statement, statements
-from sqlanon.proxy.portals import Portal, Prepared, Spool, spread
-from sqlanon.proxy.rows import copy_begin, copy_end
+from sqlanon.proxy.portals import Portal, Prepared, spread
 from sqlanon.proxy.settings import Settings
+from sqlanon.proxy.telling import error_bytes, notice_of
+from sqlanon.proxy.understanding import understood
 from sqlanon.proxy.utilities import columns_of, obey
-from sqlanon.proxy.work import Ask, CopyOptions, Described, Failed, Summary, failure_of
+from sqlanon.proxy.work import Ask, CopyOptions, Described, Summary
 
 MAX_NAMED = 1_000  # prepared statements and portals of one session
 # What may take its time, so that somebody may want to break it off. The others are done at once.
@@ -68,7 +67,7 @@ class Session:
     _used: float = 0.0  # seconds of the statement's messages before it
 
     def __post_init__(self) -> None:
-        self._spools = Room(lambda: self.door.current.serve.limits.result, self.door.spools)
+        self.spools = Room(lambda: self.door.current.serve.limits.result, self.door.spools)
 
     # ---- the loop
 
@@ -167,15 +166,15 @@ class Session:
                 await self._simple(message.sql)
             case wire.Parse():
                 self._began = time.monotonic()
-                await self._parse(message)
+                await extended.parse(self, message)
                 self._used += time.monotonic() - self._began
             case wire.Bind():
-                await self._bind(message)
+                await extended.bind(self, message)
             case wire.Describe():
-                self._describe(message)
+                extended.describe(self, message)
             case wire.Execute():
                 self._began = time.monotonic()
-                await self._execute(message)
+                await extended.execute(self, message)
                 self._used = 0.0
             case wire.Close():
                 (self.prepared if message.kind == "S" else self.portals).pop(message.name, None)
@@ -197,20 +196,20 @@ class Session:
     # ---- the simple protocol
 
     async def _simple(self, sql: str) -> None:
-        found = await self._statements(sql)
+        found = await self.read(sql)
         if not found:
             self.connection.put(backend.empty_query())
         for statement in found:
             self._began, self._used = time.monotonic(), 0.0
-            command = await self._understood(statement)
-            described = await self._describing(command, ())
+            command = await self.understand(statement)
+            described = await self.describing(command, ())
             if described.parameters:
                 raise Refused("there is no parameter $1", sqlstate="42P02")
-            portal = self._portal(command, described, (), ())
+            portal = self.make_portal(command, described, (), ())
             if portal.columns and not isinstance(command, Copy):
                 formats = self.portal(command.cursor).formats if isinstance(command, FetchCommand) else ()
                 self.connection.put(backend.row_description(portal.columns, spread(formats, len(portal.columns))))
-            await self._run(portal, None)
+            await self.run(portal, None)
             if len(found) > 1:
                 await self.connection.flush()
                 await asyncio.sleep(0)  # others have their turn
@@ -218,14 +217,14 @@ class Session:
         self._ready()
         await self.connection.flush()
 
-    async def _statements(self, sql: str) -> list[Statement]:
+    async def read(self, sql: str) -> list[Statement]:
         try:
             return statements(sql)
         except Refused as error:
             await self.door.refused(self._caller, sql, error)
             raise
 
-    async def _understood(self, statement: Statement) -> Command:
+    async def understand(self, statement: Statement) -> Command:
         try:
             command = understood(statement)
         except Refused as error:
@@ -238,19 +237,7 @@ class Session:
             )
         return command
 
-    # ---- the extended protocol
-
-    async def _parse(self, message: wire.Parse) -> None:
-        if message.name and message.name in self.prepared:
-            raise Refused("a prepared statement of this name exists already", sqlstate="42P05")
-        found = await self._statements(message.sql)
-        if len(found) > 1:
-            raise Refused("cannot insert multiple commands into a prepared statement", sqlstate="42601")
-        self.prepared.pop("", None) if not message.name else None
-        command = await self._understood(found[0]) if found else None
-        described = await self._describing(command, message.types)
-        self.keep_statement(message.name, Prepared(message.sql, command, described))
-        self.connection.put(backend.parse_complete())
+    # ---- statements and portals
 
     def keep_statement(self, name: str, prepared: Prepared) -> None:
         if len(self.prepared) >= MAX_NAMED or not self._room_for(len(name) + prepared.weight):
@@ -269,15 +256,15 @@ class Session:
         return not held or held + weight <= 2 * self.door.current.serve.limits.message
 
     async def describe(self, question: Question, asked: Sequence[int]) -> Described:
-        return await self.door.describe(self._caller, question, asked, self._left(question))
+        return await self.door.describe(self._caller, question, asked, self.left(question))
 
-    def _left(self, question: Question) -> float:
+    def left(self, question: Question) -> float:
         """Seconds that the statement may still take: to describe and to run it together it has one timeout."""
         longest = int(self.settings.get("statement_timeout")) / 1000
         used = self._used + time.monotonic() - self._began
         return max(SHORTEST, self.door.longest(question, longest or None) - used)
 
-    async def _describing(self, command: Command | None, asked: Sequence[int]) -> Described:
+    async def describing(self, command: Command | None, asked: Sequence[int]) -> Described:
         """What a command needs and gives; only questions ask a worker for it."""
         match command:
             case Question():
@@ -291,28 +278,7 @@ class Session:
                 return Described(columns=columns_of(self, command), parameters=())
         return NO_COLUMNS
 
-    async def _bind(self, message: wire.Bind) -> None:
-        prepared = self._statement(message.statement)
-        wanted = prepared.described.parameters
-        if len(message.values) != len(wanted):
-            raise wire.ProtocolError(
-                "08P01", f"bind message supplies {len(message.values)} parameters, but {len(wanted)} are needed"
-            )
-        if message.portal and message.portal in self.portals:
-            raise Refused("a cursor of this name exists already", sqlstate="42P03")
-        if len(message.formats) > 1 and len(message.formats) != len(wanted):
-            raise wire.ProtocolError("08P01", "there must be one format for each parameter, or one for all")
-        self.portals.pop("", None) if not message.portal else None
-        values = await decoded(wanted, spread(message.formats, len(wanted)), message.values)
-        columns = prepared.described.columns
-        copied = isinstance(prepared.command, Copy)
-        result = () if copied else spread(message.result_formats if columns else (), len(columns))
-        portal = self._portal(prepared.command, prepared.described, values, result)
-        portal.weight = weight(wanted, message.values)
-        self.keep_portal(message.portal, portal)
-        self.connection.put(backend.bind_complete())
-
-    def _portal(
+    def make_portal(
         self, command: Command | None, described: Described, values: tuple[Any, ...], formats: tuple[int, ...]
     ) -> Portal:
         portal = Portal(command, described.columns, formats, caller=self._caller)
@@ -336,7 +302,7 @@ class Session:
         epsilon = self.settings.get("sqlanon.epsilon")
         return self.door.ask(
             self._caller, question, parameters=values, types=oids, formats=formats, copy=copy,
-            epsilon=float(epsilon) if epsilon else None, timeout=self._left(question),
+            epsilon=float(epsilon) if epsilon else None, timeout=self.left(question),
             dry_run=self.settings.get("sqlanon.dry_run") == "on",
             settings=self.settings.all() if question.route == "catalogue" else (),
         )  # fmt: skip
@@ -346,32 +312,7 @@ class Session:
         simulated = self.settings.get("sqlanon.simulate") or None
         return Caller(self.caller.principal, self.caller.session, self.caller.door, simulated)
 
-    def _describe(self, message: wire.Describe) -> None:
-        if message.kind == "S":
-            prepared = self._statement(message.name)
-            self.connection.put(backend.parameter_description(prepared.described.parameters))
-            columns, command = prepared.described.columns, prepared.command
-            formats: tuple[int, ...] = ()
-        else:
-            portal = self.portal(message.name)
-            columns, formats, command = portal.columns, portal.formats, portal.command
-        if columns and not isinstance(command, Copy):
-            self.connection.put(backend.row_description(columns, spread(formats, len(columns))))
-        else:
-            self.connection.put(backend.no_data())
-
-    async def _execute(self, message: wire.Execute) -> None:
-        portal = self.portal(message.portal)
-        if portal.command is None:
-            self.connection.put(backend.empty_query())
-            return
-        if self.status == "E" and getattr(portal.command, "verb", "") not in ("commit", "rollback", "rollback to"):
-            raise Refused(
-                "current transaction is aborted, commands ignored until end of transaction block", sqlstate="25P02"
-            )
-        await self._run(portal, message.limit or None)
-
-    def _statement(self, name: str) -> Prepared:
+    def statement(self, name: str) -> Prepared:
         if name not in self.prepared:
             raise Refused(f'prepared statement "{name[:63]}" does not exist', sqlstate="26000")
         return self.prepared[name]
@@ -383,135 +324,27 @@ class Session:
 
     # ---- running
 
-    async def _run(self, portal: Portal, limit: int | None) -> None:
+    async def run(self, portal: Portal, limit: int | None) -> None:
         command = portal.command
         if portal.cursor:
             raise Refused("a cursor of SQL is read with FETCH", sqlstate="55000")
         if isinstance(command, Question):
-            await self._rows(portal, limit)
+            await rows(self, portal, limit)
         elif isinstance(command, Copy):
-            await self._copy(portal)
+            await copy(self, portal)
         elif command is not None:
             await obey(self, command, portal)
         self._report()
 
-    async def _rows(self, portal: Portal, limit: int | None) -> None:
-        if portal.spool is None and portal.finished:
-            self.connection.put(backend.command_complete("SELECT 0"))
-            return
-        if limit is None and portal.spool is None:
-            await self._streamed(portal)
-            return
-        spool = await self.rows_of(portal)
-        data, taken = spool.take(limit)
-        self.connection.put(data)
-        if spool.done and (limit is None or taken < limit):
-            portal.finished = True
-            self.connection.put(backend.command_complete(f"SELECT {taken}"))
-        else:
-            self.connection.put(backend.portal_suspended())
-
-    async def _streamed(self, portal: Portal) -> None:
-        """All rows at once, as they come from the worker; the client's pace is the worker's."""
-        rows = 0
-        portal.finished = True  # also if it fails: what was paid for is not asked again under the same portal
-        async with self._running(portal) as running:
-            async for chunk in running.chunks():
-                rows += len(chunk.ends)
-                self.connection.put(chunk.data)
-                if len(chunk.data) > 8192:
-                    await self.connection.flush()
-            summary = running.summary
-        self.notice(summary)
-        self.connection.put(backend.command_complete(f"SELECT {rows}"))
-
     async def run_prepared(self, prepared: Prepared, values: tuple[Any, ...], formats: tuple[int, ...]) -> None:
         """EXECUTE of SQL: a statement that was prepared under a name, with its values."""
-        await self._rows(self._portal(prepared.command, prepared.described, values, formats), None)
-
-    async def _copy(self, portal: Portal) -> None:
-        assert isinstance(portal.command, Copy)
-        if portal.finished:
-            raise Refused("this portal has been run", sqlstate="55000")
-        portal.finished = True
-        chosen = portal.command.options
-        more = {"delimiter": chosen.delimiter, "null": chosen.null, "escape": chosen.escape}
-        rows = 0
-        async with self._running(portal) as running:
-            columns = (await running.described()).columns
-            self.connection.put(backend.copy_out_response(int(chosen.format == "binary"), len(columns)))
-            binary = chosen.format == "binary"
-            begin = copy_begin(columns, chosen.format, header=portal.command.header, quote=chosen.quote, **more)
-            async for chunk in running.chunks():
-                rows += len(chunk.ends)
-                self.connection.put(with_head(begin, chunk.data) if binary else begin + chunk.data)
-                begin = b""
-                await self.connection.flush()
-            summary = running.summary
-        end = copy_end(chosen.format)
-        self.connection.put((with_head(begin, end) if binary else begin + end) + backend.copy_done())
-        self.notice(summary)
-        self.connection.put(backend.command_complete(f"COPY {rows}"))
-
-    async def rows_of(self, portal: Portal) -> Spool:
-        """The rows of a portal or cursor: asked for once, and after a change of the policy only if they may be seen."""
-        version = self.door.current.number
-        if portal.spool is None:
-            portal.spool = await self._spooled(portal)
-        elif portal.version != version:
-            assert portal.ask is not None
-            question = self._question(portal)
-            try:
-                await self.door.describe(portal.caller, question, portal.ask.types, self._left(question))
-            except Failed:
-                portal.spool, portal.finished = None, True
-                raise
-        portal.version = version
-        return portal.spool
-
-    async def _spooled(self, portal: Portal) -> Spool:
-        """The whole answer, kept in the server: it is paid for once."""
-        spool = Spool(portal.columns, portal.formats, self._spools)
-        async with self._running(portal) as running:
-            async for chunk in running.chunks():
-                spool.add(chunk)
-            summary = running.summary
-        self.notice(summary)
-        return spool
-
-    def _running(self, portal: Portal) -> AbstractAsyncContextManager[Answering]:
-        assert portal.ask is not None
-        question = self._question(portal)
-        return self.door.run(portal.caller, question, replace(portal.ask, timeout=self._left(question)))
-
-    def _question(self, portal: Portal) -> Question:
-        command = portal.command
-        if isinstance(command, Question):
-            return command
-        assert isinstance(command, Copy | Declare)
-        return command.question
+        await rows(self, self.make_portal(prepared.command, prepared.described, values, formats), None)
 
     # ---- what the client is told
 
     def notice(self, summary: Summary | None) -> None:
-        if summary is None or self.settings.get("client_min_messages").lower() in (
-            "warning",
-            "error",
-            "fatal",
-            "panic",
-        ):
-            return
-        left = f"; {summary.left_epsilon:g} left" if summary.left_epsilon is not None else ""
-        said = None
-        if summary.kind == "synthetic":
-            said = "made-up data: nothing is spent, and nothing is true"
-        elif summary.kind == "dp" and summary.cached:
-            said = f"the same answer as before: no epsilon spent{left}"
-        elif summary.kind == "dp":
-            said = f"epsilon {summary.epsilon:g} spent{left}"
-        elif summary.kind == "controlled" and summary.withheld:
-            said = f"{summary.withheld} groups are withheld"
-        if said:
+        said = notice_of(summary) if summary is not None else None
+        if said and self.settings.get("client_min_messages").lower() not in ("warning", "error", "fatal", "panic"):
             self.connection.put(backend.notice_response("NOTICE", "00000", said))
 
     def warn(self, sqlstate: str, message: str) -> None:
@@ -543,20 +376,3 @@ class Session:
 
     def drop_portals(self) -> None:
         self.portals = {name: portal for name, portal in self.portals.items() if portal.hold}
-
-
-def with_head(head: bytes, data: bytes) -> bytes:
-    """The signature of a binary COPY goes into the message of the first row, where clients look for it."""
-    if not head:
-        return data
-    (length,) = struct.unpack_from("!i", data, 1)
-    return data[:1] + struct.pack("!i", length + len(head) - 5) + head[5:] + data[5:]
-
-
-def error_bytes(error: Exception, severity: str = "ERROR") -> bytes:
-    """An error as the protocol tells it; of what is not ours nothing but that it happened."""
-    severity = "FATAL" if getattr(error, "fatal", False) else severity
-    failure = failure_of(error)
-    return backend.error_response(
-        severity, failure.sqlstate, failure.message, failure.detail, failure.hint, failure.position
-    )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlanon.errors import Refused
 from sqlanon.proxy import backend, types
+from sqlanon.proxy.answers import rows_of
 from sqlanon.proxy.backend import Column
 from sqlanon.proxy.commands import (
     Close,
@@ -200,7 +201,7 @@ async def _fetch(session: Session, command: Fetch, portal: Portal) -> None:
         raise Refused(f'cursor "{command.cursor[:63]}" does not exist', sqlstate="34000")
     # A simple FETCH takes the cursor's own format, as BINARY CURSOR means it; a bound one says what it wants.
     formats = portal.formats if portal.formats else cursor.formats
-    spool = await session.rows_of(cursor)
+    spool = await rows_of(session, cursor)
     if command.move:
         _, taken = spool.take(command.count)
         session.connection.put(backend.command_complete(f"MOVE {taken}"))
