@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from sqlanon import __version__, cli_gateway, cli_serve, cli_user
+from sqlanon import __version__, cli_gateway, cli_refresh, cli_serve, cli_user
 from sqlanon.cli_policy import policy_of, policy_of_release, policy_options
 from sqlanon.errors import PolicyError, SqlanonError
 
@@ -52,7 +52,7 @@ def main() -> None:
     """
 
 
-for _command in (*cli_gateway.COMMANDS, *cli_user.COMMANDS, *cli_serve.COMMANDS):
+for _command in (*cli_gateway.COMMANDS, *cli_user.COMMANDS, *cli_serve.COMMANDS, *cli_refresh.COMMANDS):
     main.add_command(_command)
 
 

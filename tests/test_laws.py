@@ -22,10 +22,10 @@ PACKAGE = Path(__file__).parents[1] / "sqlanon"
 LAYERS = [
     {"__main__"},
     {"cli"},
-    {"cli_gateway", "cli_policy", "cli_serve", "cli_user"},
+    {"cli_gateway", "cli_policy", "cli_refresh", "cli_serve", "cli_user"},
     {"demo"},
     {"console", "console_gateway", "console_publish"},
-    {"proxy"},
+    {"proxy", "schedule"},
     {"gateway", "release"},
     {"algorithms", "evidence"},
     {"engines", "ledger"},

@@ -29,6 +29,7 @@ from sqlanon.policy.parts import (
     Source,
     Text,
 )
+from sqlanon.policy.schedule import Schedule
 from sqlanon.policy.serve import GatewayFile, Serve
 from sqlanon.policy.yaml_lines import KeyPath, Origin, Problem
 
@@ -37,6 +38,8 @@ EXPECTED = {
     "source": "a mapping with table, view, query or path",
     "population": "a mapping with table, view, query or path",
     "release": "a mapping with table, view or path",
+    "schedule": "a mapping such as {cron: '0 3 * * *', tz: Europe/Athens}",
+    "retries": "a number from 0 to 10",
     "history": "a mapping such as {hold_back: 0.05}",
     "hold_back": "a number between 0 and 1",
     "joins": "a list such as [{table: visits, on: patient_id}]",
@@ -89,6 +92,7 @@ class Policy(BaseModel):
     history: History | None = Field(
         None, description="What must hold across all releases; each one is taken by itself if left out."
     )
+    schedule: Schedule | None = Field(None, exclude=True, description="When the release is refreshed.")
     # Left out of dumps: a release does not depend on it, and its database may hold a password.
     gateway: Gateway | None = Field(
         None, exclude=True, description="What the query gateway protects, how far, and who may ask."
