@@ -69,7 +69,11 @@ FROM (
     LEFT JOIN left_over AS o ON o.version = m.version AND o.class_id = m.past_class_id
     WHERE m.class_id IS NULL
     UNION ALL
-    SELECT c.class_id, CAST(NULL AS BIGINT) AS version, CAST(NULL AS BIGINT) AS past_class_id, COUNT(v.value) AS measured
+    SELECT
+        c.class_id,
+        CAST(NULL AS BIGINT) AS version,
+        CAST(NULL AS BIGINT) AS past_class_id,
+        COUNT(v.value) AS measured
     FROM classes AS c
     LEFT JOIN class_values AS v ON v.class_id = c.class_id
     GROUP BY c.class_id
