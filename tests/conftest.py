@@ -128,19 +128,3 @@ def proxy_server() -> Iterator[Server]:
 def server(request: pytest.FixtureRequest) -> Server:
     found: Server = request.getfixturevalue("real_server" if request.param == "postgres" else "proxy_server")
     return found
-
-
-# What the proxy does otherwise than PostgreSQL, each with its reason; one that passes again must leave this list.
-GAPS = {
-    "test_proxy_clients_jdbc.py::test_jdbc[proxy]": "times with a zone in a literal are refused",
-    'test_both_ways_in_both_formats[proxy-jsonb-{"b": 1': "jsonb is not normalized",
-    "test_the_same_answer[SELECT DATE '2024-02-29', TIMESTAMP": "an INTERVAL of days and hours loses its hours",
-    "test_the_same_answer[SELECT 'int4'::regtype, 23": "reg types are not sent in binary",
-}
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        for name, reason in GAPS.items():
-            if name in item.nodeid:
-                item.add_marker(pytest.mark.xfail(reason=reason, strict=False))

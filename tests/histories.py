@@ -31,6 +31,7 @@ RELATIONS = {
     "candidates": "group_id BIGINT, value TEXT",
     "moves": "group_id BIGINT, class_id BIGINT, value TEXT, records BIGINT",
     "comparable": "version BIGINT, past_class_id BIGINT, class_id BIGINT",
+    "left_values": "group_id BIGINT, value TEXT, records BIGINT",
 }
 
 
@@ -107,7 +108,15 @@ def relations(releases: Sequence[Release]) -> dict[str, list[tuple[Any, ...]]]:
             for other in new.classes()
             if comparable(release.label(one), new.label(other))
         ],
+        "left_values": counted(
+            [(group[past], last_value(earlier, who)) for who, past in of_person.items() if who not in new.persons]
+        ),
     }
+
+
+def last_value(releases: Sequence[Release], person: str) -> str:
+    """The sensitive value of a person in the latest of these releases that it was in."""
+    return next(release.persons[person][1] for release in reversed(releases) if person in release.persons)
 
 
 def load(database: Database, releases: Sequence[Release]) -> None:
@@ -121,9 +130,9 @@ def load(database: Database, releases: Sequence[Release]) -> None:
             connection.execute(f"INSERT INTO {name} VALUES {places}", [item for row in rows for item in row])
 
 
-def measure(database: Database, model: str, param: int) -> Counter[Row]:
+def measure(database: Database, model: str, param: int, **more: int) -> Counter[Row]:
     """All that the model measures on the relations that were loaded."""
-    rows = database.fetch(with_verdict(_bound(model, param)).sql(database.engine.dialect))
+    rows = database.fetch(with_verdict(_bound(model, param, **more)).sql(database.engine.dialect))
     return Counter((*row, verdict == 1) for *row, verdict in rows)
 
 
@@ -132,9 +141,9 @@ def violations(database: Database, model: str, param: int) -> Counter[tuple[int 
     return Counter(database.fetch(_bound(model, param).sql(database.engine.dialect)))
 
 
-def _bound(model: str, param: int) -> exp.Select:
+def _bound(model: str, param: int, **more: int) -> exp.Select:
     plugin = family("history")[model]
-    return bind(plugin.sql, {plugin.params[0].name: param}, {})
+    return bind(plugin.sql, plugin.filled({plugin.params[0].name: param, **more}), {})
 
 
 def sets_of_two(earlier: Release, new: Release) -> dict[tuple[int | None, int | None], list[str]]:

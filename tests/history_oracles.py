@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from histories import Release, Row, comparable, pasts, seen, sets_of_two
+from histories import Release, Row, comparable, last_value, pasts, seen, sets_of_two
 
 
 def _last(past: Sequence[int | None]) -> tuple[int | None, int | None]:
@@ -69,10 +69,17 @@ def incremental_l_diversity(releases: Sequence[Release], l: int) -> Counter[Row]
     return found
 
 
-def stable_partition(releases: Sequence[Release], k: int) -> Counter[Row]:
+def stable_partition(releases: Sequence[Release], k: int, l: int = 1) -> Counter[Row]:  # noqa: E741
     new = releases[-1]
-    sizes = Counter((past, new.class_of(person)) for person, past in pasts(releases).items())
-    return Counter([(now, *_last(past), n, n < k) for (past, now), n in sizes.items()])
+    sets: dict[tuple[tuple[int | None, ...], int | None], list[str]] = {}
+    for person, past in pasts(releases).items():
+        sets.setdefault((past, new.class_of(person)), []).append(last_value(releases, person))
+    return Counter(
+        [
+            (now, *_last(past), len(values), len(values) < k or len(set(values)) < l)
+            for (past, now), values in sets.items()
+        ]
+    )
 
 
 def bcf_anonymity(releases: Sequence[Release], k: int) -> Counter[Row]:

@@ -91,9 +91,9 @@ class World:
 
 
 @contextmanager
-def hostile_world() -> Iterator[World]:
+def hostile_world(options: str = SERVE) -> Iterator[World]:
     port = free_port()
-    with running_proxy(events=1000, options=SERVE.format(http=port)) as server:
+    with running_proxy(events=1000, options=options.format(http=port)) as server:
         policy = str(server.folder / "policy.yml")
         tokens = {name: run_sqlanon("user", "token", policy, name).strip() for name in (server.user, "Ünï")}
         made = World(server, port, tokens)

@@ -66,8 +66,11 @@ class Running:
 
     @property
     def log(self) -> list[dict[str, Any]]:
+        return self.events("statement")
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
         lines = (self.folder / "policy.audit.jsonl").read_text(encoding="utf-8").splitlines()
-        return [entry for entry in map(json.loads, lines) if entry.get("event") == "statement"]
+        return [entry for entry in map(json.loads, lines) if entry.get("event") == kind]
 
     def spent(self, who: str = "ann") -> float:
         with Ledger.open(self.folder / "policy.ledger") as ledger:

@@ -119,7 +119,7 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def wait_for(port: int, process: subprocess.Popen[bytes], log: Path, seconds: float = 30.0) -> None:
+def wait_for(port: int, process: subprocess.Popen[bytes], log: Path, seconds: float = 120.0) -> None:
     """Until somebody listens; a server that ended instead shows what it wrote."""
     deadline = time.monotonic() + seconds
     while True:
@@ -241,7 +241,7 @@ SERVE = """
 serve:
   port: {port}
   database: warehouse
-  workers: 2
+  workers: 3
   limits: {{unauthenticated: 64, connections: 64}}
   timeouts: {{authentication: {authentication}}}
 """

@@ -69,6 +69,16 @@ def test_models_agree_with_their_definitions_on_postgres(
     check(postgres, releases, limit)
 
 
+@settings(max_examples=50)
+@given(releases=histories(), persons=st.integers(2, 4), values=st.integers(1, 3))
+def test_stable_partitions_of_different_values(
+    duck: Database, releases: list[Release], persons: int, values: int
+) -> None:
+    load(duck, releases)
+    expected = history_oracles.stable_partition(releases, persons, values)
+    assert measure(duck, "stable_partition", persons, l=values) == expected
+
+
 FIRST = Release({"ann": (1, "flu"), "bob": (1, "hiv"), "eve": (2, "flu"), "joe": (2, "flu")})
 NOBODY = Release({})
 EDGES = {

@@ -148,7 +148,13 @@ RECODING = {
 }
 VALIDATION = {"source_values": "value TEXT, records BIGINT", "taxonomy": "leaf TEXT, level INT, node TEXT"}
 # Relations of one name that hold something else for a family.
-OWN = {"hierarchies": VALIDATION, "history": histories.RELATIONS}
+KEPT = {
+    "persons": "person UUID, group_id BIGINT",
+    "members": "person UUID, group_id BIGINT, class_id BIGINT",
+    "group_values": "group_id BIGINT, value TEXT, records BIGINT",
+    "next_groups": "group_id BIGINT, class_id BIGINT, next_id BIGINT",
+}
+OWN = {"hierarchies": VALIDATION, "history": histories.RELATIONS, "releases": histories.RELATIONS | KEPT}
 
 
 # Where what is measured is not compared with one parameter of its own name alone.
@@ -168,6 +174,7 @@ LIMITS: dict[str, str | float | None] = {
     "recursive_cl_alpha_diversity": "c",
     "recursive_cl_diversity": "c",
     "relative_epsilon_m_anonymity": 0.25,
+    "stable_partition": "k",
     "xy_privacy": "h",
 }
 
@@ -184,7 +191,7 @@ def test_a_report_compares_what_is_measured_with_its_own_limit() -> None:
 
 def test_every_sql_file_runs_as_it_stands(database: Database) -> None:
     """As a person would run it in psql or duckdb: canonical tables, and values put for the parameters."""
-    for folder in ("models", "loss", "hierarchies", "recoding", "history"):
+    for folder in ("models", "loss", "hierarchies", "recoding", "history", "releases"):
         for name, columns in {**CANONICAL, **RECODING, **OWN.get(folder, {})}.items():
             database.run(f"DROP TABLE IF EXISTS {name}")
             database.run(f"CREATE TABLE {name} ({columns})")
@@ -198,7 +205,7 @@ def test_every_sql_file_runs_as_it_stands(database: Database) -> None:
 
 def test_every_sql_file_belongs_to_a_family() -> None:
     folders = {path.parent.name for path in sql_root().rglob("*.sql") if "compiled" not in path.parts}
-    assert folders == {"models", "loss", "hierarchies", "recoding", "state", "history"}
+    assert folders == {"models", "loss", "hierarchies", "recoding", "state", "history", "releases"}
 
 
 def test_every_kind_of_hierarchy_has_a_manual_page() -> None:

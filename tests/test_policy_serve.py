@@ -30,7 +30,7 @@ serve:
   memory: 1GB
   limits: {connections: 10, unauthenticated: 5, message: 1 mb, result: 1048576}
   timeouts: {authentication: 5, idle: 60, statement: 2.5}
-  http: {port: 8443}
+  http: {port: 8443, local_metrics: true}
   dry_run: [analyst]
   administrators: [analyst]
 """
@@ -55,7 +55,7 @@ def test_a_section_is_read_in_full() -> None:
         memory=2**30,
         limits=ServeLimits(connections=10, unauthenticated=5, message=2**20, result=2**20),
         timeouts=Timeouts(authentication=5, idle=60, statement=2.5),
-        http=Http(port=8443),
+        http=Http(port=8443, local_metrics=True),
         dry_run=("analyst",),
         administrators=("analyst",),
     )
@@ -77,7 +77,7 @@ def test_what_is_left_out_has_a_default(section: str, tmp_path: Path) -> None:
         "127.0.0.1",
         6543,
         "clinic",
-        2,
+        3,
         2**31,
     )
     assert (read.located_users, read.located_audit) == (tmp_path / "clinic.users", tmp_path / "clinic.audit.jsonl")
@@ -130,7 +130,7 @@ serve:
         "policy.yml:11: 'statement' must be a number of seconds greater than 0, at most 2592000 (30 days), not text\n"
         "  hint: seconds that a statement may run; the timeout of the gateway if left out\n"
         "policy.yml:12: unknown key 'host'\n"
-        "  hint: the keys here are port\n"
+        "  hint: the keys here are port, local_metrics\n"
         "policy.yml:13: the gateway has no principal 'analist'\n"
         "  hint: did you mean 'analyst'?\n"
         "policy.yml:13: the gateway has no principal '5'\n"

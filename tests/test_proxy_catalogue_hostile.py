@@ -236,6 +236,7 @@ WORDS = st.sampled_from(GRAMMAR.split())
 
 @settings(max_examples=400)
 @given(st.lists(WORDS, min_size=1, max_size=25).map(lambda words: "SELECT " + " ".join(words)))
+@example("SELECT pg_class :: ARRAY")
 def test_any_text_is_answered_or_refused(catalogue: Catalogue, sql: str) -> None:
     try:
         catalogue.answer(sql, "ann", ["1"] if "$1" in sql else (), timeout=5)

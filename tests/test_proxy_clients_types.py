@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 from proxy_servers import Server
-from raw_client import SYNC, Raw, bind, describe, execute, parse
+from raw_client import SYNC, Raw, bind, describe, execute, parse, query
 
 # type, its oid, a value as a client writes it, the value in text, and in binary
 # fmt: off
@@ -113,7 +113,6 @@ GAPS = {
     ("time", "24:00:00"): "22008",
     ("timestamp", "infinity"): "22008",
     ("timestamptz", "-infinity"): "22008",
-    ("int4[]", "{{1,2},{3,4}}"): "0A000",
 }
 
 
@@ -215,3 +214,24 @@ def test_text_that_is_not_utf8(raw: Raw) -> None:
     for bad in (b"\xff", b"\xc3", b"\xed\xa0\x80", b"a\0b"):
         got = raw.kinds(parse("", "SELECT $1::text"), bind("", "", (bad,)), execute(), SYNC)
         assert got == "1 22021", bad
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT cardinality('{{1,2},{3,4}}'::int4[])",
+        "SELECT unnest('{{1,2},{3,4}}'::int4[])",
+        "SELECT ARRAY[[1, 2]] = ARRAY[[1, 2]]",
+        "SELECT 1 = ANY('{{1,2},{3,4}}'::int4[])",
+        "SELECT count(*) FROM pg_class WHERE oid = ANY('{{1},{2}}'::oid[])",
+    ],
+)
+def test_arrays_of_more_dimensions_are_shown_and_not_computed_with(server: Server, raw: Raw, sql: str) -> None:
+    """Never answered as if their rows were their elements."""
+    assert raw.kinds(query(sql)).split()[-1] == ("0A000" if server.proxy else "C")
+
+
+def test_values_of_a_table_are_not_looked_for_in_an_array_of_more_dimensions(server: Server, raw: Raw) -> None:
+    asked = parse("", "SELECT city FROM cities WHERE city = ANY($1::text[])")
+    for value, there in ((b"{Athens}", "1 2 D C"), (b"{{Athens}}", "1 2 0A000" if server.proxy else "1 2 D C")):
+        assert raw.kinds(asked, bind("", "", (value,)), execute(), SYNC) == there

@@ -75,7 +75,7 @@ BROAD = {
     "a list of persons": "SELECT count(*) FROM visits WHERE person IN (" + ",".join(map(str, range(9_000))) + ")",
     "a name": "SELECT " + "x" * 50_000 + " FROM cities",
     "a table": "SELECT 1 FROM " + "x" * 19_000,
-    "a text": "x" * 60_001,
+    "a text": "x" * 20_001,
     "signs": "SELECT " + "- " * 20_000 + "1",
     "sums": "SELECT " + "+".join(["1"] * 12_000),
     "nots": "SELECT city FROM cities WHERE " + "NOT " * 5_000 + "true",
@@ -278,6 +278,7 @@ def test_budgets_records_and_metrics_of_others(world: World) -> None:
     assert {record["principal"] for record in records["records"]} <= {OTHER}
     status, _ = world.post("/v1/audit?principal=analyst", None, token)
     assert status == 403
+    assert world.post("/metrics", None, token)[0] == 403
     with world.raw(OTHER, OTHER_PASSWORD) as raw:
         (_, row, _) = raw.ask(query("SHOW sqlanon.budget"))
         assert row.row[0] == OTHER.encode()
@@ -312,3 +313,17 @@ def test_every_answer_is_written_down_and_charged_once(world: World) -> None:
         assert records[-1]["decision"] == "answered" and records[-1]["tables"] == ["visits"]
         way(world, sql)
         assert world.server.charges() == before + spends, way.__name__
+
+
+def test_wrong_tokens_are_counted_in_the_log_and_do_not_fill_it(world: World) -> None:
+    def logins() -> list[dict[str, object]]:
+        lines = (world.server.folder / "policy.audit.jsonl").read_text(encoding="utf-8").splitlines()
+        return [entry for entry in map(json.loads, lines) if entry.get("event") == "login" and entry["door"] == "http"]
+
+    before = len(logins())
+    for number in range(60):
+        assert world.post("/v1/query", {"sql": "SELECT 1"}, f"guess{number}")[0] == 401
+    refused = [entry for entry in logins()[before:] if entry["decision"] == "refused"]
+    assert 1 <= len(refused) <= 3 and {entry["principal"] for entry in refused} == {""}
+    assert world.post("/v1/budget", None)[0] == 200
+    assert [entry["principal"] for entry in logins() if entry["decision"] == "answered"][-1] == world.server.user

@@ -159,7 +159,7 @@ def test_large_values_hold_up_nobody(world: World, kind: str, value: bytes) -> N
 
 @pytest.mark.parametrize(
     "sql",
-    ["SHOW ALL;" * 6000, "BEGIN;" * 9000, "DECLARE c CURSOR FOR " * 2800 + "SELECT 1", "(" * 60_000, ";" * 60_000],
+    ["SHOW ALL;" * 2200, "BEGIN;" * 3300, "DECLARE c CURSOR FOR " * 900 + "SELECT 1", "(" * 10_000, ";" * 10_000],
 )
 def test_long_texts_hold_up_nobody(world: World, sql: str) -> None:
     with unread(world) as raw:

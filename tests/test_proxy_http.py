@@ -41,6 +41,7 @@ class GateDoor:
 
     world: World
     is_healthy: bool = True
+    local_metrics: bool = False
     asked: list[tuple[Any, ...]] = field(default_factory=list)
     cancelled: threading.Event = field(default_factory=threading.Event)
     raises: BaseException | None = None
@@ -124,7 +125,7 @@ class Site:
 
 @contextmanager
 def site(folder: Path, limits: HttpLimits | None = None, context: ssl.SSLContext | None = None) -> Iterator[Site]:
-    principals = {"analyst": {}, "guest": {"tables": ["visits", "regions"]}, "auditor": {"auditor": True}}
+    principals = {"analyst": {}, "guest": {"tables": ["visits", "regions"]}, "auditor": {"auditor": True}, "chief": {}}
     made = world(folder, given=policy(principals=principals))
     file = folder / "site.users"
     tokens = {}
@@ -136,7 +137,10 @@ def site(folder: Path, limits: HttpLimits | None = None, context: ssl.SSLContext
     log = AuditLog(folder / "audit.jsonl")
     log.append([Record(f"s{i}", ["analyst", "guest"][i % 2], "http", "answered", shape="SELECT ?") for i in range(120)])
     log.close()
-    api = Api(door, lambda: loaded.current(), lambda: made.gate.policy.principals, log.path)
+    api = Api(
+        door, lambda: loaded.current(), lambda: made.gate.policy.principals, log.path,
+        administrators=lambda: ("chief",), local_metrics=lambda: door.local_metrics,
+    )  # fmt: skip
     loop = asyncio.new_event_loop()
     server = HttpServer(api, limits or HttpLimits(), context)
     loop.run_until_complete(server.start("127.0.0.1", 0))
@@ -276,6 +280,7 @@ def test_a_principal_sees_the_own_records(shop: Site) -> None:
     both = shop.ask("GET", "/v1/audit?limit=1000", who="auditor")[1]["records"]
     assert len(both) == 120
     assert len(shop.ask("GET", "/v1/audit?limit=1000&principal=guest", who="auditor")[1]["records"]) == 60
+    assert shop.ask("GET", "/v1/audit?limit=1000", who="chief")[1]["records"] == both
 
 
 @pytest.mark.parametrize(
@@ -294,16 +299,32 @@ def test_health_needs_no_token_and_tells_no_more(shop: Site) -> None:
         shop.door.is_healthy = True
 
 
-def test_metrics_are_for_this_machine_or_a_token(shop: Site) -> None:
-    status, text, headers = shop.ask("GET", "/metrics", who=None)
+def test_metrics_are_for_auditors_and_administrators(shop: Site) -> None:
+    assert shop.ask("GET", "/metrics", who=None)[0] == 401
+    for who in ("analyst", "guest"):
+        status, told, _ = shop.ask("GET", "/metrics", who=who)
+        assert (status, told["error"]["sqlstate"]) == (403, "42501")
+    assert shop.ask("GET", "/metrics", who="chief")[0] == 200
+    status, text, headers = shop.ask("GET", "/metrics", who="auditor")
     assert status == 200 and headers["Content-Type"].startswith("text/plain; version=0.0.4")
     line = re.compile(r'# (HELP|TYPE) \w+ .+|sqlanon_\w+(\{(\w+="[\w.+]+",?)+\})? [0-9.e+-]+')
     assert all(line.fullmatch(each) for each in text.splitlines())
     assert 'sqlanon_logins_total{door="http",decision="refused"}' in text
     assert not re.search("analyst|guest|visits|R0|SELECT", text)
-    for name in ("X-Forwarded-For", "Forwarded", "Via"):  # from behind a proxy on this machine
-        assert shop.ask("GET", "/metrics", who=None, headers={name: "1.2.3.4"})[0] == 401
-        assert shop.ask("GET", "/metrics", headers={name: "1.2.3.4"})[0] == 200
+
+
+def test_metrics_without_a_token_are_for_this_machine_and_by_the_policy_alone(shop: Site) -> None:
+    shop.door.local_metrics = True
+    try:
+        assert shop.ask("GET", "/metrics", who=None)[0] == 200
+        assert shop.ask("GET", "/metrics", who="guest")[0] == 403, "who says who he is, is that one"
+        assert shop.ask("GET", "/v1/budget", who=None)[0] == 401
+        for name in ("X-Forwarded-For", "Forwarded", "Via"):  # from behind a proxy on this machine
+            assert shop.ask("GET", "/metrics", who=None, headers={name: "1.2.3.4"})[0] == 401
+            assert shop.ask("GET", "/metrics", who="auditor", headers={name: "1.2.3.4"})[0] == 200
+    finally:
+        shop.door.local_metrics = False
+    assert shop.ask("GET", "/metrics", who=None)[0] == 401
 
 
 # Errors

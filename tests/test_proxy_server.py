@@ -232,8 +232,8 @@ def test_nothing_leaves_that_cannot_be_written_down(here: Running, monkeypatch: 
     async def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(AuditLog, "write", full)
     with here.connect() as connection:
+        monkeypatch.setattr(AuditLog, "write", full)
         for sql in ("SELECT count(*) AS n FROM visits WHERE cost < 3", "SELECT * FROM towns"):
             with pytest.raises(psycopg.Error) as error:
                 connection.execute(sql)
@@ -353,24 +353,27 @@ def test_questions_about_the_catalogue_are_answered_anew_where_they_must(here: R
 
 
 def test_a_change_that_ends_halfway_is_not_taken_for_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The query workers have the new policy already: the old file must bring the old policy back."""
+    """The query workers of the new policy are there already: they must go, and nothing is answered meanwhile."""
     with running(tmp_path) as here:
         door = here.server.door
 
-        async def fails(*_: Any) -> None:
+        async def fails(*_: Any, **__: Any) -> None:
             raise RuntimeError("a mistake of our own")
+
+        before = door.queries.pids
 
         (tmp_path / "policy.yml").write_text(POLICY.replace("bob: {tables: [towns, visits]}", "bob: {}"))
         with monkeypatch.context() as patched:
-            patched.setattr(door.catalogue, "replace", fails)
+            patched.setattr(door.catalogue, "open", fails)
             with pytest.raises(RuntimeError):
                 here.call(door.reload())
+        assert door.queries.pids == before
         with here.connect("bob") as connection:
             with pytest.raises(psycopg.Error) as error:
                 connection.execute("SELECT count(*) FROM people")
             assert error.value.sqlstate == "57P03"
             (tmp_path / "policy.yml").write_text(POLICY)
-            assert here.call(door.reload())
+            assert not here.call(door.reload()), "it has been in force all the time"
             with pytest.raises(psycopg.Error) as error:
                 connection.execute("SELECT count(*) FROM people")
             assert error.value.sqlstate == "42P01"

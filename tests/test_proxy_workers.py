@@ -455,7 +455,7 @@ def test_another_policy_is_taken_over_as_a_whole_or_not_at_all(policy: Path) -> 
     async def scenario() -> None:
         async with pool_of(policy, size=2) as pool:
             first, version = set(pool.pids), pool.version
-            running = asyncio.create_task(given(pool, HEAVY, timeout=100))
+            running = asyncio.create_task(given(pool, HEAVY, "bob", timeout=100))
             await asyncio.sleep(0.1)
             policy.write_text(POLICY.replace("world.duckdb", "gone.duckdb"), encoding="utf-8")
             with pytest.raises(Failed, match="there is no database"):

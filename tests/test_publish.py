@@ -805,7 +805,7 @@ def test_our_own_release_is_replaced_however_it_is_spelt(database: Database) -> 
         publish(simple_policy(release=release), database.engine)
         assert database.fetch("SELECT COUNT(*) FROM r") == [(4,)]
         kind, name = next(iter(release.items()))
-        assert database.fetch("SELECT release FROM sqlanon_releases") == [(name,)]
+        assert database.fetch("SELECT release FROM sqlanon_releases WHERE status = 'current'") == [(name,)]
         assert len([item for item in database.engine.tables() if item.startswith("r")]) == (1 if kind == "table" else 2)
     if database.engine.dialect == "duckdb":  # where R is r
         publish(simple_policy(release={"table": "R"}), database.engine)

@@ -10,10 +10,11 @@ from pydantic import BaseModel, Field, PrivateAttr, ValidationError
 
 from sqlanon.errors import PolicyError, did_you_mean
 from sqlanon.families import family
-from sqlanon.policy import checks, gateway_checks, options, schema, serve, shape, yaml_lines
+from sqlanon.policy import checks, gateway_checks, history, options, schema, serve, shape, yaml_lines
 from sqlanon.policy import gateway as section
 from sqlanon.policy.checks import Draft, Role
 from sqlanon.policy.gateway import Gateway
+from sqlanon.policy.history import History
 from sqlanon.policy.parts import (
     SHARED,
     AlgorithmUse,
@@ -36,6 +37,8 @@ EXPECTED = {
     "source": "a mapping with table, view, query or path",
     "population": "a mapping with table, view, query or path",
     "release": "a mapping with table, view or path",
+    "history": "a mapping such as {hold_back: 0.05}",
+    "hold_back": "a number between 0 and 1",
     "joins": "a list such as [{table: visits, on: patient_id}]",
     "on": "a column, or a mapping of columns to columns of the joined table",
     "columns": "a mapping of column names to roles",
@@ -83,6 +86,9 @@ class Policy(BaseModel):
         None, description="How the anonymization is found; chosen by the size of the task if left out."
     )
     release: Release | None = Field(None, description="Where the release is written.")
+    history: History | None = Field(
+        None, description="What must hold across all releases; each one is taken by itself if left out."
+    )
     # Left out of dumps: a release does not depend on it, and its database may hold a password.
     gateway: Gateway | None = Field(
         None, exclude=True, description="What the query gateway protects, how far, and who may ask."
@@ -262,6 +268,7 @@ def _build(data: Any, origin: Origin, found: Iterable[Problem], model: type[_Fil
     problems += empty.values()
     problems += [problem for problem in misshapen if not _told_elsewhere(problem, empty)]
     problems += [*checks.problems(draft), *gateway_checks.problems(draft), *serve.problems(draft)]
+    problems += history.problems(draft)
     if policy is None or problems:
         raise yaml_lines.report(problems or misshapen, origin)
     policy._origin = origin

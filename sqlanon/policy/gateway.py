@@ -143,7 +143,9 @@ class Principal(Part):
         None, description="Own limit for the period, in place of the one under budget."
     )
     controls: Flag = Field(False, description="Trusted: exact answers under the controls, without noise.")
-    auditor: Flag = Field(False, description="May read the audit log of everybody, not only the own records.")
+    auditor: Flag = Field(
+        False, description="May read the audit log of everybody, not only the own records, and the metrics."
+    )
 
 
 class Dominance(Part):

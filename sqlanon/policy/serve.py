@@ -77,6 +77,10 @@ class Http(Part):
     """The HTTP door; written `off` for none."""
 
     port: Port = Field(description="Port of the HTTP door, on the same host; 0 takes a free one.")
+    local_metrics: Flag = Field(
+        False,
+        description="Whether programs on this machine read /metrics without a token; else auditors and administrators.",
+    )
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
@@ -114,7 +118,7 @@ class Serve(Part):
         None, description="Certificate and private key; needed off loopback."
     )
     workers: Annotated[int, Field(strict=True, ge=1, le=256), Expected("an integer from 1 to 256")] = Field(
-        2, description="Processes that answer statements."
+        3, description="Processes that answer statements."
     )
     memory: Memory = Field(2 * 2**30, description="Most memory of one worker, such as 2GB.")
     limits: Annotated[ServeLimits, Expected("a mapping such as {connections: 100, message: 16MB}")] = Field(
@@ -130,7 +134,8 @@ class Serve(Part):
         False, description="Who is answered from made-up data only: everybody, nobody, or these principals."
     )
     administrators: tuple[Text, ...] = Field(
-        (), description="Principals who may try the rights of others, on made-up data, and read all of the audit log."
+        (),
+        description="Principals who may try the rights of others, on made-up data, and read audit log and metrics.",
     )
     _origin: Origin = PrivateAttr(default_factory=Origin)
     _gateway: Gateway | None = PrivateAttr(None)

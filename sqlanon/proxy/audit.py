@@ -1,4 +1,4 @@
-"""The audit log: one line of JSON for each statement, on the disk before its answer leaves.
+"""The audit log: one line of JSON for each statement, on the disk before its answer leaves; and for logins (`logins`).
 
 Each line is bound to the one before it by a hash (`audit_chain`), so that a line that was changed, removed or put in
 shows (`verify`). What cannot be found from the files alone: lines missing at the very end, and a chain that somebody
@@ -57,16 +57,20 @@ class Record:
     rows: int = 0
     cached: bool = False
     simulated: str = ""  # the role that an administrator tried, on made-up data
+    address: str = ""  # of a login
+    count: int = 1  # of logins that are alike
 
     def __post_init__(self) -> None:
         # Here, and not when it is written: there it would take down the records of others with it.
         known = (self.door, Door), (self.decision, Decision), (self.event, EventKind)
-        texts = (self.session, self.principal, self.simulated, self.kind, self.shape, self.policy, self.sqlstate)
+        texts = [self.session, self.principal, self.simulated, self.kind, self.shape, self.policy, self.sqlstate]
+        texts += [self.address]
         right = all(word in get_args(words) for word, words in known)
         right &= all(isinstance(text, str) for text in (*texts, *self.tables, *self.columns))
         right &= type(self.tables) is tuple and type(self.columns) is tuple
         right &= math.isfinite(self.epsilon) and math.isfinite(self.delta)
-        if not right or type(self.withheld) is not int or type(self.rows) is not int:
+        right &= all(type(number) is int for number in (self.withheld, self.rows, self.count))
+        if not right:
             raise AuditError("a record of the audit log is not valid")
 
     def entry(self, number: int, at: datetime) -> dict[str, Any]:
@@ -74,6 +78,8 @@ class Record:
         made: dict[str, Any] = {"n": number, "time": at.isoformat(timespec="microseconds")}
         for each in fields(self):
             value = getattr(self, each.name)
+            if each.name in ("address", "count") and self.event != "login":
+                continue
             if isinstance(value, str) and len(value) > LONGEST:
                 made[f"{each.name}_sha256"] = hashlib.sha256(value.encode(errors="surrogatepass")).hexdigest()
                 value = value[:LONGEST]

@@ -61,8 +61,9 @@ class Cataloguing:
 
     def run(self, ask: Ask) -> Answering:
         answer = self._catalogue.answer(
-            ask.sql, ask.principal, ask.parameters, types=ask.types, settings=ask.settings, timeout=ask.timeout
-        )
+            ask.sql, ask.principal, ask.parameters, types=ask.types, settings=ask.settings, timeout=ask.timeout,
+            formats=ask.sent,
+        )  # fmt: skip
         summary = Summary(rows=answer.table.num_rows, kind="catalogue")
         return Answering(Described(answer.columns, ()), summary, _batches(answer.table), whole=True)
 

@@ -38,8 +38,9 @@ REAPING = 0.01  # seconds between two looks whether a process that was killed is
 
 
 class Child:
-    def __init__(self, version: int) -> None:
+    def __init__(self, version: int, label: Any = None) -> None:
         self.version = version
+        self.label = label  # of its policy, as who opened it calls it
         self.answered = 0  # statements
         self.alive = False
         self.told: dict[str, Any] = {}  # what it said when it was ready

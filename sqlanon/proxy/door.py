@@ -28,12 +28,15 @@ from sqlanon.proxy.http_api import Result
 from sqlanon.proxy.keeping import SHARE, Room, decoded
 from sqlanon.proxy.lasting import Answering, Lasting, Recorded, is_lasting
 from sqlanon.proxy.lexing import statements, tokens
+from sqlanon.proxy.logins import Logins
 from sqlanon.proxy.metrics import Metrics
-from sqlanon.proxy.pool import Pool
+from sqlanon.proxy.pool import Opened, Pool
 from sqlanon.proxy.portals import data_cells
 from sqlanon.proxy.work import Ask, Described, Failed, Summary
 
 KNOWN_SHAPES = 2_000
+CATALOGUE_SECONDS = 5.0  # names and types are told in far less: what takes longer keeps others waiting
+SHORTEST = 0.001  # seconds that are left to a statement whose time is over
 
 
 @dataclass(frozen=True)
@@ -71,19 +74,21 @@ class Door:
     _described: OrderedDict[tuple[Any, ...], Described] = field(default_factory=OrderedDict)
     _later: set[asyncio.Future[None]] = field(default_factory=set)
     _lasting: Lasting = field(default_factory=Lasting)
-    _mixed: bool = False  # a change of the policy ended halfway: some workers have the one, some the other
 
     def __post_init__(self) -> None:
         self.spools = Room(lambda: SHARE * self.current.serve.limits.result)  # of all sessions
+        self.logins = Logins(self._write, self._write_later, lambda: self.current.fingerprint)
 
     # ---- questions
 
-    async def describe(self, caller: Caller, question: Question, asked: Sequence[int]) -> Described:
+    async def describe(
+        self, caller: Caller, question: Question, asked: Sequence[int], timeout: float | None = None
+    ) -> Described:
         """Columns and parameters of a question. It never reads data and never spends."""
-        version = self._ready()
+        version = self._ready(caller)
         key = (version.number, caller.role, question, tuple(asked))
         if key not in self._described:
-            ask = self.ask(caller, question, types=tuple(asked))
+            ask = self.ask(caller, question, types=tuple(asked), timeout=timeout)
             try:
                 self._described[key] = await self._pool(question).describe(ask)
             except Failed as error:
@@ -99,10 +104,16 @@ class Door:
         await self._write(_record(caller, route, self.current, "refused", error.sqlstate))
         self.metrics.statement(caller.door, "refused", error.sqlstate, 0.0)
 
+    def longest(self, question: Question, wanted: float | None = None) -> float:
+        """Seconds that a statement may take, for its description and its answer together."""
+        longest = self.current.serve.statement_timeout
+        if question.route == "catalogue":
+            longest = min(longest, CATALOGUE_SECONDS)
+        return min(longest, wanted or longest)
+
     def ask(self, caller: Caller, question: Question, **more: Any) -> Ask:
         """A request for a worker; a role that is simulated gets made-up data, whatever it asks for."""
-        longest = self.current.serve.statement_timeout
-        more["timeout"] = min(longest, more.get("timeout") or longest)
+        more["timeout"] = self.longest(question, more.get("timeout"))
         dry = (
             bool(more.pop("dry_run", False))
             or caller.simulated is not None
@@ -113,7 +124,7 @@ class Door:
     @asynccontextmanager
     async def run(self, caller: Caller, question: Question, ask: Ask) -> AsyncIterator[Answering]:
         """Answer a question. What was asked and what it cost is on the disk before the first row leaves."""
-        version = self._ready()
+        version = self._ready(caller)
         started = time.monotonic()
         decision: Decision = "answered"
         state, found = "00000", Summary(rows=0, kind="plain")
@@ -131,7 +142,13 @@ class Door:
                 await before_answer(known.summary)
                 yield known
                 return
-            async with self._pool(question).run(ask, before_answer=before_answer) as running:
+
+            def at_last(ask: Ask, answering: Version) -> Ask:
+                nonlocal version
+                version = answering  # a statement that waited may be answered under a newer one than it was asked
+                return replace(ask, dry_run=ask.dry_run or version.serve.is_dry(caller.principal))
+
+            async with self._pool(question).run(ask, before_answer, at_last) as running:
                 yield running if key is None else Recorded(running, self._lasting, key)
         except Failed as error:
             decision, state = "refused", error.sqlstate
@@ -172,10 +189,16 @@ class Door:
     def _pool(self, question: Question) -> Pool:
         return self.queries if question.route == "query" else self.catalogue
 
-    def _ready(self) -> Version:
+    def _ready(self, caller: Caller | None = None) -> Version:
         if self.broken:
             raise Refused(self.broken, sqlstate="57P03", hint="the owner of the data has to mend the policy")
+        if caller is not None and caller.simulated and not self.may_simulate(caller.principal, caller.simulated):
+            raise Refused("only administrators may simulate a role of the policy", sqlstate="42501")
         return self.current
+
+    def may_simulate(self, principal: str, role: str) -> bool:
+        serve = self.current.serve
+        return principal in serve.administrators and role in serve.gateway.principals
 
     # ---- whole answers, for HTTP
 
@@ -188,6 +211,7 @@ class Door:
         except Refused as error:
             await self.refused(caller, sql, error)
             raise
+        started = time.monotonic()
         described = await self.describe(caller, question, ())
         if len(parameters) != len(described.parameters):
             wanted = len(described.parameters)
@@ -195,8 +219,9 @@ class Door:
         given = [_written(value) for value in parameters]
         values = await decoded(described.parameters, (0,) * len(given), given)
         ask = self.ask(
-            caller, question, parameters=values, types=described.parameters, epsilon=epsilon, dry_run=dry_run
-        )
+            caller, question, parameters=values, types=described.parameters, epsilon=epsilon, dry_run=dry_run,
+            timeout=max(SHORTEST, self.longest(question) - (time.monotonic() - started)),
+        )  # fmt: skip
         rows: list[list[Any]] = []
         size, limit = 0, self.current.serve.limits.result
         async with self.run(caller, question, ask) as running:
@@ -249,28 +274,47 @@ class Door:
         try:
             serve = await asyncio.to_thread(load_serve, self.path)
             fingerprint = version_of(serve)
-            if fingerprint == self.current.fingerprint and not self._mixed:
+            if fingerprint == self.current.fingerprint:
                 self.broken = None
                 return False
-            # From here on workers have the new policy: if it ends halfway, going back to the old file is a change too.
-            self._mixed = True
-            await self.queries.replace(serve.gateway)
-            await self.catalogue.replace(None, metadata_of(serve, self.queries.tables))
+            version = Version(serve, self.current.number + 1, fingerprint)
+            opened = await self._opened(version)
         except BaseException as error:
             told = error.message if isinstance(error, LedgerError) else "the policy cannot be read"
             self.broken = f"{told}: nothing is answered until it can"
             self.metrics.reloads.add(1, decision="refused")
             raise
-        self.current = Version(serve, self.current.number + 1, fingerprint)
-        self.broken, self._mixed = None, False
+        self._adopt(version, *opened)
+        self.broken = None
         self._described.clear()
         self._lasting.clear()
         self.metrics.reloads.add(1, decision="answered")
         return True
 
+    async def start(self) -> None:
+        """Start all workers."""
+        self._adopt(self.current, *await self._opened(self.current))
+
+    async def _opened(self, version: Version) -> tuple[Opened, Opened]:
+        """Workers of both kinds for a policy; none is left if one of them cannot be opened."""
+        queries = await self.queries.open(version.serve.gateway, label=version)
+        try:
+            found = metadata_of(version.serve, queries.tables)
+            return queries, await self.catalogue.open(None, found, label=version)
+        except BaseException:
+            await queries.close()
+            raise
+
+    def _adopt(self, version: Version, queries: Opened, catalogue: Opened) -> None:
+        """In one step: nobody is answered by workers of one policy and written down under another."""
+        self.queries.adopt(queries)
+        self.catalogue.adopt(catalogue)
+        self.current = version
+
     async def close(self) -> None:
         await self.queries.close()
         await self.catalogue.close()
+        self.logins.flush()
         await asyncio.gather(*self._later)
         await asyncio.to_thread(self.audit.close)
 

@@ -17,7 +17,9 @@ from typing import Any, TypeVar
 
 import h11
 
+from sqlanon.errors import SqlanonError
 from sqlanon.proxy.http_api import Api, HttpError, Request, Response, failure
+from sqlanon.proxy.logins import address_of
 
 HEADERS = 16 * 2**10  # bytes of the head of a request
 CHUNK = 2**16
@@ -89,6 +91,8 @@ class HttpServer:
             if len(self._waiting) > self.limits.unauthenticated:
                 metrics.turned_away.add(1, door="http")
                 self._waiting.pop(oldest := next(iter(self._waiting))).cancel()
+                if self.api.logins is not None:
+                    self.api.logins.refused("", "http", address_of(oldest.writer.get_extra_info("peername")), "53300")
                 oldest.writer.transport.abort()
             if self.tls is not None:
                 await _within(writer.start_tls(self.tls), self.limits.head)
@@ -169,14 +173,21 @@ class HttpServer:
             head.target.decode("ascii"),
             _headers(head),
             _is_local(client.writer.get_extra_info("peername")),
+            address_of(client.writer.get_extra_info("peername")),
         )
         principal = self.api.admit(request)
         if principal is not None and client not in self._known:
             if len(self._known) >= self.limits.connections:
                 self.api.metrics.turned_away.add(1, door="http")
+                if self.api.logins is not None:
+                    self.api.logins.refused(principal, "http", request.peer, "53300")
                 raise HttpError(503, "too many clients", hint="try again later", sqlstate="53300")
             self._waiting.pop(client, None)  # from now on it is no longer among those that may be sent away
             self._known.add(client)
+            try:
+                await self.api.admitted(principal, request)
+            except SqlanonError as error:
+                raise HttpError(503, error.message, hint=error.hint, sqlstate="58030") from None
         try:
             most = self.limits.body if principal is not None and request.method == "POST" else HEADERS
             body = await _within(self._body(client, head, most), self.limits.transfer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -17,6 +17,7 @@ from uuid import UUID
 from sqlanon.errors import SqlanonError, did_you_mean
 from sqlanon.policy.gateway import Principal
 from sqlanon.proxy.audit_chain import recent
+from sqlanon.proxy.logins import Logins
 from sqlanon.proxy.metrics import Metrics
 from sqlanon.proxy.users import Users, UsersError
 
@@ -64,6 +65,7 @@ class Request:
     target: str
     headers: Mapping[str, str]  # names in lower case
     peer_is_local: bool = False
+    peer: str = ""  # its address
 
     @property
     def path(self) -> str:
@@ -99,6 +101,9 @@ class Api:
     principals: Callable[[], Mapping[str, Principal]]
     audit: Path
     metrics: Metrics = field(default_factory=Metrics)
+    logins: Logins | None = None
+    administrators: Callable[[], Collection[str]] = tuple
+    local_metrics: Callable[[], bool] = bool  # whether they need no token on this machine
 
     def admit(self, request: Request) -> str | None:
         """Whose request it is, before its body is read; None where nobody needs to be known."""
@@ -111,12 +116,27 @@ class Api:
             return None
         # What came through another server on this machine is not from this machine.
         forwarded = any(name in request.headers for name in ("forwarded", "x-forwarded-for", "x-real-ip", "via"))
-        if request.path == "/metrics" and request.peer_is_local and not forwarded:
+        local = request.peer_is_local and not forwarded and "authorization" not in request.headers
+        if request.path == "/metrics" and local and self.local_metrics():
             return None
-        return self._owner(request.headers.get("authorization", ""))
+        owner = self._owner(request)
+        if request.path == "/metrics" and not self._sees_all(owner):
+            # Sums over everybody: whoever looks often enough sees when others ask, and what it costs them.
+            hint = "a token of an auditor or administrator is needed"
+            raise HttpError(403, "the metrics are not for everybody", hint=hint, sqlstate="42501")
+        return owner
 
-    def _owner(self, given: str) -> str:
-        scheme, _, token = given.partition(" ")
+    def _sees_all(self, principal: str) -> bool:
+        known = self.principals().get(principal)
+        return known is not None and (known.auditor or principal in self.administrators())
+
+    async def admitted(self, principal: str, request: Request) -> None:
+        """The first request of a connection with a valid token is written down as a login."""
+        if self.logins is not None:
+            await self.logins.succeeded(principal, "", "http", request.peer)
+
+    def _owner(self, request: Request) -> str:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
         try:
             owner = self.users().owner(token.strip()) if scheme.casefold() == "bearer" else None
         except UsersError:
@@ -124,6 +144,8 @@ class Api:
         known = owner is not None and owner in self.principals()
         self.metrics.logins.add(1, door="http", decision="answered" if known else "refused")
         if owner is None or not known:
+            if self.logins is not None:
+                self.logins.refused(owner or "", "http", request.peer, "28000")
             hint = "'sqlanon user token' makes one"
             raise HttpError(401, "a valid bearer token is needed", hint=hint, sqlstate="28000")
         return owner
@@ -155,7 +177,7 @@ class Api:
 
     async def _audit(self, request: Request, principal: str) -> Response:
         limit, of = _audit_query(request.target.partition("?")[2])
-        auditor = self.principals()[principal].auditor
+        auditor = self._sees_all(principal)
         if of is not None and of != principal and not auditor:
             raise HttpError(403, "these are not your records", hint="leave 'principal' out", sqlstate="42501")
         found = await asyncio.to_thread(recent, self.audit, of if auditor else principal, limit)

@@ -1,5 +1,9 @@
 """Workers that answer statements: so many of them, replaced when they die, and a bounded queue before them.
 
+The last worker that is free goes to a principal who has none, and to nobody else: whoever has slow statements in a loop
+keeps his own sessions waiting, not those of others. A worker that died under a statement counts as its principal's
+until another has taken its place. Where there is one worker, or one principal, nothing is kept back.
+
 async with pool.run(ask, before_answer=audit) as running:
     columns = (await running.described()).columns
     async for chunk in running.chunks():
@@ -10,15 +14,16 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Coroutine
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sqlanon.policy import load_gateway
 from sqlanon.policy.gateway import Gateway
 from sqlanon.proxy.child import Child
-from sqlanon.proxy.running import BeforeAnswer, Running
+from sqlanon.proxy.running import AtLast, BeforeAnswer, Running
 from sqlanon.proxy.waiting import Waiting
 from sqlanon.proxy.work import Ask, Described, Failed, Failure, Opening, WorkerKind
 
@@ -27,6 +32,24 @@ __all__ = ["Pool", "Running"]
 OPENING = 60.0  # seconds that a worker has to open its database
 FIRST_DELAY, LONGEST_DELAY = 0.1, 30.0  # seconds before a worker that could not be opened is tried again
 NOT_NOW = Failure("57P03", "no statement can be answered now", hint="the owner of the data has to look after it")
+
+
+@dataclass(frozen=True)
+class Opened:
+    """Workers that are ready, and that nobody is sent to yet."""
+
+    opening: Opening
+    children: tuple[Child, ...]
+    principals: int
+    label: Any
+
+    @property
+    def tables(self) -> list[dict[str, Any]]:
+        """Of the policy, as a query worker tells them."""
+        return list(self.children[0].told.get("tables", []))
+
+    async def close(self) -> None:
+        await asyncio.shield(asyncio.gather(*(child.kill() for child in self.children)))
 
 
 class Pool:
@@ -46,8 +69,11 @@ class Pool:
         self._size = size
         self._statements = statements
         self._opening = Opening(kind, None, memory, metadata=metadata)
+        self._label: Any = None
         self._queue = Waiting(waiting)
         self._idle: deque[Child] = deque()
+        self._held: Counter[str] = Counter()  # workers that each principal has
+        self._kept = 0  # workers that are free for those alone who have none
         self._children: set[Child] = set()
         self._starting = 0
         self._failures = 0
@@ -55,7 +81,6 @@ class Pool:
         self._tasks: set[asyncio.Task[Any]] = set()
         self.numbers = itertools.count(1)
         self.version = 0
-        self.tables: list[dict[str, Any]] = []  # of the policy, as a query worker tells them
 
     # ---- all workers
 
@@ -65,30 +90,41 @@ class Pool:
 
     async def replace(self, policy: str | Path | Gateway | None, metadata: Any = None) -> None:
         """Go over to another policy, or its new text. If that cannot be opened all stays as it was."""
+        self.adopt(await self.open(policy, metadata))
+
+    async def open(self, policy: str | Path | Gateway | None, metadata: Any = None, label: Any = None) -> Opened:
+        """Workers for another policy; until they are adopted nothing changes. `label` is what `Running` calls it."""
         if isinstance(policy, str | Path):
             # Read once: a worker that is started later has the same policy, whatever became of the file.
             policy = await asyncio.to_thread(load_gateway, policy)
         metadata = self._opening.metadata if metadata is None else metadata
+        principals = policy.principals if policy is not None else getattr(metadata, "roles", ())
         opening = Opening(self._opening.kind, policy, self._opening.memory, metadata=metadata)
-        version = self.version + 1
-        made = [Child(version) for _ in range(self._size)]
+        made = Opened(opening, tuple(Child(0, label) for _ in range(self._size)), len(principals), label)
         try:
             # All of them end before one error is told: none is left behind.
-            opened = await asyncio.gather(*(child.open(opening, OPENING) for child in made), return_exceptions=True)
-            for error in opened:
+            waits = (child.open(opening, OPENING) for child in made.children)
+            for error in await asyncio.gather(*waits, return_exceptions=True):
                 if error is not None:
                     raise error
             if self._closed:
                 raise Failed(NOT_NOW)
         except BaseException:
-            await asyncio.shield(asyncio.gather(*(child.kill() for child in made)))
+            await made.close()
             raise
-        self._opening, self.version = opening, version
-        self._children.update(made)
+        return made
+
+    def adopt(self, made: Opened) -> None:
+        """From now on these workers answer; those that were there end when they are free."""
+        self._opening, self._label = made.opening, made.label
+        self.version += 1
+        self._children.update(made.children)
+        self._kept = int(self._size > 1 and made.principals > 1)
         self._failures = 0
-        self._ready(made[0])
         old, self._idle = self._idle, deque()
-        for child in (*old, *made):
+        for child in made.children:
+            child.version = self.version
+        for child in (*old, *made.children):
             child.on_death = self._died
             self.release(child)
 
@@ -128,18 +164,18 @@ class Pool:
         async with running:
             return await running.described()
 
-    def run(self, ask: Ask, before_answer: BeforeAnswer | None = None) -> Running:
-        """Answer a statement. `before_answer` has ended before the first chunk, or the lack of one, is told."""
-        return Running(self, ask, "run", before_answer)
+    def run(self, ask: Ask, before_answer: BeforeAnswer | None = None, at_last: AtLast | None = None) -> Running:
+        """Answer a statement. `before_answer` has ended before the first chunk, or the lack of one, is told.
+
+        `at_last` makes of the request what it has to be under the policy of the worker that answers.
+        """
+        return Running(self, ask, "run", before_answer, at_last)
 
     # ---- workers come and go
 
     async def acquire(self, principal: str) -> Child:
-        while self._idle:
-            child = self._idle.popleft()
-            if self._usable(child):
-                return child
-            self._retire(child)
+        if self._may_have(principal):
+            return self._taken(principal)
         if self._failures and not any(child.alive for child in self._children):
             raise Failed(NOT_NOW)
         place = self._queue.add(principal)
@@ -147,28 +183,48 @@ class Pool:
             return await place
         except asyncio.CancelledError:
             if place.done() and not place.cancelled() and place.exception() is None:
-                self.release(place.result())
+                self.release(place.result(), principal)
             raise
         finally:
             self._queue.remove(principal, place)
 
-    def release(self, child: Child) -> None:
-        """A worker is free: it goes on to who waits, or to rest, or is replaced."""
-        if not self._usable(child):
-            self._retire(child)
-        elif (place := self._queue.first()) is not None:
-            place.set_result(child)
-        else:
+    def release(self, child: Child, principal: str | None = None) -> None:
+        """A worker that this principal had is free: it rests, goes on to who waits, or is replaced."""
+        if self._usable(child):
+            self._had(principal)
             self._idle.append(child)
+        else:
+            self._retire(child, principal)
+        while (found := self._queue.first(self._may_have)) is not None:
+            waiting, place = found
+            place.set_result(self._taken(waiting))
+
+    def _may_have(self, principal: str) -> bool:
+        while self._idle and not self._usable(self._idle[0]):
+            self._retire(self._idle.popleft())
+        return len(self._idle) > (self._kept if self._held[principal] else 0)
+
+    def _taken(self, principal: str) -> Child:
+        self._held[principal] += 1
+        return self._idle.popleft()
+
+    def _had(self, principal: str | None) -> None:
+        if principal is not None:
+            self._held[principal] -= 1
+            self._held += Counter()  # without those that have none
 
     def _usable(self, child: Child) -> bool:
         current = child.alive and child.runs and child.version == self.version and child.answered < self._statements
         return current and not self._closed and not _changed(child)
 
-    def _retire(self, child: Child) -> None:
-        if not self._closed:  # or `close` ends it
-            self.background(self._ended(child))
-            self._refill()
+    def _retire(self, child: Child, principal: str | None = None) -> None:
+        if self._closed:  # `close` ends it
+            return
+        if child.alive and child.runs:  # it is too old, which is nobody's doing
+            self._had(principal)
+            principal = None
+        self.background(self._ended(child))
+        self._refill(principal)
 
     async def _ended(self, child: Child) -> None:
         await child.kill()
@@ -180,16 +236,19 @@ class Pool:
             self._idle.remove(child)
             self._retire(child)
 
-    def _refill(self) -> None:
+    def _refill(self, principal: str | None) -> None:
+        """Start workers in the places of those that are gone; one of them died under this principal's statement."""
         there = sum(map(self._usable, self._children))
         for _ in range(self._size - there - self._starting):
             self._starting += 1
-            self.background(self._start_one())
+            self.background(self._start_one(principal))
+            principal = None
+        self._had(principal)
 
-    async def _start_one(self) -> None:
+    async def _start_one(self, principal: str | None) -> None:
         try:
             while not self._closed:
-                opening, child = self._opening, Child(self.version)
+                opening, child = self._opening, Child(self.version, self._label)
                 self._children.add(child)
                 try:
                     await child.open(opening, OPENING)
@@ -197,6 +256,8 @@ class Pool:
                     self._children.discard(child)
                     if child.version != self.version:
                         continue
+                    self._had(principal)  # from now on it is not his statement that they wait for
+                    principal = None
                     self._failures += 1
                     if not any(each.alive for each in self._children):
                         self._queue.fail(NOT_NOW)
@@ -211,13 +272,10 @@ class Pool:
             else:
                 return
         finally:
+            self._had(principal)
             self._starting -= 1
         child.on_death = self._died
-        self._ready(child)
         self.release(child)
-
-    def _ready(self, child: Child) -> None:
-        self.tables = list(child.told.get("tables", []))
 
     def background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

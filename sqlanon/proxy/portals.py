@@ -147,6 +147,7 @@ class Portal:
     spool: Spool | None = None
     finished: bool = False
     caller: Any = None  # who asks, as it was when the portal was made
+    version: int = 0  # of the policy under which its rows may be seen
     weight: int = 0  # bytes of memory, about
 
 

@@ -188,6 +188,8 @@ def value_of(value: Any, oid: int) -> Any:
     """A parameter as a value of its type; a text that a client gave without a type is read as that type is written."""
     if isinstance(value, list):
         element = types.by_oid(oid).element
+        if any(isinstance(each, list) for each in value):
+            raise Refused("an array of more than one dimension is not answered", sqlstate="0A000")
         return [value_of(each, element.oid) for each in value] if element is not None else value
     if isinstance(value, Uuid):
         return str(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,15 +33,20 @@ if TYPE_CHECKING:
     from sqlanon.proxy.pool import Pool
 
 BeforeAnswer = Callable[[Summary], Awaitable[None]]
+AtLast = Callable[[Ask, Any], Ask]  # the request, and the label of the worker's policy
 
 
 class Running:
     """A statement that is answered. Leaving before its end breaks it off."""
 
-    def __init__(self, pool: Pool, ask: Ask, what: Any, before_answer: BeforeAnswer | None) -> None:
+    def __init__(
+        self, pool: Pool, ask: Ask, what: Any, before_answer: BeforeAnswer | None, at_last: AtLast | None = None
+    ) -> None:
         self._pool = pool
         self._request = Request(next(pool.numbers), what, ask)
         self._before_answer = before_answer
+        self._at_last = at_last
+        self.label: Any = None  # of the policy under which it is answered, once a worker has it
         self._child: Child | None = None
         self._described: Described | None = None
         self._failure: Failure | None = None
@@ -57,8 +63,11 @@ class Running:
         except TimeoutError:
             raise Failed(LATE) from None
         self._child.answered += 1
+        self.label = self._child.label
         self._timer = loop.call_at(end, self._leave, LATE)
         try:
+            if self._at_last is not None:
+                self._request = replace(self._request, ask=self._at_last(self._request.ask, self.label))
             await self._child.send(self._request)
         except BaseException:
             self._leave(None)
@@ -143,7 +152,7 @@ class Running:
         if self._timer is not None:
             self._timer.cancel()
         if child is not None:
-            self._pool.release(child)
+            self._pool.release(child, self._request.ask.principal)
 
     def _leave(self, reason: Failure | None) -> None:
         """Break off, if it has not ended: nobody waits for the worker to stop."""
@@ -160,7 +169,7 @@ class Running:
     async def _stopped(self, child: Child) -> None:
         with suppress(asyncio.CancelledError):
             await child.stop(self._request.number)
-        self._pool.release(child)
+        self._pool.release(child, self._request.ask.principal)
 
 
 def _encoded(frame: Frame) -> Encoded:

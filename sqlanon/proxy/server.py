@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from sqlanon.errors import Refused, SqlanonError
 from sqlanon.proxy import backend, scram, wire
 from sqlanon.proxy.door import Caller, Door
+from sqlanon.proxy.logins import address_of
 from sqlanon.proxy.session import Gone, Session, error_bytes
 from sqlanon.proxy.settings import Settings
 from sqlanon.proxy.tls import TlsContext
@@ -38,6 +39,7 @@ class Connection:
         self.since = time.monotonic()
         self.session: Session | None = None
         self.unsent = 0  # bytes that were put and not yet sent
+        self.address = address_of(writer.get_extra_info("peername"))
         self._out: list[bytes] = []
         self._messages: asyncio.Queue[tuple[wire.Message | Exception, int]] = asyncio.Queue(WAITING)
         self._waiting = 0  # bytes of messages that were read ahead
@@ -227,6 +229,7 @@ class Server:
                 return
             self._strangers.pop(oldest).cancel()
             self.door.metrics.turned_away.add(1, door="pg")
+            self.door.logins.refused("", "pg", oldest.address, "53300")
 
     async def _client(self, connection: Connection) -> None:
         timeouts = self.door.current.serve.timeouts
@@ -299,6 +302,8 @@ class Server:
             last = exchange.final((await connection.password()).data)
         except scram.AuthenticationFailed as error:
             self.door.metrics.logins.add(1, door="pg", decision="refused")
+            known = self.users.verifier(name) is not None
+            self.door.logins.refused(name if known else "", "pg", connection.address, error.sqlstate)
             connection.put(error_bytes(error, "FATAL"))
             await connection.flush()
             return None
@@ -313,6 +318,8 @@ class Server:
         elif startup.parameters.get("replication", "off") not in ("off", "false", "0", "no"):
             wrong = ("0A000", "replication is not answered")
         if wrong:
+            self.door.metrics.logins.add(1, door="pg", decision="refused")
+            self.door.logins.refused(name, "pg", connection.address, wrong[0])
             connection.put(backend.error_response("FATAL", *wrong))
             await connection.flush()
             return None
@@ -323,11 +330,12 @@ class Server:
     async def _session(self, connection: Connection, principal: str, startup: wire.Startup) -> None:
         settings = Settings(
             principal,
-            lambda role: self._may_simulate(principal, role),
+            lambda role: self.door.may_simulate(principal, role),
             lambda: self.door.current.serve.gateway.budget.statement.epsilon,
         )
         process, secret = self._identity()
         caller = Caller(principal, f"{process:08x}{secrets.token_hex(4)}")
+        await self.door.logins.succeeded(principal, caller.session, "pg", connection.address)
         session = Session(connection, self.door, caller, settings, lambda: self._allowed(principal))
         for name, value in starting(startup.parameters):
             try:
@@ -357,10 +365,6 @@ class Server:
             return False  # the file of users is gone, or open to others
         known = self.users.verifier(principal) is not None
         return known and principal in self.door.current.serve.gateway.principals
-
-    def _may_simulate(self, principal: str, role: str) -> bool:
-        serve = self.door.current.serve
-        return principal in serve.administrators and role in serve.gateway.principals
 
     def _identity(self) -> tuple[int, bytes]:
         while True:

@@ -16,7 +16,6 @@ from sqlanon.policy.serve import Serve
 from sqlanon.proxy import tls as certificates
 from sqlanon.proxy.audit import AuditLog
 from sqlanon.proxy.audit_chain import verify
-from sqlanon.proxy.cataloguing import metadata_of
 from sqlanon.proxy.door import Door, Version, version_of
 from sqlanon.proxy.http import HttpLimits, HttpServer
 from sqlanon.proxy.http_api import Api
@@ -43,8 +42,7 @@ async def opened(path: Path) -> AsyncIterator[tuple[Door, Users]]:
         catalogue = Pool(None, kind="catalogue", size=2, memory=CATALOGUE_MEMORY)
         door = Door(path, Version(serve, 1, version_of(serve)), audit, queries, catalogue)
         stack.push_async_callback(door.close)
-        await queries.start()
-        await catalogue.replace(None, metadata_of(serve, queries.tables))
+        await door.start()
         yield door, users
 
 
@@ -86,7 +84,11 @@ async def _http(door: Door, users: Callable[[], Users], tls: certificates.TlsCon
     serve = door.current.serve
     if serve.http is None:
         return None
-    api = Api(door, users, lambda: door.current.serve.gateway.principals, serve.located_audit, door.metrics)
+    api = Api(
+        door, users, lambda: door.current.serve.gateway.principals, serve.located_audit, door.metrics, door.logins,
+        administrators=lambda: door.current.serve.administrators,
+        local_metrics=lambda: (found := door.current.serve.http) is not None and found.local_metrics,
+    )  # fmt: skip
     caps, times = serve.limits, serve.timeouts
     limits = HttpLimits(caps.connections, caps.unauthenticated, caps.message, caps.result, times.authentication)
     server = HttpServer(api, limits, tls.context if tls else None)

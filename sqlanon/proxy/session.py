@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import struct
+import time
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from sqlanon.errors import Refused, SqlanonError
@@ -14,14 +16,15 @@ from sqlanon.proxy.commands import Command, Copy, Declare, Question, understood
 from sqlanon.proxy.commands import Execute as ExecuteCommand
 from sqlanon.proxy.commands import Fetch as FetchCommand
 from sqlanon.proxy.commands import Show as ShowCommand
-from sqlanon.proxy.door import Caller, Door
+from sqlanon.proxy.door import SHORTEST, Caller, Door
 from sqlanon.proxy.keeping import Room, decoded, weight
+from sqlanon.proxy.lasting import Answering
 from sqlanon.proxy.lexing import Statement, statements
 from sqlanon.proxy.portals import Portal, Prepared, Spool, spread
 from sqlanon.proxy.rows import copy_begin, copy_end
 from sqlanon.proxy.settings import Settings
 from sqlanon.proxy.utilities import columns_of, obey
-from sqlanon.proxy.work import Ask, CopyOptions, Described, Summary, failure_of
+from sqlanon.proxy.work import Ask, CopyOptions, Described, Failed, Summary, failure_of
 
 MAX_NAMED = 1_000  # prepared statements and portals of one session
 # What may take its time, so that somebody may want to break it off. The others are done at once.
@@ -61,6 +64,8 @@ class Session:
     _told: dict[str, str] = field(default_factory=dict)  # settings as the client knows them
     _settings_told: dict[str, str] | None = None
     _settled: bool = False  # the client has been told that the statement is over
+    _began: float = 0.0  # when the message began that is answered now
+    _used: float = 0.0  # seconds of the statement's messages before it
 
     def __post_init__(self) -> None:
         self._spools = Room(lambda: self.door.current.serve.limits.result, self.door.spools)
@@ -161,20 +166,24 @@ class Session:
             case wire.Query():
                 await self._simple(message.sql)
             case wire.Parse():
+                self._began = time.monotonic()
                 await self._parse(message)
+                self._used += time.monotonic() - self._began
             case wire.Bind():
                 await self._bind(message)
             case wire.Describe():
                 self._describe(message)
             case wire.Execute():
+                self._began = time.monotonic()
                 await self._execute(message)
+                self._used = 0.0
             case wire.Close():
                 (self.prepared if message.kind == "S" else self.portals).pop(message.name, None)
                 self.connection.put(backend.close_complete())
             case wire.Flush():
                 await self.connection.flush()
             case wire.Sync():
-                self._skipping = False
+                self._skipping, self._used = False, 0.0
                 self._end_of_statement()
                 self._ready()
                 await self.connection.flush()
@@ -192,6 +201,7 @@ class Session:
         if not found:
             self.connection.put(backend.empty_query())
         for statement in found:
+            self._began, self._used = time.monotonic(), 0.0
             command = await self._understood(statement)
             described = await self._describing(command, ())
             if described.parameters:
@@ -259,7 +269,13 @@ class Session:
         return not held or held + weight <= 2 * self.door.current.serve.limits.message
 
     async def describe(self, question: Question, asked: Sequence[int]) -> Described:
-        return await self.door.describe(self._caller, question, asked)
+        return await self.door.describe(self._caller, question, asked, self._left(question))
+
+    def _left(self, question: Question) -> float:
+        """Seconds that the statement may still take: to describe and to run it together it has one timeout."""
+        longest = int(self.settings.get("statement_timeout")) / 1000
+        used = self._used + time.monotonic() - self._began
+        return max(SHORTEST, self.door.longest(question, longest or None) - used)
 
     async def _describing(self, command: Command | None, asked: Sequence[int]) -> Described:
         """What a command needs and gives; only questions ask a worker for it."""
@@ -317,11 +333,10 @@ class Session:
         copy: CopyOptions | None,
     ) -> Ask:
         """A request for a worker, under the settings of the session."""
-        longest = int(self.settings.get("statement_timeout")) / 1000
         epsilon = self.settings.get("sqlanon.epsilon")
         return self.door.ask(
             self._caller, question, parameters=values, types=oids, formats=formats, copy=copy,
-            epsilon=float(epsilon) if epsilon else None, timeout=longest or None,
+            epsilon=float(epsilon) if epsilon else None, timeout=self._left(question),
             dry_run=self.settings.get("sqlanon.dry_run") == "on",
             settings=self.settings.all() if question.route == "catalogue" else (),
         )  # fmt: skip
@@ -381,17 +396,16 @@ class Session:
         self._report()
 
     async def _rows(self, portal: Portal, limit: int | None) -> None:
+        if portal.spool is None and portal.finished:
+            self.connection.put(backend.command_complete("SELECT 0"))
+            return
         if limit is None and portal.spool is None:
-            if portal.finished:
-                self.connection.put(backend.command_complete("SELECT 0"))
-                return
             await self._streamed(portal)
             return
-        if portal.spool is None:
-            portal.spool = await self.spooled(portal)
-        data, taken = portal.spool.take(limit)
+        spool = await self.rows_of(portal)
+        data, taken = spool.take(limit)
         self.connection.put(data)
-        if portal.spool.done and (limit is None or taken < limit):
+        if spool.done and (limit is None or taken < limit):
             portal.finished = True
             self.connection.put(backend.command_complete(f"SELECT {taken}"))
         else:
@@ -399,10 +413,9 @@ class Session:
 
     async def _streamed(self, portal: Portal) -> None:
         """All rows at once, as they come from the worker; the client's pace is the worker's."""
-        assert portal.ask is not None
         rows = 0
         portal.finished = True  # also if it fails: what was paid for is not asked again under the same portal
-        async with self.door.run(portal.caller, self._question(portal), portal.ask) as running:
+        async with self._running(portal) as running:
             async for chunk in running.chunks():
                 rows += len(chunk.ends)
                 self.connection.put(chunk.data)
@@ -417,7 +430,6 @@ class Session:
         await self._rows(self._portal(prepared.command, prepared.described, values, formats), None)
 
     async def _copy(self, portal: Portal) -> None:
-        assert portal.ask is not None
         assert isinstance(portal.command, Copy)
         if portal.finished:
             raise Refused("this portal has been run", sqlstate="55000")
@@ -425,7 +437,7 @@ class Session:
         chosen = portal.command.options
         more = {"delimiter": chosen.delimiter, "null": chosen.null, "escape": chosen.escape}
         rows = 0
-        async with self.door.run(portal.caller, portal.command.question, portal.ask) as running:
+        async with self._running(portal) as running:
             columns = (await running.described()).columns
             self.connection.put(backend.copy_out_response(int(chosen.format == "binary"), len(columns)))
             binary = chosen.format == "binary"
@@ -441,16 +453,36 @@ class Session:
         self.notice(summary)
         self.connection.put(backend.command_complete(f"COPY {rows}"))
 
-    async def spooled(self, portal: Portal) -> Spool:
-        """The whole answer of a portal or cursor, kept in the server: it is paid for once."""
-        assert portal.ask is not None
+    async def rows_of(self, portal: Portal) -> Spool:
+        """The rows of a portal or cursor: asked for once, and after a change of the policy only if they may be seen."""
+        version = self.door.current.number
+        if portal.spool is None:
+            portal.spool = await self._spooled(portal)
+        elif portal.version != version:
+            assert portal.ask is not None
+            question = self._question(portal)
+            try:
+                await self.door.describe(portal.caller, question, portal.ask.types, self._left(question))
+            except Failed:
+                portal.spool, portal.finished = None, True
+                raise
+        portal.version = version
+        return portal.spool
+
+    async def _spooled(self, portal: Portal) -> Spool:
+        """The whole answer, kept in the server: it is paid for once."""
         spool = Spool(portal.columns, portal.formats, self._spools)
-        async with self.door.run(portal.caller, self._question(portal), portal.ask) as running:
+        async with self._running(portal) as running:
             async for chunk in running.chunks():
                 spool.add(chunk)
             summary = running.summary
         self.notice(summary)
         return spool
+
+    def _running(self, portal: Portal) -> AbstractAsyncContextManager[Answering]:
+        assert portal.ask is not None
+        question = self._question(portal)
+        return self.door.run(portal.caller, question, replace(portal.ask, timeout=self._left(question)))
 
     def _question(self, portal: Portal) -> Question:
         command = portal.command

@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-from sqlanon.proxy.codecs import Codec, NotOffered, numbers, strings
+from sqlanon.proxy.codecs import Codec, NotOffered, jsons, numbers, strings
 from sqlanon.proxy.codecs.arrays import array
 from sqlanon.proxy.codecs.intervals import INTERVALS
 from sqlanon.proxy.codecs.times import DATES, TIMES, TIMESTAMPS
@@ -52,7 +52,7 @@ OID = _type("oid", 26, 4, 1028, numbers.integer(">I"))
 XID = _type("xid", 28, 4, 1011, numbers.integer(">I"))
 CID = _type("cid", 29, 4, 1012, numbers.integer(">I"))
 OIDVECTOR = _type("oidvector", 30, -1, 1013, strings.vector(numbers.integer(">I"), 26))
-JSON = _type("json", 114, -1, 199, strings.JSON)
+JSON = _type("json", 114, -1, 199, jsons.JSON)
 PG_NODE_TREE = _type("pg_node_tree", 194, -1, 0, strings.TEXT)
 FLOAT4 = _type("float4", 700, 4, 1021, numbers.FLOAT4)
 FLOAT8 = _type("float8", 701, 8, 1022, numbers.FLOAT8)
@@ -74,7 +74,7 @@ ANYARRAY = _type("anyarray", 2277, -1, 0, strings.TEXT_ALONE)
 VOID = _type("void", 2278, 4, 0, strings.VOID)
 UUID = _type("uuid", 2950, 16, 2951, strings.UUID)
 PG_LSN = _type("pg_lsn", 3220, 8, 3221, strings.TEXT_ALONE)
-JSONB = _type("jsonb", 3802, -1, 3807, strings.JSONB)
+JSONB = _type("jsonb", 3802, -1, 3807, jsons.JSONB)
 REGNAMESPACE = _type("regnamespace", 4089, 4, 4090, strings.OBJECT)
 REGROLE = _type("regrole", 4096, 4, 4097, strings.OBJECT)
 XID8 = _type("xid8", 5069, 8, 271, numbers.integer(">Q"))
@@ -115,6 +115,8 @@ def decode(type: PgType, format: int, data: bytes | None) -> Any:
         return codec.read_binary(data) if format else codec.read_text(strings.utf8(data))
     except strings.NotUtf8:
         raise ProtocolError("22021", 'invalid byte sequence for encoding "UTF8"') from None
+    except jsons.NoCharacter:
+        raise ProtocolError("22P05", "unsupported Unicode escape sequence") from None
     except OverflowError:
         raise ProtocolError(codec.out_of_range, f"a value is out of range for type {type.name}") from None
     except NotOffered:
@@ -145,4 +147,4 @@ def encode(type: PgType, format: int, value: Any) -> bytes | None:
 
 
 def _offered(type: PgType) -> str:
-    return "Use an array of one dimension." if type.element else "Use the text format."
+    return "Use an array whose elements are counted from 1." if type.element else "Use the text format."

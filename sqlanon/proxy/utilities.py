@@ -200,13 +200,12 @@ async def _fetch(session: Session, command: Fetch, portal: Portal) -> None:
         raise Refused(f'cursor "{command.cursor[:63]}" does not exist', sqlstate="34000")
     # A simple FETCH takes the cursor's own format, as BINARY CURSOR means it; a bound one says what it wants.
     formats = portal.formats if portal.formats else cursor.formats
-    if cursor.spool is None:
-        cursor.spool = await session.spooled(cursor)
+    spool = await session.rows_of(cursor)
     if command.move:
-        _, taken = cursor.spool.take(command.count)
+        _, taken = spool.take(command.count)
         session.connection.put(backend.command_complete(f"MOVE {taken}"))
         return
-    data, taken = await cursor.spool.taken_as(command.count, formats)
+    data, taken = await spool.taken_as(command.count, formats)
     session.connection.put(data)
     session.connection.put(backend.command_complete(f"FETCH {taken}"))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
+from collections.abc import Callable
 
 from sqlanon.proxy.child import Child
 from sqlanon.proxy.work import TOO_MANY, Failed, Failure
@@ -25,15 +26,17 @@ class Waiting:
         self._places.setdefault(principal, deque()).append(place)
         return place
 
-    def first(self) -> asyncio.Future[Child] | None:
-        while self._places:
-            principal, places = next(iter(self._places.items()))
-            place = places.popleft()
-            self._places.move_to_end(principal)
-            if not places:
-                del self._places[principal]
-            if not place.done():
-                return place
+    def first(self, may: Callable[[str], bool]) -> tuple[str, asyncio.Future[Child]] | None:
+        """The next who waits, of those principals who may have a worker now."""
+        for principal in tuple(self._places):
+            while principal in self._places and may(principal):
+                places = self._places[principal]
+                place = places.popleft()
+                self._places.move_to_end(principal)
+                if not places:
+                    del self._places[principal]
+                if not place.done():
+                    return principal, place
         return None
 
     def remove(self, principal: str, place: asyncio.Future[Child]) -> None:
@@ -44,5 +47,5 @@ class Waiting:
                 del self._places[principal]
 
     def fail(self, failure: Failure) -> None:
-        while (place := self.first()) is not None:
-            place.set_exception(Failed(failure))
+        while (found := self.first(lambda principal: True)) is not None:
+            found[1].set_exception(Failed(failure))

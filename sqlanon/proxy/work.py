@@ -55,6 +55,11 @@ class Ask:
     timeout: float = 30.0
     settings: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def sent(self) -> tuple[int, ...]:
+        """The formats of the cells that are sent: those of COPY are all alike."""
+        return self.formats if self.copy is None else (int(self.copy.format == "binary"),)
+
 
 @dataclass(frozen=True)
 class Described:

@@ -211,12 +211,11 @@ def parts(batch: Any) -> Iterator[Any]:
 
 
 def encode(batch: Any, described: Described, ask: Ask) -> Encoded:
-    formats = ask.formats if ask.copy is None else (int(ask.copy.format == "binary"),)
-    batch, columns = as_cells(batch, described.columns, formats)
+    batch, columns = as_cells(batch, described.columns, ask.sent)
     if ask.copy is not None:
         options = {each.name: getattr(ask.copy, each.name) for each in fields(ask.copy)}
         return copy_rows(batch, columns, **options)
-    return data_rows(batch, columns, formats)
+    return data_rows(batch, columns, ask.sent)
 
 
 def as_cells(batch: Any, columns: tuple[Column, ...], formats: tuple[int, ...]) -> tuple[Any, tuple[Column, ...]]:

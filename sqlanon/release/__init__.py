@@ -26,6 +26,8 @@ from sqlanon.policy import AlgorithmUse, Policy, missing_columns
 from sqlanon.release.asked import require_algorithm
 from sqlanon.release.blocked import blocked
 from sqlanon.release.document import described, workload_of
+from sqlanon.release.history import Comparison, compare, remember, require_safe
+from sqlanon.release.record import of_name
 from sqlanon.release.regions import digest
 from sqlanon.release.rewriting import Rewriting, rewriting
 from sqlanon.release.stored import risk_utility_map, stored
@@ -69,6 +71,8 @@ def publish(
             f"pseudonyms need a key of at least {SHORTEST_KEY} characters",
             hint="set the environment variable SQLANON_KEY to a long secret",
         )
+    if target is not None:
+        _require_history(policy, target)
     task = prepared(policy, engine, time_limit=time_limit, progress=progress)
     try:
         solution, plan = solved(task)
@@ -76,7 +80,7 @@ def publish(
         if target is None:
             return Published(plan, described(task, solution, plan, how))
         _tell(progress, "writing the release", 0, 2)
-        found, document = _write(task, target, solution, plan, how, progress, workload)
+        found, document = _write(task, target, solution, plan, how, progress, workload, secret)
         _tell(progress, "checking the release", 2, 2)
         return Published(plan, document, found)
     finally:
@@ -107,16 +111,25 @@ def _write(
     how: Rewriting,
     progress: Progress | None,
     workload: bool,
+    secret: str | None,
 ) -> tuple[Evidence, Mapping[str, Any]]:
     staged: Staged | None = None
+    beside: Comparison | None = None
     try:
         with task.engine.transaction():
             staged = target.stage(how)
             _tell(progress, "checking the release", 1, 2)
             _require_all_rows(task, solution, staged)
+            if task.policy.history is not None:
+                beside = compare(task.policy, task.engine, staged, target.name, secret)
+                require_safe(beside)
             found = check(task.policy, task.engine, release=staged.source, hidden=staged.hidden, limit=0)
             _require_safe(found)
             document = described(task, solution, plan, how, found, target, staged)
+            if beside is not None:
+                document["history"] = beside.described()
+                remember(beside, plan.hash)
+                beside.close()
             if workload and len(solution.passes) == 1:
                 _tell(progress, "asking the release", 0, 1)
                 document["workload"] = workload_of(task, how)
@@ -209,12 +222,44 @@ def _algorithm(task: Problem) -> tuple[str, Any, str]:
     use = task.policy.algorithm
     if use is not None:
         return use.name, _params(use), ""
+    if (kept := _earlier_levels(task)) is not None:
+        params = algorithms.algorithm("fixed_levels").Params(levels=kept)
+        return "fixed_levels", params, "fixed_levels, as in the release before: classes that are cut anew tell more"
     nodes = 1
     for size in task.shape:
         nodes *= size
     if nodes <= MOST_NODES:
         return "full_domain", algorithms.algorithm("full_domain").Params(), f"full_domain, of {nodes:,} nodes"
     return "heuristic", algorithms.algorithm("heuristic").Params(), f"heuristic, since {nodes:.1e} nodes are too many"
+
+
+def _require_history(policy: Policy, target: Target) -> None:
+    """A release whose past is compared must go on so, and one whose past is not known cannot begin with it."""
+    old = target.require_ours()
+    if old is None or ("history" in old.document) == (policy.history is not None):
+        return
+    if policy.history is None:
+        raise PolicyError(
+            f"'{target.name}' was published with a history, and this policy asks for none",
+            hint="add 'history: {}', or release under another name",
+        )
+    raise policy.error(
+        f"'{target.name}' was published without a history: what both releases tell together cannot be known",
+        "history",
+        hint="release under another name, and drop the old release",
+    )
+
+
+def _earlier_levels(task: Problem) -> dict[str, int] | None:
+    """The levels of the release that this one follows, where what both tell together counts."""
+    given = task.policy.release
+    if task.policy.history is None or given is None:
+        return None
+    document = of_name(task.engine, given.table or given.view or "")
+    passes = document["plan"]["passes"] if document is not None else []
+    if len(passes) != 1 or set(passes[0]) != {domain.name for domain in task.domains}:
+        return None
+    return dict(passes[0])
 
 
 def _plan(task: Problem, name: str, params: Mapping[str, Any], solution: Solution) -> Plan:

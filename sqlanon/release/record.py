@@ -11,12 +11,28 @@ from typing import Any
 from sqlglot import exp
 
 from sqlanon.compiler.source import table_parts
-from sqlanon.compiler.tree import literal, table
+from sqlanon.compiler.tree import literal, select, table
 from sqlanon.engines import Engine, Relation
 from sqlanon.errors import PolicyError, SourceError
 from sqlanon.plan import Plan
 
 RELEASES = "sqlanon_releases"
+CURRENT, SUPERSEDED, RETIRED = "current", "superseded", "retired"
+COLUMNS = {
+    "release": "text", "version": "bigint", "status": "text", "created": "text", "plan_hash": "text", "plan": "text",
+    "evidence": "text",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Version:
+    """One publication of a release."""
+
+    release: str
+    version: int
+    status: str
+    created: str
+    plan_hash: str
 
 
 @dataclass(frozen=True)
@@ -69,11 +85,11 @@ def of_file(path: str) -> dict[str, Any] | None:
 
 
 def of_name(engine: Engine, name: str) -> dict[str, Any] | None:
-    """The evidence of a table or view, by its name as it was published."""
+    """The evidence of a table or view that is shown now, by its name as it was published."""
     if engine.find([RELEASES]) is None:
         return None
-    tree = exp.select("evidence").from_(table(RELEASES)).where(exp.column("release").eq(literal(name)))
-    rows = engine.query(tree)
+    same = exp.column("release").eq(literal(name))
+    rows = engine.query(select("evidence", source=table(RELEASES), where=exp.and_(same, _current(engine))))
     return read_evidence(rows[0][0], name) if rows else None
 
 
@@ -81,7 +97,7 @@ def of_relation(engine: Engine, relation: Relation) -> Recorded | None:
     """The record of a table or view, however its policy spelt its name; None if somebody else made it."""
     if engine.find([RELEASES]) is None:
         return None
-    for (name,) in engine.query(exp.select("release").from_(table(RELEASES))):
+    for (name,) in engine.query(select("release", source=table(RELEASES), where=_current(engine))):
         if engine.find(table_parts(name)) == relation:
             document = of_name(engine, name)
             if document is not None and document["release"]["kind"] == relation.kind:
@@ -89,16 +105,75 @@ def of_relation(engine: Engine, relation: Relation) -> Recorded | None:
     return None
 
 
+def versions(engine: Engine, name: str | None = None) -> list[Version]:
+    """What was ever published, the newest first; of one release, or of all."""
+    if engine.find([RELEASES]) is None or not _has_versions(engine):
+        return []
+    where = None if name is None else exp.column("release").eq(literal(name))
+    names = ("release", "version", "status", "created", "plan_hash")
+    rows = engine.query(select(*names, source=table(RELEASES), where=where))
+    found = [Version(str(who), int(number), str(status), str(at), str(plan)) for who, number, status, at, plan in rows]
+    return sorted(found, key=lambda item: (item.created, item.version), reverse=True)
+
+
+def of_version(engine: Engine, name: str, version: int) -> dict[str, Any] | None:
+    """The evidence of a release as it was at a version."""
+    if engine.find([RELEASES]) is None or not _has_versions(engine):
+        return None
+    same = exp.and_(exp.column("release").eq(literal(name)), exp.column("version").eq(literal(version)))
+    rows = engine.query(select("evidence", source=table(RELEASES), where=same))
+    return read_evidence(rows[0][0], name) if rows else None
+
+
 def record(engine: Engine, name: str, plan: Plan, document: Mapping[str, Any], replaces: Recorded | None) -> None:
-    """Keep the evidence with the release: one row a release, in the same database."""
-    names = ("release", "created", "plan_hash", "plan", "evidence")
-    columns = [exp.ColumnDef(this=exp.to_identifier(item), kind=exp.DataType.build("text")) for item in names]
+    """Keep the evidence with the release, in the same database and transaction: one row a version."""
+    columns = [
+        exp.ColumnDef(this=exp.to_identifier(item), kind=exp.DataType.build(kind)) for item, kind in COLUMNS.items()
+    ]
     schema = exp.Schema(this=table(RELEASES), expressions=columns)
     engine.execute(exp.Create(this=schema, kind="TABLE", exists=True))
-    for gone in {name, replaces.name} if replaces else {name}:
-        engine.execute(exp.delete(table(RELEASES), where=exp.column("release").eq(literal(gone))))
-    values = (name, str(document["created"]), plan.hash, plan.to_json(), json.dumps(document, ensure_ascii=False))
-    engine.execute(exp.insert(exp.values([tuple(literal(value) for value in values)]), RELEASES))
+    if not _has_versions(engine):
+        _upgrade(engine)
+    names = {name, replaces.name} if replaces else {name}
+    theirs = exp.column("release").isin(*(literal(item) for item in sorted(names)))
+    greatest = exp.Max(this=exp.column("version"))
+    last = engine.query(select(greatest, source=table(RELEASES), where=theirs))[0][0]
+    # The last release under another spelling of the name is the same release.
+    engine.execute(exp.update(RELEASES, {"status": SUPERSEDED}, where=exp.and_(theirs.copy(), _shown())))
+    values = (
+        name, int(last or 0) + 1, CURRENT, str(document["created"]), plan.hash, plan.to_json(),
+        json.dumps(document, ensure_ascii=False),
+    )  # fmt: skip
+    rows = exp.values([tuple(literal(value) for value in values)])
+    engine.execute(exp.insert(rows, RELEASES, columns=list(COLUMNS)))
+
+
+def retire(engine: Engine, name: str) -> None:
+    """Note that a release is shown no more."""
+    same = exp.and_(exp.column("release").eq(literal(name)), _shown())
+    engine.execute(exp.update(RELEASES, {"status": RETIRED}, where=same))
+
+
+def _current(engine: Engine) -> exp.Expr:
+    return _shown() if _has_versions(engine) else exp.true()
+
+
+def _shown() -> exp.Expr:
+    return exp.column("status").eq(literal(CURRENT))
+
+
+def _has_versions(engine: Engine) -> bool:
+    known = {item.name for item in engine.columns(select(exp.Star(), source=table(RELEASES)))}
+    return "version" in known
+
+
+def _upgrade(engine: Engine) -> None:
+    """A record of the time when there was one row a release."""
+    for name in ("version", "status"):
+        kind = exp.DataType.build(COLUMNS[name])
+        added = exp.ColumnDef(this=exp.to_identifier(name), kind=kind)
+        engine.execute(exp.Alter(this=table(RELEASES), kind="TABLE", actions=[added]))
+    engine.execute(exp.update(RELEASES, {"version": 1, "status": CURRENT}))
 
 
 def foreign(kind: str, name: str) -> PolicyError:

@@ -57,14 +57,17 @@ class Catalogue:
         settings: Mapping[str, str] | Sequence[tuple[str, str]] = (),
         process: int = 0,
         timeout: float | None = None,
+        formats: tuple[int, ...] = (),
     ) -> Answer:
-        """Answer a statement. `types` are the oids of the parameters, 0 or left out where they follow from it."""
+        """Answer a statement. `types` are the oids of the parameters, 0 or left out where they follow from it;
+        `formats` those that the columns will be sent in, as in the protocol: they decide how objects are told."""
         database, binder, plan = self._plan(sql, principal, types, settings, process, parameters)
         columns = columns_of(plan)
         binder.parameters.oids()
         if len(parameters) > len(binder.parameters.types):
             raise Refused("more parameters are given than the statement has", sqlstate="08P01")
-        return Answer(shown(database, plan, binder.needs, timeout), columns, tuple(sorted(binder.needs.relations)))
+        table = shown(database, plan, binder.needs, timeout, formats)
+        return Answer(table, columns, tuple(sorted(binder.needs.relations)))
 
     def describe(
         self,

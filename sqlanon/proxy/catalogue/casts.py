@@ -10,7 +10,7 @@ from typing import Any
 from sqlglot import exp
 
 from sqlanon.errors import Refused
-from sqlanon.proxy.catalogue.bound import Bound, call, cast, constant, jsonb_text
+from sqlanon.proxy.catalogue.bound import Bound, call, cast, constant
 from sqlanon.proxy.catalogue.kinds import (
     BY_OID,
     NUMBERS,
@@ -20,6 +20,7 @@ from sqlanon.proxy.catalogue.kinds import (
     REG,
     STRINGS,
     TEXT,
+    TEXTS,
     TIMES,
     UNKNOWN,
     WHOLE,
@@ -61,7 +62,7 @@ class Parameters:
         value = self.values[number - 1]
         if kind.name in REG_TYPES and isinstance(value, str):
             return Bound(exp.Literal.string(value), UNKNOWN, value=value)
-        if isinstance(value, str) and duck_type(kind) != "VARCHAR":
+        if isinstance(value, str) and (duck_type(kind) != "VARCHAR" or kind.name in ("json", "jsonb")):
             value = decode(by_oid(kind.oid), 0, value.encode())
         return constant(value, kind)
 
@@ -118,7 +119,11 @@ class Casts:
         numbers = old in NUMBERS and new in NUMBERS
         oids = (old in OIDS or old in WHOLE) and (new in OIDS or new in WHOLE)
         times = old in (*TIMES, "time", "interval") and new in (*TIMES, "time")
-        other = (old, new) in (("bool", "int4"), ("int4", "bool"), ("json", "jsonb"), ("jsonb", "json"))
+        if (old, new) == ("json", "jsonb") and item.constant:
+            return constant(self.read(item.value, kind), kind)
+        if (old, new) == ("json", "jsonb") or (old in STRINGS and new in ("json", "jsonb")):
+            return Bound(call(f"pg_{new}", item.tree), kind)
+        other = (old, new) in (("bool", "int4"), ("int4", "bool"), ("jsonb", "json"))
         if numbers and item.constant and new == "numeric" and not isinstance(item.value, float):
             return constant(Decimal(item.value), kind)
         if numbers and item.constant and new in ("int8", "float8") and old in WHOLE:
@@ -139,11 +144,31 @@ class Casts:
         same = duck_type(old) == duck_type(new)
         if same and (old.name in STRINGS) == (new.name in STRINGS):
             return replace(item, type=kind)
+        if item.constant and item.value is not None:
+            changed = self._elements(item.value, old, new)
+            if changed is not None:
+                return constant(changed, kind)
         if (old.name in NUMBERS or old.name in OIDS) and (new.name in NUMBERS or new.name in OIDS):
             return Bound(cast(item.tree, duck_type(kind)), kind)
         if new.name in STRINGS and (old.name in WHOLE or old.name in ("oid", "uuid", "date")):
             return Bound(cast(item.tree, "VARCHAR[]"), kind)
         raise self.cannot(item.type, kind)
+
+    def _elements(self, values: list[Any], old: PgType, new: PgType) -> list[Any] | None:
+        """Each element as another type; None if that takes a database."""
+        made: list[Any] = []
+        for value in values:
+            if isinstance(value, list):
+                inner = self._elements(value, old, new)
+                if inner is None:
+                    return None
+                made.append(inner)
+                continue
+            item = self._to(constant(value, old), new, explicit=True)
+            if not item.constant:
+                return None
+            made.append(item.value)
+        return made
 
     def _limited(self, item: Bound, typmod: int) -> Bound:
         """What varchar(n), char(n) and numeric(p, s) make of a value."""
@@ -186,11 +211,15 @@ class Casts:
             if kind.name not in STRINGS:
                 raise Refused(f"constants of type {kind.name} are not answered here", sqlstate="0A000")
             return value
+        objects = kind.element is not None and kind.element.name in REG_TYPES
         try:
-            made = decode(by_oid(kind.oid), 0, value.encode())
+            made = decode(by_oid(TEXTS.oid if objects else kind.oid), 0, value.encode())
         except ProtocolError as error:
             raise Refused(error.message, sqlstate=error.sqlstate, hint=error.hint) from None
-        return jsonb_text(made) if kind.name == "jsonb" else made
+        return self._objects(made, kind.element) if objects and kind.element else made
+
+    def _objects(self, names: list[Any], kind: PgType) -> list[Any]:
+        return [self._objects(each, kind) if isinstance(each, list) else self.read(each, kind) for each in names]
 
     def _named(self, value: str, kind: str) -> int:
         if value == "-":

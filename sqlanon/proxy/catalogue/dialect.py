@@ -18,6 +18,7 @@ from sqlanon.gateway.reading import parsed
 MAX_TEXT = 100_000
 MAX_NODES = 20_000
 SHORT = 4_000
+UNITS = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")  # that may stand after an INTERVAL
 KEPT = ("CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM", "OVERLAY")
 
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
@@ -39,6 +40,18 @@ class Written(Postgres):
         FUNCTION_PARSERS: ClassVar = {
             name: parser for name, parser in PostgresParser.FUNCTION_PARSERS.items() if name in KEPT
         }
+
+        def _parse_interval_span(self, this: exp.Expr, parse_function_unit: bool = True) -> exp.Interval:
+            """INTERVAL '1 day 02:00' as it is written: the parser would keep its first part alone."""
+            if not this.is_string:
+                return super()._parse_interval_span(this, parse_function_unit)
+            unit: exp.Expr | None = None
+            if self._curr and self._curr.text.upper() in UNITS:
+                unit = self._parse_var(any_token=True, upper=True)
+                if self._match_text_seq("TO"):
+                    last = self._parse_var(any_token=True, upper=True)
+                    unit = self.expression(exp.IntervalSpan(this=unit, expression=last))
+            return self.expression(exp.Interval(this=this, unit=unit))
 
 
 @lru_cache(maxsize=256)

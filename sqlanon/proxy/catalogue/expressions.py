@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -165,14 +166,34 @@ def array(b: Binder, node: exp.Array, scope: Scope, kind: PgType | None = None) 
     items = [b.expression(each, scope) for each in node.expressions]
     if not items and kind is None:
         raise Refused("cannot determine type of empty array", sqlstate="42P18", hint="cast it: ARRAY[]::text[]")
-    element = kind or b.casts.common(items, "ARRAY")
-    if element.element is not None:
-        raise Refused("arrays of arrays are not built here", sqlstate="0A000")
-    items = b.casts.alike(items, element)
+    nested = bool(items) and all(item.type.element is not None for item in items)
+    element = (array_of(kind) if nested else kind) if kind is not None else b.casts.common(items, "ARRAY")
     made = array_of(element)
+    if element.element is not None:
+        return _deeper([b.casts.to(item, element) for item in items], made)
+    items = b.casts.alike(items, element)
     if all(item.constant for item in items):
         return constant([item.value for item in items], made).named("array")
     return Bound(exp.Array(expressions=[item.tree for item in items]), made, "array", 2)
+
+
+def _deeper(items: list[Bound], kind: PgType) -> Bound:
+    """An array of one dimension more than its elements have."""
+    if not all(item.constant and item.value is not None for item in items):
+        raise Refused("arrays of arrays are built of constants here", sqlstate="0A000")
+    values = [item.value for item in items]
+    if any(not _same_box(values[0], each) for each in values):
+        said = "multidimensional arrays must have array expressions with matching dimensions"
+        raise Refused(said, sqlstate="2202E")
+    return constant(values if values[0] else [], kind).named("array")
+
+
+def _same_box(one: Any, other: Any) -> bool:
+    if isinstance(one, list) != isinstance(other, list):
+        return False
+    return not isinstance(one, list) or (
+        len(one) == len(other) and all(_same_box(*pair) for pair in zip(one, other, strict=True))
+    )
 
 
 def both(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
@@ -282,7 +303,11 @@ def interval(b: Binder, node: exp.Interval, scope: Scope) -> Bound:
     unit = node.args.get("unit")
     if type(node.this) is not exp.Literal or not (unit is None or type(unit) is exp.Var):
         raise Refused("this form of an interval is not answered here", sqlstate="0A000")
-    text = f"{node.this.name} {unit.name.lower()}" if unit is not None else node.this.name
+    text = node.this.name
+    if unit is not None:
+        if not re.fullmatch(r" *[+-]?[0-9]+ *", text):
+            raise Refused("a unit after an interval is answered with a whole number alone", sqlstate="0A000")
+        text = f"{text} {unit.name.lower()}"
     return constant(b.casts.read(text, INTERVAL), INTERVAL).named("interval", 1)
 
 
@@ -341,7 +366,7 @@ RULES: dict[type[exp.Expr], tuple[frozenset[str], Rule]] = {
     exp.In: (frozenset({"this", "expressions", "query"}), in_),
     exp.Case: (frozenset({"this", "ifs", "default"}), case), exp.Subquery: (ONE | {"with_"}, subquery),
     exp.Exists: (ONE, exists), exp.Collate: (TWO, collate), exp.Operator: (TWO | {"operator"}, operator),
-    exp.Interval: (frozenset({"this", "unit", "fraction_in_string"}), interval), exp.Extract: (TWO, extract),
+    exp.Interval: (frozenset({"this", "unit"}), interval), exp.Extract: (TWO, extract),
     exp.AtTimeZone: (frozenset({"this", "zone"}), at_time_zone),
     **dict.fromkeys(operators.COMPARED, (TWO, operators.comparison)),
     **{kind: (TWO | {"negate"}, operators.pattern)

@@ -16,6 +16,8 @@ from sqlanon.proxy.catalogue.kinds import BY_OID, sql_name, type_named
 from sqlanon.proxy.catalogue.metadata import PUBLIC
 from sqlanon.proxy.catalogue.view import SYSTEM, Entry, Key, View
 from sqlanon.proxy.codecs.arrays import quoted
+from sqlanon.proxy.types import JSON, JSONB, PgType, decode
+from sqlanon.proxy.wire import ProtocolError
 
 LONGEST_SERIES = 10_000
 LONGEST_TEXT = 1_000_000
@@ -274,6 +276,21 @@ def array_to_string(items: list[str | None], between: str) -> str | None:
     return array_to_text(items, between, None)
 
 
+def as_json(text: str) -> str:
+    return _decoded(JSON, text)
+
+
+def as_jsonb(text: str) -> str:
+    return _decoded(JSONB, text)
+
+
+def _decoded(kind: PgType, text: str) -> str:
+    try:
+        return str(decode(kind, 0, text.encode()))
+    except ProtocolError as error:
+        raise Refused(error.message, sqlstate=error.sqlstate) from None
+
+
 def encoding(number: int) -> str:
     return {0: "SQL_ASCII", 6: "UTF8", 8: "LATIN1"}.get(number, "")
 
@@ -323,6 +340,8 @@ def registered(known: Lookups) -> list[Registered]:
         ("array_out", array_out, ["VARCHAR[]"], "VARCHAR"),
         ("array_to_string", array_to_string, ["VARCHAR[]", "VARCHAR"], "VARCHAR"),
         ("array_to_text", array_to_text, ["VARCHAR[]", "VARCHAR", "VARCHAR"], "VARCHAR"),
+        ("json", as_json, ["VARCHAR"], "VARCHAR"),
+        ("jsonb", as_jsonb, ["VARCHAR"], "VARCHAR"),
         ("encoding", encoding, ["INTEGER"], "VARCHAR"),
         ("size_pretty", size_pretty, one, "VARCHAR"),
     ]

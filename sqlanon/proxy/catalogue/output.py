@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from sqlanon.proxy.backend import Column
-from sqlanon.proxy.catalogue.bound import Bound
+from sqlanon.proxy.catalogue.bound import Bound, is_deep
 from sqlanon.proxy.catalogue.casts import REG_TYPES
 from sqlanon.proxy.catalogue.database import MetadataDatabase
 from sqlanon.proxy.catalogue.functions import Needs
@@ -15,6 +15,7 @@ from sqlanon.proxy.catalogue.kinds import TEXT
 from sqlanon.proxy.catalogue.plans import Plan, SelectPlan
 from sqlanon.proxy.codecs.intervals import parts
 from sqlanon.proxy.types import KNOWN, PgType, by_oid, encode
+from sqlanon.proxy.wire import each_format
 
 SPOKEN = {kind.oid for kind in KNOWN}
 ARROW = {
@@ -37,30 +38,57 @@ def columns_of(plan: Plan) -> tuple[Column, ...]:
     )
 
 
-def shown(database: MetadataDatabase, plan: Plan, needs: Needs, timeout: float | None) -> pa.Table:
-    """The rows of a plan, with columns c0, c1 …: names may occur twice."""
+def shown(
+    database: MetadataDatabase, plan: Plan, needs: Needs, timeout: float | None, formats: tuple[int, ...] = ()
+) -> pa.Table:
+    """The rows of a plan, with columns c0, c1 …: names may occur twice. In binary, objects are sent as numbers."""
     if type(plan) is SelectPlan and plan.bare:
-        arrays = [_array(database, item) for item in plan.items]
-        return pa.table(arrays, names=[f"c{place}" for place in range(len(arrays))])
-    table = database.run(plan.tree(), needs, timeout)
+        arrays = [_array(item) for item in plan.items]
+        table = pa.table(arrays, names=[f"c{place}" for place in range(len(arrays))])
+    else:
+        table = database.run(plan.tree(), needs, timeout)
     if not plan.items:
         return table.select([])
-    for place, item in enumerate(plan.items):
-        if item.type.name in REG_TYPES:
-            table = table.set_column(place, f"c{place}", _names(database, item, table.column(place).to_pylist()))
+    if type(plan) is SelectPlan:
+        for place, item in enumerate(plan.items):
+            if (
+                item.constant and item.type.element is not None
+            ):  # DuckDB gives all numbers of a list equally many digits
+                table = table.set_column(place, f"c{place}", pa.chunked_array([_array(item)] * table.num_rows))
+    for place, (item, form) in enumerate(zip(plan.items, each_format(formats, len(plan.items)), strict=True)):
+        if form == 0 and _is_object(item.type):
+            table = table.set_column(place, f"c{place}", _names(database, item.type, table.column(place)))
     return table
 
 
-def _names(database: MetadataDatabase, item: Bound, oids: list[int | None]) -> pa.Array:
-    out = getattr(database.lookups, f"{item.type.name}_out")
-    return pa.array([None if oid is None else out(oid) for oid in oids], pa.string())
+def _is_object(kind: PgType) -> bool:
+    return (kind.element or kind).name in REG_TYPES
 
 
-def _array(database: MetadataDatabase, item: Bound) -> pa.Array:
-    if item.type.name in REG_TYPES:
-        return _names(database, item, [item.value])
+def _names(database: MetadataDatabase, kind: PgType, oids: pa.ChunkedArray) -> pa.Array:
+    out = getattr(database.lookups, f"{(kind.element or kind).name}_out")
+
+    def named(value: Any) -> Any:
+        if isinstance(value, list):
+            return [named(each) for each in value]
+        return None if value is None else out(value)
+
+    return pa.array([named(value) for value in oids.to_pylist()], _nested(oids.type, pa.string()))
+
+
+def _nested(like: pa.DataType, leaf: pa.DataType) -> pa.DataType:
+    return pa.list_(_nested(like.value_type, leaf)) if pa.types.is_list(like) else leaf
+
+
+def _depth(value: Any, leaf: pa.DataType) -> pa.DataType:
+    return pa.list_(_depth(value[0], leaf) if is_deep(value) else leaf)
+
+
+def _array(item: Bound) -> pa.Array:
     kind = item.type.element or item.type
-    if kind.name == "numeric" or (item.type.element is not None and kind.name not in ARROW):
+    if _is_object(item.type):
+        return pa.array([item.value], _depth(item.value, pa.int64()) if item.type.element is not None else pa.int64())
+    if kind.name == "numeric" or (item.type.element is not None and (kind.name not in ARROW or is_deep(item.value))):
         # As text: a numeric has as many digits as it has, and Arrow's decimals have all equally many.
         written = encode(by_oid(item.type.oid), 0, item.value)
         return pa.array([None if written is None else written.decode()], pa.string())

@@ -256,6 +256,10 @@ def _columns(b: Binder, node: exp.Select, scope: Scope) -> tuple[list[str], list
 def _order_key(b: Binder, plan: SelectPlan, node: exp.Expr, scope: Scope) -> exp.Expr:
     place = _output(plan.names, node)
     if place is not None:
+        name, item = plan.names[place], plan.items[place]
+        same = [other for other, called in zip(plan.items, plan.names, strict=True) if called == name]
+        if type(node.this) is exp.Column and any(other.tree != item.tree for other in same):
+            raise Refused(f'ORDER BY "{name[:80]}" is ambiguous', sqlstate="42702")
         return ordered(exp.Literal.number(place + 1), node)
     item = b.expression(node.this, scope)
     if item.unknown:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sqlanon.proxy.catalogue.binder import Binder
 
 SETS = ("generate_series", "generate_subscripts", "unnest", "_pg_expandarray", "pg_partition_ancestors")
+RESULTS = {"pg_partition_ancestors": "relid"}  # whose column has a name of its own
 REGCLASS = BY_NAME["regclass"]
 KEYWORDS: Mapping[str, PgType] = {"word": TEXT, "catcode": CHAR, "barelabel": BOOL, "catdesc": TEXT, "baredesc": TEXT}
 

@@ -226,7 +226,7 @@ def _numbered(node: exp.Expr) -> Any:
 def _one_column(b: Binder, item: Bound, name: str, node: exp.Expr, scope: Scope, numbers: exp.Expr) -> exp.Expr:
     given, wanted = _alias(node)
     offset = _numbered(node)
-    columns: tuple[Field, ...] = (Field(given or name, item.type, "c0"),)
+    columns: tuple[Field, ...] = (Field(sets.RESULTS.get(name) or given or name, item.type, "c0"),)
     parts: list[exp.Expr] = [exp.Alias(this=item.tree, alias=exp.to_identifier("c0"))]
     if isinstance(offset, exp.Identifier):  # the parser takes the last name from the list
         wanted = [*wanted, folded(offset)]

@@ -28,6 +28,8 @@ def written_type(node: exp.Expr) -> tuple[PgType, int]:
         raise Refused("this type is not answered here", sqlstate="0A000")
     name = node.this.name if isinstance(node.this, exp.DataType.Type) else str(node.this)
     if name == "ARRAY":
+        if not node.expressions:
+            raise Refused("syntax error at ARRAY: it needs the type of its elements", sqlstate="42601")
         kind, typmod = written_type(node.expressions[0])
         return array_of(kind), typmod
     if name == "USERDEFINED":

@@ -1,7 +1,8 @@
-"""Arrays: read with one dimension, written with any number of them."""
+"""Arrays of up to six dimensions: lists, or lists of lists that are all equally long."""
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections.abc import Iterator
@@ -13,7 +14,9 @@ from sqlanon.proxy.codecs.numbers import SPACE, exactly
 # Nothing is tried twice (possessive repeats), so that no text takes long to refuse.
 QUOTED = r'"((?:[^"\\]++|\\.)*+)"'
 BARE = r'((?:[^"{},\\]++|\\.)++)'
-ELEMENT = re.compile(rf"[{SPACE}]*+(?:{QUOTED}[{SPACE}]*+|{BARE})([,}}])", re.DOTALL)
+ELEMENT = re.compile(rf"[{SPACE}]*+(?:{QUOTED}[{SPACE}]*+|{BARE})(?P<end>[,}}])", re.DOTALL)
+BRACE = re.compile(rf"[{SPACE}]*+{{")
+END = re.compile(rf"[{SPACE}]*+(?P<end>[,}}])")
 NEEDS_QUOTES = re.compile(rf'["\\{{}},{SPACE}]')
 MOST_DIMENSIONS = 6
 
@@ -32,31 +35,54 @@ def _unescaped(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL)
 
 
-def _elements(text: str) -> Iterator[str | None]:
+def _elements(text: str) -> list[Any]:
+    """The texts of the elements, None for NULL; in lists of lists if there are more dimensions."""
     body = text.strip(SPACE)
     if body.startswith("["):
         raise NotOffered
     if not body.startswith("{"):
         raise ValueError
     if not body[1:].strip(SPACE + "}") and body.count("}") == 1:
-        return
-    if body[1:].lstrip(SPACE).startswith("{"):
-        raise NotOffered
-    at, end = 1, ","
-    while end == ",":
-        found = ELEMENT.match(body, at)
-        if not found:
-            raise ValueError
-        at, end = found.end(), found[3]
-        if found[1] is not None:
-            yield _unescaped(found[1])
-        else:
-            bare = _trimmed(found[2])
-            if not bare:
-                raise ValueError
-            yield None if bare.upper() == "NULL" else _unescaped(bare)
+        return []
+    found, at = _level(body, 1, 1)
     if at != len(body):
         raise ValueError
+    _shape(found)
+    return found
+
+
+def _level(body: str, at: int, depth: int) -> tuple[list[Any], int]:
+    """What stands between a brace and its end, and the place after it."""
+    items: list[Any] = []
+    nested, end = BRACE.match(body, at) is not None, ","
+    if depth > MOST_DIMENSIONS:
+        raise ValueError
+    while end == ",":
+        if nested:
+            brace = BRACE.match(body, at)
+            if not brace:
+                raise ValueError
+            inner, at = _level(body, brace.end(), depth + 1)
+            items.append(inner)
+            after = END.match(body, at)
+        else:
+            after = ELEMENT.match(body, at)
+            items.append(_element(after))
+        if not after:
+            raise ValueError
+        at, end = after.end(), after["end"]
+    return items, at
+
+
+def _element(found: re.Match[str] | None) -> str | None:
+    if not found:
+        raise ValueError
+    if found[1] is not None:
+        return _unescaped(found[1])
+    bare = _trimmed(found[2])
+    if not bare:
+        raise ValueError
+    return None if bare.upper() == "NULL" else _unescaped(bare)
 
 
 def _trimmed(bare: str) -> str:
@@ -101,15 +127,14 @@ def array(codec: Codec, element_oid: int) -> Codec:
 
     def from_binary(data: bytes) -> list[Any]:
         dimensions, nulls, element = exactly(data[:12], ">iiI")
-        if dimensions > 1:
-            raise NotOffered
-        if dimensions < 0 or nulls not in (0, 1) or element != element_oid or (dimensions == 0 and len(data) != 12):
+        if not 0 <= dimensions <= MOST_DIMENSIONS or nulls not in (0, 1) or element != element_oid:
             raise ValueError
-        count = exactly(data[12:20], ">ii")[0] if dimensions else 0
-        if not 0 <= count <= (len(data) - 20) // 4 and dimensions:
+        at = 12 + 8 * dimensions
+        shape = exactly(data[12:at], f">{2 * dimensions}i")[::2]
+        count = math.prod(shape) if shape else 0
+        if any(each < 0 for each in shape) or count > (len(data) - at) // 4:
             raise ValueError
         values: list[Any] = []
-        at = 20
         for _ in range(count):
             (size,) = exactly(data[at : at + 4], ">i")
             at += 4
@@ -117,8 +142,10 @@ def array(codec: Codec, element_oid: int) -> Codec:
                 raise ValueError
             values.append(None if size == -1 else codec.read_binary(data[at : at + size]))
             at += max(size, 0)
-        if dimensions and at != len(data):
+        if at != len(data):
             raise ValueError
+        for width in reversed(shape[1:] if count else ()):
+            values = [values[place : place + width] for place in range(0, len(values), width)]
         return values
 
     def to_binary(value: Any) -> bytes:
@@ -133,7 +160,12 @@ def array(codec: Codec, element_oid: int) -> Codec:
         return head + sizes + body
 
     def read(text: str) -> list[Any]:
-        return [None if each is None else codec.read_text(each) for each in _elements(text)]
+        return [read_one(each) for each in _elements(text)]
+
+    def read_one(element: Any) -> Any:
+        if isinstance(element, list):
+            return [read_one(each) for each in element]
+        return None if element is None else codec.read_text(element)
 
     # A list that is no array is malformed, an element that is none of its type has the type's own code.
     return Codec(read, to_text, from_binary, to_binary, codec.malformed, codec.out_of_range)

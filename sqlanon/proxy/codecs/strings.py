@@ -1,8 +1,7 @@
-"""Text of all kinds, bytea, uuid, json, and names of catalogue objects."""
+"""Text of all kinds, bytea, uuid, and names of catalogue objects."""
 
 from __future__ import annotations
 
-import json
 import re
 import struct
 import uuid
@@ -85,29 +84,6 @@ def _uuid(value: Any) -> uuid.UUID:
     return _read_uuid(written(value))
 
 
-def _no_constant(word: str) -> None:
-    raise ValueError
-
-
-def _read_json(text: str) -> str:
-    """The text itself, once it is known to be JSON."""
-    try:
-        json.loads(text, parse_constant=_no_constant, parse_int=str, parse_float=str)
-    except RecursionError:
-        raise ValueError from None
-    return text
-
-
-def _write_json(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, allow_nan=False)
-
-
-def _jsonb_from_binary(data: bytes) -> str:
-    if data[:1] != b"\x01":
-        raise ValueError
-    return _read_json(utf8(data[1:]))
-
-
 def _read_name(text: str) -> int | str:
     """A number is an object's own; everything else is its name."""
     return SINGLE.read_text(text) if re.fullmatch("[0-9]+", text) else text
@@ -173,7 +149,5 @@ UUID = Codec(
     lambda data: uuid.UUID(bytes=data),
     lambda value: _uuid(value).bytes,
 )
-JSON = Codec(_read_json, _write_json, lambda data: _read_json(utf8(data)), lambda value: _write_json(value).encode())
-JSONB = Codec(_read_json, _write_json, _jsonb_from_binary, lambda value: b"\x01" + _write_json(value).encode())
 OBJECT = Codec(_read_name, _write_name, SINGLE.read_binary, _name_to_binary)
 VOID = Codec(lambda text: "", lambda value: "", lambda data: "", lambda value: b"")

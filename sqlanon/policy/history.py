@@ -1,0 +1,102 @@
+"""The section `history`: what must hold across all releases of a table, and how much may be held back for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, model_validator
+
+from sqlanon.errors import did_you_mean
+from sqlanon.families import family
+from sqlanon.policy import shape
+from sqlanon.policy.checks import Draft
+from sqlanon.policy.parts import SHARED, ModelUse, Number, OptionalText, Text
+from sqlanon.policy.yaml_lines import KeyPath, Problem
+
+
+class HistoryUse(BaseModel):
+    """A model across releases with its parameters; written `model: {parameter: value}`."""
+
+    model_config = SHARED
+    name: Text
+    params: dict[str, Any] = Field(default_factory=dict)
+    attribute: OptionalText = Field(None, description="Sensitive column; every sensitive column if left out.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_written(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping) or len(value) != 1 or "name" in value:
+            return value
+        name, given = next(iter(value.items()))
+        if given is not None and not isinstance(given, Mapping):
+            return value
+        split = dict(given or {})
+        own = {"attribute": split.pop("attribute")} if "attribute" in split else {}
+        return {"name": name, "params": split, **own}
+
+
+class History(BaseModel):
+    """A table that is released again and again, each time checked against all that was released before."""
+
+    model_config = SHARED
+    models: tuple[HistoryUse, ...] = Field((), description="Models across releases; chosen by `models` if left out.")
+    hold_back: Annotated[Number, Field(ge=0, le=1)] = Field(
+        0.05, description="Share of rows that may be held back for a later release."
+    )
+
+    def uses(self, models: tuple[ModelUse, ...]) -> tuple[HistoryUse, ...]:
+        """What is asked for, or else the safe choice: see `chosen`."""
+        return self.models or (chosen(models),)
+
+
+def chosen(models: tuple[ModelUse, ...]) -> HistoryUse:
+    """Whoever compares releases, and knows who was in each of them, finds no set of fewer persons or values than one
+    release alone would show."""
+    ks = [int(use.params["k"]) for use in models if isinstance(use.params.get("k"), int)]
+    ls = [math.ceil(use.params["l"]) for use in models if isinstance(use.params.get("l"), int | float)]
+    return HistoryUse(name="stable_partition", params={"k": max([2, *ks, *ls]), "l": max([1, *ls])})
+
+
+def problems(draft: Draft) -> Iterator[Problem]:
+    given = draft.data.get("history")
+    if not isinstance(given, Mapping):
+        return
+    here: KeyPath = ("history",)
+    if draft.person() is None:
+        yield Problem("history needs a person column", "add 'person: …': who was released before is told by it", here)
+    release = draft.data.get("release")
+    if not isinstance(release, Mapping) or not (release.get("table") or release.get("view")):
+        yield Problem("history needs a release in the database", "add 'release: {view: …}'", here)
+    if draft.data.get("suppressed_rows") == "keep":
+        hint = "leave 'suppressed_rows' out"
+        yield Problem("history cannot tell a kept row of '*' from a person who left", hint, ("suppressed_rows",))
+    listed = given.get("models")
+    for index, item in enumerate(listed if isinstance(listed, list) else ()):
+        yield from _use(draft, item, ("history", "models", index))
+
+
+def _use(draft: Draft, item: Any, path: KeyPath) -> Iterator[Problem]:
+    if not isinstance(item, Mapping) or len(item) != 1:
+        yield Problem("a model is one name with its parameters", "write '- stable_partition: {k: 5}'", path)
+        return
+    name, given = next(iter(item.items()))
+    path, known = (*path, name), family("history")
+    if name not in known:
+        hint = did_you_mean(str(name), known) or f"there are {', '.join(known)}"
+        yield Problem(f"unknown model across releases '{name}'", hint, path)
+        return
+    if given is not None and not isinstance(given, Mapping):
+        hint = f"write '- {name}: {{parameter: value}}'"
+        yield Problem(f"{name} takes a mapping of parameters, not {shape.describe(given)}", hint, path)
+        return
+    params = dict(given or {})
+    attribute, sensitive = params.pop("attribute", None), draft.with_role("sensitive")
+    if attribute is not None and attribute not in sensitive:
+        hint = did_you_mean(str(attribute), sensitive) or f"the sensitive columns are {', '.join(sensitive)}"
+        yield Problem(f"{name}: attribute '{attribute}' is no sensitive column", hint, (*path, "attribute"))
+    for key, message, hint_ in known[name].problems(params):
+        yield Problem(message, hint_, (*path, key) if key else path)
+    if "sensitive" in known[name].needs and not sensitive:
+        yield Problem(f"{name} needs a sensitive column, none is declared", "give a column the role sensitive", path)

@@ -1,0 +1,149 @@
+"""What a release tells beside all earlier ones of the same table: compared before it is shown, kept once it is.
+
+Kept are, for each release, its classes as they were published; and for each person ever released a keyed hash and the
+number of its group: the persons who were in the same classes all along. No row, and no value of a person.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from sqlanon.compiler import history as relations
+from sqlanon.compiler.classes import Grouping, Prelude
+from sqlanon.compiler.source import relation, table_tree
+from sqlanon.compiler.tree import alias, bind, column, count_all, literal, referenced, select, table, with_verdict
+from sqlanon.engines import Engine
+from sqlanon.errors import PolicyError
+from sqlanon.families import plugin
+from sqlanon.policy import Policy
+from sqlanon.policy.history import HistoryUse
+from sqlanon.release.history.comparison import BUILT, PREFIX, AcrossResult, Comparison, find_members, tables
+from sqlanon.release.history.holding import hold_back
+from sqlanon.release.history.kept import Kept
+from sqlanon.release.target import Staged
+
+
+def compare(policy: Policy, engine: Engine, staged: Staged, name: str, secret: str | None) -> Comparison:
+    """Hold back from a staged release what would tell too much beside its past, and measure the rest."""
+    assert policy.history is not None and policy.person is not None
+    kept = Kept(engine, name)
+    kept.require_key(secret or "", policy)
+    rows = relation(engine.resolve(staged.source), engine.dialect)
+    prelude = Prelude(rows, engine.dialect, prefix=f"{PREFIX}_of")
+    attributes: tuple[str | None, ...] = policy.sensitive or (None,)
+    found = Comparison(policy, engine, kept, prelude, f"{PREFIX}_members", attributes)
+    try:
+        find_members(found, secret or "")
+        uses = policy.history.uses(policy.models)
+        held = hold_back(found, uses)
+        found.held_back = _count(engine, held)
+        limit = policy.history.hold_back
+        everybody = _count(engine, found.members) + found.held_back
+        if found.held_back > limit * everybody + 1e-9:
+            raise PolicyError(
+                f"the release was not published: {found.held_back:,} of {everybody:,} rows would have to be held back, "
+                f"since beside earlier releases they tell too much; the limit is {limit:.1%}",
+                hint="raise 'hold_back' under 'history', or wait until more rows have changed; the last release is "
+                "still in place",
+            )
+        _delete(found, staged, held)
+        found.results = tuple(_measured(found, use, place) for use in uses for place in _places(found, use))
+    except BaseException:
+        found.close()
+        raise
+    return found
+
+
+def _places(found: Comparison, use: HistoryUse) -> list[int]:
+    if use.attribute is not None:
+        return [found.attributes.index(use.attribute) + 1]
+    return list(range(1, len(found.attributes) + 1))
+
+
+def _measured(found: Comparison, use: HistoryUse, place: int) -> AcrossResult:
+    model = plugin("history", use.name)
+    if not referenced(model.sql) <= BUILT:
+        raise PolicyError(f"{use.name} cannot be checked in a policy yet", hint="take stable_partition")
+    filled = model.filled(use.params)
+    result = found.make("result", with_verdict(bind(model.sql, filled, tables(found, place))))
+    measured = exp.column("measured")
+    looked_at, broken, least, most = found.engine.query(
+        select(
+            count_all(),
+            exp.Coalesce(this=exp.Sum(this=exp.column("broken")), expressions=[literal(0)]),
+            exp.Min(this=measured),
+            exp.Max(this=measured.copy()),
+            source=table(result),
+        )
+    )[0]
+    worst = least if model.worse_when_smaller else most
+    attribute = found.attributes[place - 1]
+    return AcrossResult(
+        use.name, filled, attribute, int(looked_at), int(broken), None if worst is None else float(worst)
+    )
+
+
+def _delete(found: Comparison, staged: Staged, held: str) -> None:
+    if not found.held_back:
+        return
+    assert found.policy.person is not None
+    mine = column(found.policy.person).isin(query=select("original", source=table(held)))
+    found.engine.execute(exp.delete(table_tree(staged.name), where=mine))
+
+
+def require_safe(found: Comparison) -> None:
+    if found.holds:
+        return
+    broken = [f"{item.model}: {item.broken:,} of {item.looked_at:,} broken" for item in found.results if not item.holds]
+    raise PolicyError(
+        "the release was not published: beside earlier releases it breaks the policy",
+        detail="\n".join(broken),
+        hint="the last release is still in place; see 'sqlanon explain' for what the models ask",
+    )
+
+
+def remember(found: Comparison, plan_hash: str) -> None:
+    """Keep what the next release must be compared with; in the transaction that shows this one."""
+    kept = found.kept
+    own = tables(found, 1)
+    last = kept.last_group()
+    own["next_groups"] = found.make("next_groups", relations.step("next_groups", {"last": last}, own))
+    version = {"version": found.version}
+    now = alias(exp.cast(literal(found.version), "bigint"), "version")
+    classes_now = select(now.copy(), "class_id", "records", source=table(own["classes"]))
+    kept.append("past_classes", classes_now)
+    grouping = Grouping(found.policy.quasi_identifiers)
+    kept.append("past_labels", relations.class_labels(found.prelude, grouping, found.version))
+    parts = {
+        "past": [relations.step(name, version, own) for name in ("past_next", "past_new", "past_left")],
+        "candidates": [],
+        "group_values": [],
+    }
+    for place, attribute in enumerate(found.attributes, start=1):
+        own |= tables(found, place)
+        named = {"attribute": attribute or relations.NOTHING}
+        values_now = select(
+            now.copy(),
+            alias(exp.cast(literal(named["attribute"]), "text"), "attribute"),
+            "class_id", "value", "records", source=table(own["class_values"]),
+        )  # fmt: skip
+        kept.append("past_values", values_now)
+        for key, names in (
+            ("candidates", ("candidates_next", "candidates_new", "candidates_left")),
+            ("group_values", ("group_values_next", "group_values_left")),
+        ):
+            for name in names:
+                made = found.make(f"{name}_{place}", relations.step(name, named, own))
+                parts[key].append(select(exp.Star(), source=table(made)))
+    persons = [relations.step(name, {}, own) for name in ("members_next", "persons_left")]
+    kept.replace("persons", persons)
+    for key, queries in parts.items():
+        kept.replace(key, queries)
+    kept.close_version(found.version, plan_hash, found.held_back)
+
+
+def _count(engine: Engine, name: str) -> int:
+    return int(engine.query(select(count_all(), source=table(name)))[0][0])
+
+
+__all__ = ["Comparison", "compare", "remember", "require_safe"]

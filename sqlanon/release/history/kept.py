@@ -1,0 +1,113 @@
+"""The tables in which the history of a release is kept, beside it in its database."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from sqlanon.compiler.source import table_parts, table_tree
+from sqlanon.compiler.tree import literal, select, table, union_all
+from sqlanon.engines import Engine
+from sqlanon.errors import PolicyError
+from sqlanon.policy import Policy
+
+SHORTEST_KEY = 16
+COLUMNS: dict[str, dict[str, str]] = {
+    "versions": {"version": "bigint", "plan_hash": "text", "held_back": "bigint", "key_check": "text"},
+    "persons": {"person": "uuid", "group_id": "bigint"},
+    "past": {"group_id": "bigint", "version": "bigint", "class_id": "bigint"},
+    "past_classes": {"version": "bigint", "class_id": "bigint", "records": "bigint"},
+    "past_labels": {"version": "bigint", "class_id": "bigint", "attribute": "text", "label": "text"},
+    "past_values": {
+        "version": "bigint", "attribute": "text", "class_id": "bigint", "value": "text", "records": "bigint",
+    },
+    "candidates": {"attribute": "text", "group_id": "bigint", "value": "text"},
+    "group_values": {"attribute": "text", "group_id": "bigint", "value": "text", "records": "bigint"},
+}  # fmt: skip
+
+
+class Kept:
+    """The history of one release; empty tables before its first version."""
+
+    def __init__(self, engine: Engine, name: str) -> None:
+        self._engine = engine
+        own = hashlib.sha256("\0".join(_spelt(engine, name)).encode()).hexdigest()[:12]
+        self._prefix = f"sqlanon_past_{own}"
+        self._check = ""
+        if engine.find([self.table("versions")]) is None:
+            for short, columns in COLUMNS.items():
+                self._create(self.table(short), columns)
+        self.version, self._known = self._last()
+
+    def table(self, short: str) -> str:
+        return f"{self._prefix}_{short}"
+
+    def _create(self, name: str, columns: dict[str, str]) -> None:
+        declared = [
+            exp.ColumnDef(this=exp.to_identifier(item), kind=exp.DataType.build(kind)) for item, kind in columns.items()
+        ]
+        schema = exp.Schema(this=table(name), expressions=declared)
+        self._engine.execute(exp.Create(this=schema, kind="TABLE"))
+
+    def _last(self) -> tuple[int, str]:
+        rows = self._engine.query(select("version", "key_check", source=table(self.table("versions"))))
+        version, check = max(((int(version), str(check)) for version, check in rows), default=(0, ""))
+        return version, check
+
+    def require_key(self, secret: str, policy: Policy) -> None:
+        """With another key, or another person column, everybody would pass for a newcomer."""
+        if len(secret) < SHORTEST_KEY:
+            raise PolicyError(
+                f"history needs a key of at least {SHORTEST_KEY} characters",
+                hint="set the environment variable SQLANON_KEY to a long secret, the same for every release",
+            )
+        assert policy.person is not None
+        known = policy.columns.get(policy.person)
+        hashed = known is not None and known.pseudonym
+        said = f"sqlanon history: {policy.person} {'pseudonym' if hashed else 'plain'}"
+        self._check = hmac.new(secret.encode(), said.encode(), hashlib.sha256).hexdigest()
+        if self._known and not hmac.compare_digest(self._known, self._check):
+            raise PolicyError(
+                "the key or the person column is not that of the earlier releases: nobody could be found in them",
+                hint="set SQLANON_KEY to the key of the earlier releases, or release under another name",
+            )
+
+    def last_group(self) -> int:
+        greatest = exp.Max(this=exp.column("group_id"))
+        return int(self._engine.query(select(greatest, source=table(self.table("persons"))))[0][0] or 0)
+
+    def append(self, short: str, rows: exp.Query) -> None:
+        chosen = select(*COLUMNS[short], source=rows.subquery(alias="added"))
+        self._engine.execute(exp.insert(chosen, table(self.table(short)), columns=list(COLUMNS[short])))
+
+    def replace(self, short: str, parts: Sequence[exp.Query]) -> None:
+        """Written anew, and put in the place of the old one: most rows change with each release."""
+        own, new = self.table(short), self.table(f"{short}_next")
+        names = [exp.column(name) for name in COLUMNS[short]]
+        listed: list[exp.Query] = [
+            select(*(name.copy() for name in names), source=part.subquery(alias="n")) for part in parts
+        ]
+        self._engine.execute(exp.Create(this=table(new), kind="TABLE", expression=union_all(listed)))
+        self._engine.execute(exp.Drop(tables=[table(own)], kind="TABLE"))
+        action = exp.AlterRename(this=exp.Table(this=exp.to_identifier(own)))
+        self._engine.execute(exp.Alter(this=table(new), kind="TABLE", actions=[action]))
+
+    def close_version(self, version: int, plan_hash: str, held_back: int) -> None:
+        row = (version, plan_hash, held_back, self._check)
+        values = exp.values([tuple(literal(item) for item in row)])
+        self._engine.execute(exp.insert(values, self.table("versions")))
+
+    def forget(self) -> None:
+        for short in COLUMNS:
+            self._engine.execute(exp.Drop(tables=[table_tree(self.table(short))], kind="TABLE", exists=True))
+
+
+def _spelt(engine: Engine, name: str) -> list[str]:
+    """A name in one spelling, whether the release exists or not: another spelling must find the same history."""
+    parts = table_parts(name)
+    duckdb = engine.dialect == "duckdb"
+    schema, own = parts[-2:] if len(parts) > 1 else ("main" if duckdb else "public", parts[-1])
+    return [part.lower() if duckdb else part for part in (schema, own)]
