@@ -128,6 +128,36 @@ def test_intersections_leave_what_composition_says(duck: Database, releases: lis
         assert len(agreeing) in measured, (person, key)
 
 
+# Persons with different values who come, move and leave together.
+TEAMS = [{"ann": "flu", "bob": "gout"}, {"eve": "flu", "joe": "hiv"}, {"kim": "flu", "liv": "gout", "max": "hiv"}]
+
+
+@settings(max_examples=30)
+@given(
+    moves=st.lists(st.tuples(*(st.sampled_from([None, 1, 2]) for _ in TEAMS)), min_size=2, max_size=5),
+    strays=st.lists(st.sampled_from([None, None, "ann", "kim", "max"]), min_size=5, max_size=5),
+)
+def test_stable_partitions_leave_their_values_over_all_releases(
+    duck: Database, moves: list[tuple[int | None, ...]], strays: list[str | None]
+) -> None:
+    """One who does not go with its team stands out: such a release is not published unless others hide it."""
+    published: list[Release] = []
+    for places, stray in zip(moves, strays, strict=False):
+        persons = {
+            person: (3 - place if person == stray else place, value)
+            for team, place in zip(TEAMS, places, strict=True)
+            for person, value in team.items()
+            if place is not None
+        }
+        load(duck, [*published, Release(persons)])
+        rows = measure(duck, "stable_partition", 2, l=2)
+        if not any(broken for *_, broken in rows):
+            published.append(Release(persons))
+        else:
+            assert any(stray is not None for stray in strays)
+    assert all(len(values) >= 2 for values in possible_values(published).values())
+
+
 # Two sets of values that overlap: a person keeps the one that it was first published with.
 SIGNATURES = [("flu", "gout"), ("gout", "hiv"), ("flu", "gout", "hiv")]
 

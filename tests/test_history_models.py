@@ -133,6 +133,17 @@ def test_publishing_the_same_again_breaks_nothing(database: Database) -> None:
     assert broken_models(database, [same, same, same], 2) == {}
 
 
+def test_relations_that_contradict_each_other_are_not_safe(database: Database) -> None:
+    """A class, or an earlier class of persons who left, whose values are not there: nothing can be promised of it."""
+    load(database, [FIRST, Release({"ann": (1, "flu"), "bob": (1, "hiv")})])
+    database.run("DELETE FROM class_values WHERE class_id = 1")
+    database.run("DELETE FROM past_values WHERE class_id = 2")
+    for model in ("composition", "incremental_l_diversity", "m_invariance", "bcf_anonymity"):
+        assert (1, None, None, 0) in violations(database, model, 2), model
+    assert (None, 1, 2, 0) in violations(database, "incremental_l_diversity", 2)
+    assert (1, 1, 1, 0) in violations(database, "bcf_anonymity", 2)
+
+
 # ---- a survey's worked example of continuous publishing: women in a profession are class 1, men in the arts class 2
 BEFORE = {"beth": (1, "Cancer"), "cora": (1, "Diabetes"), "dan": (2, "Fever"), "earl": (2, "Cancer")}
 

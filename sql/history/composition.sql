@@ -33,7 +33,11 @@ FROM (
     LEFT JOIN possible AS p ON p.group_id = r.group_id AND p.class_id = r.class_id
     LEFT JOIN last_seen AS s ON s.group_id = r.group_id
     UNION ALL
-    SELECT c.class_id, CAST(NULL AS BIGINT) AS version, CAST(NULL AS BIGINT) AS past_class_id, COUNT(v.value) AS measured
+    SELECT
+        c.class_id,
+        CAST(NULL AS BIGINT) AS version,
+        CAST(NULL AS BIGINT) AS past_class_id,
+        COUNT(v.value) AS measured
     FROM classes AS c
     LEFT JOIN class_values AS v ON v.class_id = c.class_id
     GROUP BY c.class_id

@@ -4,8 +4,9 @@
 -- different values at least; for those who left, these are the values of their class less the present ones of those
 -- who stayed. Persons of one set are in the same classes of both releases, so that any exchange of values among them
 -- gives data that would have been published just so: even who knows the classes of everybody cannot tell which of the
--- values is whose. What is promised is about pairs of releases: three together may tell more, unless m_invariance holds
--- too. A value that changed in the meantime counts as it is now. The new release by itself is l-diverse.
+-- values is whose. What is promised is about pairs of releases: three together may tell more, unless m_invariance, or
+-- stable_partition with the same l, holds too. A value that changed in the meantime counts as it is now. The new
+-- release by itself is l-diverse.
 -- cite: Byun, Sohn, Bertino and Li 2006; for those who left: our own
 -- param: l integer >= 2: fewest values that must remain possible for a person
 -- measures: values that remain possible for the persons of a set; worse when smaller
@@ -69,7 +70,11 @@ FROM (
     LEFT JOIN left_over AS o ON o.version = m.version AND o.class_id = m.past_class_id
     WHERE m.class_id IS NULL
     UNION ALL
-    SELECT c.class_id, CAST(NULL AS BIGINT) AS version, CAST(NULL AS BIGINT) AS past_class_id, COUNT(v.value) AS measured
+    SELECT
+        c.class_id,
+        CAST(NULL AS BIGINT) AS version,
+        CAST(NULL AS BIGINT) AS past_class_id,
+        COUNT(v.value) AS measured
     FROM classes AS c
     LEFT JOIN class_values AS v ON v.class_id = c.class_id
     GROUP BY c.class_id
