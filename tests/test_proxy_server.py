@@ -11,6 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -318,6 +319,24 @@ def test_bytes_before_the_encryption_are_not_read_after_it(encrypted: Running) -
             found += part
         assert not found.startswith(b"S")
         assert b"08P01" in found
+
+
+def test_half_open_handshakes_keep_nobody_out(encrypted: Running) -> None:
+    """200 who ask for encryption and then say nothing, or only half of it; a client comes in, encrypted, and works."""
+    begun = struct.pack("!ii", 8, 80877103)
+    with ExitStack() as held:
+        for number in range(200):
+            link = held.enter_context(socket.create_connection(("127.0.0.1", encrypted.server.port), timeout=30))
+            link.sendall(begun)
+            if number % 2:
+                assert link.recv(1) in (b"S", b"")
+                with suppress(OSError):
+                    link.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(20))
+        with encrypted.connect(sslmode="require", connect_timeout=30) as connection:
+            assert connection.execute("SELECT count(*) FROM towns").fetchall() == [(2,)]
+        with encrypted.connect(sslmode="require", connect_timeout=30) as connection:
+            assert connection.execute("SELECT 1").fetchall() == [(1,)]
+    until(lambda: not encrypted.server._strangers)
 
 
 def test_old_encryption_is_refused(encrypted: Running) -> None:
