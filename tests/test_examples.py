@@ -21,11 +21,13 @@ from sqlanon import algorithms, demo
 from sqlanon.algorithms._posing import is_searchable
 from sqlanon.cli import main
 from sqlanon.compiler.script import check_script
+from sqlanon.compiler.tree import referenced
 from sqlanon.engines import Engine
 from sqlanon.families import family
 from sqlanon.plan import Plan
 from sqlanon.policy import parse, parse_serve
 from sqlanon.proxy import users
+from sqlanon.release.history.comparison import BUILT
 from sqlanon.release.script import release_script
 
 ROOT = Path(__file__).parents[1]
@@ -233,9 +235,10 @@ def test_every_example_is_run_here() -> None:
 
 
 def test_readme_policy_is_valid() -> None:
-    text, _, gateway, section = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
+    text, _, weekly, gateway, section = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
     assert gateway == (ROOT / "examples" / "gateway" / "policy.yml").read_text(encoding="utf-8")
     assert parse_serve(gateway + section).administrators == ("alice",)
+    assert parse(weekly).history is not None
     policy = parse(text)
     assert [use.name for use in policy.models] == ["k_anonymity", "distinct_l_diversity", "t_closeness"]
 
@@ -255,6 +258,21 @@ def test_readme_pseudonyms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         f"SELECT COUNT(DISTINCT patient_id), MIN(length(patient_id)) FROM '{file.parent}/research.parquet'"
     )
     assert found.fetchall() == [(20_000, 64)]
+
+
+def test_readme_refreshes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(main, ["demo"]).exit_code == 0
+    section = README.split("## Releases over time")[1].split("\n## ")[0]
+    (text,) = re.findall(r"```yaml\n(.*?)```", section, flags=re.DOTALL)
+    Path(text.splitlines()[0].removeprefix("# ")).write_text(text, encoding="utf-8")
+    monkeypatch.setenv("SQLANON_KEY", "a key that is long enough")
+    lines = console(section)
+    assert len(lines) == 2
+    for words, shown in lines:
+        assert run_line(words).startswith(shown.split("…")[0])
+    listed = re.findall(r"^\| `(\w+)` \|", section, flags=re.MULTILINE)
+    assert set(listed) == {name for name, model in family("history").items() if referenced(model.sql) <= BUILT}
 
 
 def test_readme_names_what_the_search_cannot_reach() -> None:
