@@ -20,7 +20,7 @@ from sqlanon.families import Plugin, family
 from sqlanon.policy import Policy
 
 MOST_COLUMNS = 8  # of a class, on a screen
-FAMILIES = {"models": "privacy model", "loss": "loss metric"}
+FAMILIES = {"models": "privacy model", "loss": "loss metric", "history": "privacy model across releases"}
 
 
 def asked(params: Mapping[str, Any]) -> str:
@@ -174,7 +174,7 @@ def _first_line(text: str | None) -> str:
 def print_catalogue() -> None:
     console = Console(highlight=False)
     titles = {"models": "Privacy models", "loss": "Loss metrics", "hierarchies": "Kinds of hierarchy"}
-    titles["algorithms"] = "Algorithms"
+    titles |= {"algorithms": "Algorithms", "history": "Privacy models across releases"}
     for folder, entries in catalogue().items():
         console.print(f"[bold]{titles[folder]}[/]")
         for entry in entries:
@@ -190,7 +190,7 @@ def print_catalogue() -> None:
 def explain(name: str | None) -> None:
     """Print the manual page of a plug-in."""
     console = Console(highlight=False)
-    known = [*family("models"), *family("loss"), *hierarchies.kinds(), *algorithms.names()]
+    known = [*(name for folder in FAMILIES for name in family(folder)), *hierarchies.kinds(), *algorithms.names()]
     if name is None or name not in known:
         message = (
             "explain what?" if name is None else f"there is no model, metric, hierarchy or algorithm called '{name}'"

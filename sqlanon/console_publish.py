@@ -24,6 +24,8 @@ def print_published(document: Mapping[str, Any], *, explain: bool = False) -> No
     )
     for check in document.get("checks", ()):
         _print_check(console, check)
+    if "history" in document:
+        _print_history(console, document["history"])
     console.print()
     console.print(_attributes(document))
     console.print()
@@ -47,6 +49,17 @@ def _print_check(console: Console, check: Mapping[str, Any]) -> None:
         f"worst of {check['classes']:,} classes {number(check['measured'])}, required {number(check['required'])}"
     )
     console.print(f"{verdict}  [bold]{escape(check['model'] + of)}[/]  [dim]{escape(measured)}[/]")
+
+
+def _print_history(console: Console, history: Mapping[str, Any]) -> None:
+    """What was found beside the earlier releases."""
+    for item in history["models"]:
+        of = f" of {item['attribute']}" if item["attribute"] else ""
+        verdict = "[green]holds [/]" if item["holds"] else "[red]BROKEN[/]"
+        params = ", ".join(f"{key} {value}" for key, value in item["params"].items())
+        measured = f"worst of {item['compared']:,} sets {number(item['measured'])}, required {params}"
+        console.print(f"{verdict}  [bold]{escape(item['model'] + of)}[/]  [dim]{escape(measured)}[/]")
+    console.print(f"version {history['version']}; {history['held_back']:,} rows held back for a later release")
 
 
 def _attributes(document: Mapping[str, Any]) -> Table:

@@ -232,7 +232,7 @@ def plugin(folder: str, name: str) -> Plugin:
 
 def explain(name: str) -> Plugin:
     """The manual page of a privacy model or loss metric, as data."""
-    known = {**family("loss"), **family("models")}
+    known = {**family("loss"), **family("models"), **family("history")}
     if name not in known:
         raise PolicyError(f"there is no model or metric called '{name}'", hint=did_you_mean(name, known))
     return known[name]

@@ -128,6 +128,7 @@ def _write(
             document = described(task, solution, plan, how, found, target, staged)
             if beside is not None:
                 document["history"] = beside.described()
+                document["released"] -= beside.held_back
                 remember(beside, plan.hash)
                 beside.close()
             if workload and len(solution.passes) == 1:
