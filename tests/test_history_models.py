@@ -55,7 +55,7 @@ def test_models_agree_with_their_definitions(duck: Database, releases: list[Rele
 
 
 @pytest.mark.long
-@settings(max_examples=1000)
+@settings(max_examples=400)
 @given(releases=histories(), limit=st.integers(2, 4))
 def test_models_agree_with_their_definitions_often(duck: Database, releases: list[Release], limit: int) -> None:
     check(duck, releases, limit)
