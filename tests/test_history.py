@@ -245,8 +245,10 @@ def test_a_history_cannot_be_left_out_or_begun_late(database: Database) -> None:
         refresh(database, without)
     elsewhere = TABLE_VIII.replace("{table: released}", "{table: elsewhere}")
     refresh(database, policy("", elsewhere))
-    with pytest.raises(PolicyError, match="was published without a history"):
-        refresh(database, policy("history: {}\n", elsewhere))
+    for _ in range(2):
+        with pytest.raises(PolicyError, match="was published without a history"):
+            refresh(database, policy("history: {}\n", elsewhere))
+        database.run("DROP TABLE IF EXISTS elsewhere")
 
 
 def test_another_spelling_finds_the_same_history(database: Database) -> None:

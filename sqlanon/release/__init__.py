@@ -27,7 +27,7 @@ from sqlanon.release.asked import require_algorithm
 from sqlanon.release.blocked import blocked
 from sqlanon.release.document import described, workload_of
 from sqlanon.release.history import Comparison, compare, remember, require_safe
-from sqlanon.release.record import of_name
+from sqlanon.release.record import of_name, of_version, spelt, versions
 from sqlanon.release.regions import digest
 from sqlanon.release.rewriting import Rewriting, rewriting
 from sqlanon.release.stored import risk_utility_map, stored
@@ -71,8 +71,8 @@ def publish(
             f"pseudonyms need a key of at least {SHORTEST_KEY} characters",
             hint="set the environment variable SQLANON_KEY to a long secret",
         )
-    if target is not None:
-        _require_history(policy, target)
+    if target is not None and target.kind != "path":
+        _require_history(policy, engine, target.name)
     task = prepared(policy, engine, time_limit=time_limit, progress=progress)
     try:
         solution, plan = solved(task)
@@ -234,18 +234,20 @@ def _algorithm(task: Problem) -> tuple[str, Any, str]:
     return "heuristic", algorithms.algorithm("heuristic").Params(), f"heuristic, since {nodes:.1e} nodes are too many"
 
 
-def _require_history(policy: Policy, target: Target) -> None:
-    """A release whose past is compared must go on so, and one whose past is not known cannot begin with it."""
-    old = target.require_ours()
-    if old is None or ("history" in old.document) == (policy.history is not None):
+def _require_history(policy: Policy, engine: Engine, name: str) -> None:
+    """A release whose past is compared must go on so, and one whose past is not known cannot begin with it: not even
+    if it was dropped meanwhile, since what was seen was seen."""
+    newest = next((item for item in versions(engine) if spelt(engine, item.release) == spelt(engine, name)), None)
+    earlier = of_version(engine, newest.release, newest.version) if newest is not None else None
+    if earlier is None or ("history" in earlier) == (policy.history is not None):
         return
     if policy.history is None:
         raise PolicyError(
-            f"'{target.name}' was published with a history, and this policy asks for none",
+            f"'{name}' was published with a history, and this policy asks for none",
             hint="add 'history: {}', or release under another name",
         )
     raise policy.error(
-        f"'{target.name}' was published without a history: what both releases tell together cannot be known",
+        f"'{name}' was published without a history: what both releases tell together cannot be known",
         "history",
         hint="release under another name, and drop the old release",
     )

@@ -181,3 +181,11 @@ def foreign(kind: str, name: str) -> PolicyError:
         f"{kind} '{name}' exists and was not published by sqlanon",
         hint=f"choose another target, or {'move' if kind == 'file' else 'drop or rename'} it first",
     )
+
+
+def spelt(engine: Engine, name: str) -> list[str]:
+    """A name in one spelling, whether the release exists or not: another spelling must find the same."""
+    parts = table_parts(name)
+    duckdb = engine.dialect == "duckdb"
+    schema, own = parts[-2:] if len(parts) > 1 else ("main" if duckdb else "public", parts[-1])
+    return [part.lower() if duckdb else part for part in (schema, own)]

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from sqlanon.compiler.source import table_parts, table_tree
+from sqlanon.compiler.source import table_tree
 from sqlanon.compiler.tree import literal, select, table, union_all
 from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError
 from sqlanon.policy import Policy
+from sqlanon.release.record import spelt
 
 SHORTEST_KEY = 16
 COLUMNS: dict[str, dict[str, str]] = {
@@ -34,7 +35,7 @@ class Kept:
 
     def __init__(self, engine: Engine, name: str) -> None:
         self._engine = engine
-        own = hashlib.sha256("\0".join(_spelt(engine, name)).encode()).hexdigest()[:12]
+        own = hashlib.sha256("\0".join(spelt(engine, name)).encode()).hexdigest()[:12]
         self._prefix = f"sqlanon_past_{own}"
         self._check = ""
         if engine.find([self.table("versions")]) is None:
@@ -103,11 +104,3 @@ class Kept:
     def forget(self) -> None:
         for short in COLUMNS:
             self._engine.execute(exp.Drop(tables=[table_tree(self.table(short))], kind="TABLE", exists=True))
-
-
-def _spelt(engine: Engine, name: str) -> list[str]:
-    """A name in one spelling, whether the release exists or not: another spelling must find the same history."""
-    parts = table_parts(name)
-    duckdb = engine.dialect == "duckdb"
-    schema, own = parts[-2:] if len(parts) > 1 else ("main" if duckdb else "public", parts[-1])
-    return [part.lower() if duckdb else part for part in (schema, own)]
