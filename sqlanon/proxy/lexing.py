@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from sqlanon.errors import Refused
 
-# Reading is linear, and still a long text would keep all other clients waiting: 10,000 tokens take some 30 ms. The
+# Reading is linear, and still a long text would keep all other clients waiting. The
 # gateway takes no longer texts either, and the longest that a known client asks of the catalogue has 7,000 characters.
 MAX_TEXT = 20_000
 MAX_TOKENS = 10_000
