@@ -74,6 +74,9 @@ class LedgerError(SqlanonError):
     sqlstate = "58030"
 
 
+LONGEST_MESSAGE = 400  # characters
+
+
 class Refused(SqlanonError):
     """The gateway does not answer a statement; told from its text and the policy alone, before any data is read."""
 
@@ -88,7 +91,9 @@ class Refused(SqlanonError):
         sqlstate: str | None = None,
         position: int | None = None,
     ) -> None:
-        super().__init__(message, detail=detail, hint=hint)
+        # Names of the statement are quoted in messages, and a name may be as long as a statement.
+        shown = message if len(message) <= LONGEST_MESSAGE else f"{message[:LONGEST_MESSAGE]}…"
+        super().__init__(shown, detail=detail, hint=hint)
         self.position = position  # of the construct in the text, counted from 1, as PostgreSQL tells it
         if sqlstate is not None:
             self.sqlstate = sqlstate

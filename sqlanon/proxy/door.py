@@ -36,7 +36,7 @@ from sqlanon.proxy.understanding import understood
 from sqlanon.proxy.work import Ask, Described, Failed, Summary
 
 KNOWN_SHAPES = 2_000
-CATALOGUE_SECONDS = 5.0  # names and types are told in far less: what takes longer keeps others waiting
+CATALOGUE_SECONDS = 10.0  # names and types are told in far less: what takes longer keeps others waiting
 SHORTEST = 0.001  # seconds that are left to a statement whose time is over
 
 
