@@ -424,10 +424,12 @@ def test_what_an_algorithm_refuses_has_a_line(database: Database) -> None:
     with pytest.raises(PolicyError, match=r"policy\.yml:[45]: 'strict: false' parts rows"):
         publish(parse(diverse), database.engine)
     loose = text.replace("models: [", "models:\n  [")
-    with pytest.raises(PolicyError, match=r"policy\.yml:8: a search needs 'nulls: value'"):
+    with pytest.raises(PolicyError, match=r"policy\.yml:8: regions need 'nulls: value'"):
         publish(parse(loose + "nulls: unique\n"), database.engine)
     other = text.replace("}]", "}, {xy_anonymity: {k: 2, x: [zip], y: [s]}}]")
-    with pytest.raises(PolicyError, match=r"policy\.yml:3: a search cannot reach xy_anonymity yet"):
+    with pytest.raises(
+        PolicyError, match=r"policy\.yml:3: mondrian cannot reach xy_anonymity\n  hint: take full_domain"
+    ):
         publish(parse(other), database.engine)
 
 

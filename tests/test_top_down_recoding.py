@@ -173,22 +173,32 @@ ATTRIBUTES = ["age", "workclass", "education", "native-country", "marital-status
 
 
 def similar(
-    database: Database, model: dict[str, Any], attributes: list[str], records: int
+    database: Database,
+    model: dict[str, Any],
+    attributes: list[str],
+    records: int,
+    categories: list[list[str]] = CATEGORIES,
+    drawn: list[str] = DISEASES,
 ) -> tuple[Counter[int], Solution]:
-    """Rows in classes whose diseases are all of one category, by category: the attacker learns it."""
+    """Rows in classes whose diseases are all of one category, by category: the attacker learns it. Each row of Adult,
+    drawn again where more are asked for than there are, has a disease at random."""
     path = shared("data", "adult", "adult.csv")
-    listed = ", ".join(f"'{disease}'" for disease in DISEASES)
-    hashed = "CAST('0x' || substr(md5(CAST(row_number() OVER () AS TEXT)), 1, 6) AS INT)"
+    listed = ", ".join(f"'{disease}'" for disease in drawn)
+    hashed = "CAST('0x' || substr(md5(CAST({} AS TEXT)), 1, 6) AS INT)"
+    database.run(f"CREATE OR REPLACE TABLE adult AS FROM read_csv('{path}', delim=';', all_varchar=true)")
+    database.run("CREATE OR REPLACE TABLE adult AS SELECT *, row_number() OVER () AS place FROM adult")
+    again = hashed.format("'again ' || range")
     database.run(
-        f"CREATE OR REPLACE TABLE t AS SELECT *, ([{listed}])[1 + {hashed} % 8] AS condition "
-        f"FROM (SELECT * FROM read_csv('{path}', delim=';', all_varchar=true) LIMIT {records})"
+        f"CREATE OR REPLACE TABLE t AS SELECT a.* EXCLUDE (place), ([{listed}])[1 + {hashed.format('range + 1')} % "
+        f"{len(drawn)}] AS condition FROM range({records}) JOIN adult AS a ON place = CASE WHEN range < 30162 "
+        f"THEN range + 1 ELSE 1 + {again} % 30162 END"
     )
     roles = dict.fromkeys(attributes, "quasi_identifier") | {"condition": "sensitive"}
     trees = {
         name: {"csv": {"path": str(shared("data", "adult", f"adult_hierarchy_{name}.csv"))}} for name in attributes
     }
     found, solution, _ = recode(database, policy(roles, trees, [model]))
-    of = {disease: place for place, category in enumerate(CATEGORIES) for disease in category}
+    of = {disease: place for place, category in enumerate(categories) for disease in category}
     regions: dict[int, list[int]] = {}
     for row in found:
         regions.setdefault(row["region"], []).append(of[row["condition"]])
@@ -218,8 +228,37 @@ def attacked(database: Database, attributes: list[str], records: int) -> None:
         similar(database, {"entropy_l_alpha_diversity": ALPHA | {"l": 4}}, attributes, records)
 
 
+# The same eight diseases, of which four are graver than all others, and somewhat rarer: 11 rows of 100 have each of
+# them, 14 each of the others.
+GRAVE = [["HIV", "Cancer", "Phthisis", "Hepatitis"], ["Obesity"], ["Asthma"], ["Flu"], ["Indigestion"]]
+DRAWN = [disease for category in GRAVE for disease in category for _ in range(14 if len(category) == 1 else 11)]
+
+
+def attacked_at_four(database: Database, attributes: list[str], records: int) -> None:
+    """4-diversity leaves rows open to the attack, distinct and entropy (4,2)-diversity leave none.
+
+    Four different diseases are of one category only where a category has four, and an entropy of ln 4 is reached in
+    practice only where there are more than four categories: so the eight diseases are grouped as 4 + 1 + 1 + 1 + 1.
+    """
+    asked = {"alpha": 2, "l": 4, "categories": GRAVE, "weighting": "sensitivity", "beta": 2}
+    plain, better = similar(database, {"distinct_l_diversity": {"l": 4}}, attributes, records, GRAVE, DRAWN)
+    assert plain[0] > 0 and set(plain) == {0}
+    for model in ("distinct_l_alpha_diversity", "entropy_l_alpha_diversity"):
+        open_to_attack, worse = similar(database, {model: asked}, attributes, records, GRAVE, DRAWN)
+        assert not open_to_attack and worse.loss > better.loss
+
+
 def test_similarity_attack(duck: Database) -> None:
     attacked(duck, ["age", "education", "marital-status", "sex"], 3000)
+
+
+def test_similarity_attack_on_four_diseases(duck: Database) -> None:
+    attacked_at_four(duck, ["age", "education", "marital-status", "sex"], 6000)
+
+
+@pytest.mark.long
+def test_similarity_attack_on_four_diseases_in_45_thousand_rows(duck: Database) -> None:
+    attacked_at_four(duck, ATTRIBUTES, 45_000)
 
 
 @pytest.mark.long

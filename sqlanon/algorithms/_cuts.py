@@ -15,8 +15,9 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.algorithms._classes import joined, with_parts
+from sqlanon.algorithms._classes import with_parts
 from sqlanon.algorithms._forest import Forest, TreeNode
+from sqlanon.algorithms._own_classes import joined
 from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._solution import Regions
 from sqlanon.compiler.compressed import BITS, Domain, code

@@ -341,5 +341,20 @@ class Known:
         return None
 
 
+@dataclass
+class Guesses(Known):
+    """Records that a reader guesses wrong: those that are not in the majority of their class, and those suppressed.
+
+    Merged classes have no more right guesses than their parts, so that what is wrong among the released records of a
+    node, is wrong above it too; what is suppressed at all nodes below is wrong there."""
+
+    records: int = 0
+
+    def learn(self, measured: Measured) -> None:
+        above, below, every = up(measured.node), down(measured.node), max(self.records, 1)
+        np.maximum(self.lower[above], measured.loss - measured.suppressed / every, out=self.lower[above])
+        np.maximum(self.lower[below], measured.nested / every, out=self.lower[below])
+
+
 def named(parts: Sequence[exp.Expr], prefix: str) -> list[exp.Expr]:
     return [alias(part, f"{prefix}{i}") for i, part in enumerate(parts, start=1)]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from sqlanon.algorithms._metrics import AverageSize, Known, Linear, Metric, Squares
+from sqlanon.algorithms._metrics import AverageSize, Guesses, Known, Linear, Metric, Squares
 from sqlanon.algorithms._problem import Problem
 from sqlanon.compiler.tree import alias, double, literal, table, window
 from sqlanon.errors import PolicyError
@@ -60,13 +60,25 @@ def minimized(problem: Problem, name: str | None = None) -> Metric:
             return Known(_entropies(problem), sql=plugin("loss", name).sql)
         case "kl_divergence":
             return Known([[0.0] * size for size in problem.shape], sql=plugin("loss", name).sql, always=True)
+        case "classification_metric":
+            _require_target(problem)
+            nothing = [[0.0] * size for size in problem.shape]
+            return Guesses(nothing, sql=plugin("loss", name).sql, always=True, records=problem.records)
         case "height":
             return Known([[float(level) for level in range(size)] for size in problem.shape])
     raise PolicyError(
         f"a search cannot minimize '{name}'",
         hint="take ncp, ncp_geometric, iloss, precision, minimal_distortion, discernibility, discernibility_star, "
-        "aecs, c_avg or height",
+        "aecs, c_avg, non_uniform_entropy, kl_divergence, classification_metric or height",
     )
+
+
+def _require_target(problem: Problem) -> None:
+    if problem.target is None:
+        raise PolicyError(
+            "classification_metric needs the column that a reader of the release is to foretell",
+            hint="write for example 'algorithm: {full_domain: {class_attribute: income}}'",
+        )
 
 
 def _entropies(problem: Problem) -> list[list[float]]:

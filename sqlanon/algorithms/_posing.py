@@ -9,10 +9,15 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from sqlanon.algorithms._classes import Requirement
+from sqlanon.algorithms._freeform import freeform
+from sqlanon.algorithms._own_classes import Own
 from sqlanon.algorithms._problem import ALSO_SUPPRESSED, OF_NODES, Problem
+from sqlanon.algorithms._special import probabilities, supersets
 from sqlanon.compiler.checks import Compiler
 from sqlanon.compiler.classes import Grouping, Prelude, totals
 from sqlanon.compiler.compressed import (
+    BITS,
+    Compressed,
     Domain,
     combinations_of_rows,
     compressed,
@@ -98,15 +103,47 @@ def outlined(
 
 
 @dataclass(frozen=True)
+class _Use:
+    """A model on one quasi-identifier and attribute. `by` are the columns of its classes that are no quasi-identifiers,
+    `counted` those whose combinations are counted, `guard` that of guarding nodes, `secrets` those of freeform attacks.
+    """
+
+    use: ModelUse
+    model: Plugin
+    attribute: str | None
+    qid: tuple[str, ...]
+    by: tuple[str, ...]
+    counted: tuple[str, ...]
+    guard: str | None
+    secrets: tuple[str, ...]
+    persons: bool
+    nulls_match: bool
+
+    @property
+    def carried(self) -> tuple[str, ...]:
+        """Columns that the compressed table has to have."""
+        guards = [self.guard] if self.guard else []
+        return (*([self.attribute] if self.attribute else []), *self.by, *self.counted, *guards, *self.secrets)
+
+
+@dataclass(frozen=True)
 class _Draft:
     """What is planned before the number of values of each quasi-identifier is known."""
 
-    uses: list[tuple[ModelUse, str | None]]
+    uses: list[_Use]
     prelude: Prelude
     grouping: Grouping
     attributes: list[str]
     combined: str
     domains: list[Domain]
+
+    @property
+    def tells_rows(self) -> bool:
+        return not all(item.nulls_match for item in self.uses)
+
+    @property
+    def tells_nulls(self) -> bool:
+        return self.tells_rows or any(item.counted for item in self.uses)
 
 
 def _draft(
@@ -117,21 +154,49 @@ def _draft(
     carry: Sequence[str],
     brings: frozenset[str] = frozenset(),
 ) -> _Draft:
-    uses = [
-        (use, attribute)
-        for use in policy.models
-        for attribute in (_attributes(policy, use) if "sensitive" in plugin("models", use.name).needs else [None])
-    ]
-    _require_searchable(policy, [use for use, _ in uses], brings)
     prelude = Prelude(rows, dialect, prefix="sqlanon_search")
-    attributes = list(dict.fromkeys([*(attribute for _, attribute in uses if attribute is not None), *carry]))
+    compiler = Compiler(policy, hierarchies, dialect, policy.source, shared=prelude)
+    _require_models(policy, brings)
+    uses = [
+        _use(policy, compiler, use, qid, attribute)
+        for use in policy.models
+        for qid in compiler.qids(use)
+        for attribute in compiler.attributes(use)
+    ]
+    _require_searchable(policy, uses, brings)
+    shown = set(policy.quasi_identifiers)
+    needed = [name for item in uses for name in item.carried if name not in shown]
+    attributes = list(dict.fromkeys([*needed, *carry]))
     grouping = Grouping(policy.quasi_identifiers, person=policy.person)
-    made = combinations_of_rows(prelude, grouping, attributes)
+    alone = [name for item in uses if not item.nulls_match for name in item.by]
+    unique = (*policy.quasi_identifiers, *dict.fromkeys(alone)) if policy.nulls == "unique" else ()
+    made = combinations_of_rows(prelude, grouping, attributes, unique=unique)
     domains = [
         Domain(name, f"c{i}", hierarchies[name], dictionary(prelude, made, name, f"c{i}", hierarchies[name]))
         for i, name in enumerate(policy.quasi_identifiers, start=1)
     ]
     return _Draft(uses, prelude, grouping, attributes, made, domains)
+
+
+def _use(policy: Policy, compiler: Compiler, use: ModelUse, qid: tuple[str, ...], attribute: str | None) -> _Use:
+    model = plugin("models", use.name)
+    grouping = compiler.grouping(model, use, qid, attribute)
+    secrets: tuple[str, ...] = ()
+    if "combinations" in model.needs:
+        qid = policy.quasi_identifiers
+        secrets = tuple(dict.fromkeys((*policy.sensitive, *use.params["sensitive_values"])))
+    return _Use(
+        use,
+        model,
+        attribute,
+        qid=tuple(name for name in (grouping.columns or qid) if name in policy.quasi_identifiers),
+        by=tuple(name for name in grouping.columns if name not in policy.quasi_identifiers),
+        counted=grouping.distinct,
+        guard=str(use.params["guard"]) if "guards" in model.needs else None,
+        secrets=tuple(name for name in secrets if name not in policy.quasi_identifiers),
+        persons=grouping.person is not None,
+        nulls_match=grouping.nulls_match,
+    )
 
 
 def _packed(
@@ -142,8 +207,11 @@ def _packed(
     placed: Sequence[Domain],
     keys: int,
 ) -> Problem:
-    packed = compressed(draft.prelude, draft.combined, placed, keys, draft.grouping, draft.attributes)
-    requirements = tuple(_requirement(policy, draft.prelude, hierarchies, draft.grouping, *item) for item in draft.uses)
+    flags = {"tells_nulls": draft.tells_nulls, "tells_rows": draft.tells_rows}
+    packed = compressed(draft.prelude, draft.combined, placed, keys, draft.grouping, draft.attributes, **flags)
+    requirements = tuple(
+        _requirement(policy, draft.prelude, hierarchies, draft.grouping, packed, item) for item in draft.uses
+    )
     everybody, persons = None, False
     if _has_population(draft) and policy.population is not None:
         rows = relation(engine.resolve(policy.population), engine.dialect)
@@ -165,11 +233,7 @@ def _packed(
 
 
 def _has_population(draft: _Draft) -> bool:
-    return any("class_population" in referenced(plugin("models", use.name).sql) for use, _ in draft.uses)
-
-
-def _attributes(policy: Policy, use: ModelUse) -> list[str]:
-    return [use.attribute] if use.attribute else list(policy.sensitive)
+    return any("class_population" in referenced(item.model.sql) for item in draft.uses)
 
 
 def is_searchable(model: Plugin, brings: frozenset[str] = frozenset()) -> bool:
@@ -179,30 +243,56 @@ def is_searchable(model: Plugin, brings: frozenset[str] = frozenset()) -> bool:
     (True, False)
     """
     made = referenced(model.sql) <= SEARCHED | brings
-    return made and not model.classes and model.counts in ("", "rows") and "joins" not in model.needs
+    plain = not model.classes and model.counts in ("", "rows")
+    return made and (plain or "own_classes" in brings) and "joins" not in model.needs
 
 
-def _require_searchable(policy: Policy, uses: Sequence[ModelUse], brings: frozenset[str]) -> None:
+def _require_models(policy: Policy, brings: frozenset[str]) -> None:
+    for use in policy.models:
+        if not is_searchable(plugin("models", use.name), brings):
+            name = policy.algorithm.name if policy.algorithm else "a search"
+            raise _unreachable(policy, use, f"{name} cannot reach {use.name}", brings)
+
+
+def _unreachable(policy: Policy, use: ModelUse, message: str, brings: frozenset[str]) -> PolicyError:
+    hint = "publish for the other models, and check this one with 'sqlanon check'"
+    if is_searchable(plugin("models", use.name), OF_NODES) and "own_classes" not in brings:
+        hint = f"take full_domain, which goes from node to node; or {hint}"
+    return policy.error(message, "models", policy.models.index(use), hint=hint)
+
+
+def _require_searchable(policy: Policy, uses: Sequence[_Use], brings: frozenset[str]) -> None:
+    """Refuse what is not released, and of algorithms that do not go from node to node what only nodes can tell."""
     every = set(policy.quasi_identifiers)
-    for use in uses:
-        model = plugin("models", use.name)
-        counts_persons = model.counts == "rows" and policy.person is not None
-        sets = [use.qid] if isinstance(use.qid, tuple) else [policy.qid_sets()[use.qid]] if use.qid else []
-        if not is_searchable(model, brings) or counts_persons or any(set(columns) != every for columns in sets):
-            raise policy.error(
-                f"a search cannot reach {use.name} yet",
-                *("models", policy.models.index(use)),
-                hint="publish for the other models, and check this one with 'sqlanon check'",
-            )
-    if policy.nulls == "unique":
-        hint = "fill NULLs, or leave such rows out with 'query:'"
-        raise policy.error("a search needs 'nulls: value'", "nulls", hint=hint)
-    if any(set(columns) != every for columns in policy.qid_sets(drop_contained=True).values()):
-        raise policy.error(
-            "a search needs one quasi-identifier that holds all the others",
-            "qids",
-            hint="leave out 'qids:', so that all quasi-identifiers count together",
-        )
+    if not every:
+        hint = "give the columns that an attacker may know the role quasi_identifier"
+        raise PolicyError("a search needs a quasi_identifier column, none is declared", hint=hint)
+    for item in uses:
+        if "own_classes" not in brings:
+            own = set(item.qid) != every or item.by or (policy.person is not None and not item.persons)
+            if own:
+                raise _unreachable(
+                    policy, item.use, f"{item.use.name}: its classes are not those of the regions", brings
+                )
+            if not item.nulls_match:
+                hint = "fill NULLs, or leave such rows out with 'query:'; or take the algorithm full_domain"
+                raise policy.error("regions need 'nulls: value'", "nulls", hint=hint)
+        for name in (*item.by, *item.counted, *item.secrets, *([item.guard] if item.guard else [])):
+            column = policy.columns.get(name)
+            hidden = column is None or (column.role == "identifier" and not column.pseudonym)
+            if (hidden and name != policy.person) or (name == item.guard and (name in every or hidden)):
+                message = f"{item.use.name} looks at '{name}', which is not released as it is"
+                raise _unreachable(policy, item.use, message, brings)
+        if item.secrets and not item.nulls_match:
+            hint = "NULLs would match there after all: fill them, or take 'nulls: value'"
+            raise policy.error(f"'nulls: unique' cannot be combined with {item.use.name}", "nulls", hint=hint)
+        if "supersets" in item.model.needs and (not item.nulls_match or set(item.qid) != every):
+            hint = "ask for it with all quasi-identifiers, and with 'nulls: value'"
+            raise policy.error(f"{item.use.name}: what lies above a class of some columns is not searched", hint=hint)
+    if any(not item.nulls_match or item.counted for item in uses):
+        every_column = every.union(*(item.carried for item in uses))
+        if len(every_column) > BITS:
+            raise PolicyError(f"NULLs of more than {BITS} columns cannot be told apart", hint="declare fewer columns")
 
 
 def _requirement(
@@ -210,24 +300,58 @@ def _requirement(
     prelude: Prelude,
     hierarchies: Mapping[str, Hierarchy],
     grouping: Grouping,
-    use: ModelUse,
-    attribute: str | None,
+    packed: Compressed,
+    item: _Use,
 ) -> Requirement:
-    model = plugin("models", use.name)
+    use, model, attribute = item.use, item.model, item.attribute
     relations: dict[str, str] = {}
     if attribute is not None:
         relations["totals"] = totals(prelude, grouping, attribute, numeric="numeric" in model.needs)
         if "taxonomy" in referenced(model.sql):
             relations["taxonomy"] = taxonomy(prelude, grouping, attribute, hierarchies[attribute])
+    if item.guard is not None:
+        relations["guards"] = totals(prelude, grouping, item.guard, numeric=False)
     compiler = Compiler(policy, hierarchies, prelude.dialect, policy.source, shared=prelude)
     compiler.parameter_relations(model, model.filled(use.params), relations)
     if "class_categories" in referenced(model.sql):
         relations["value_categories"] = _value_categories(prelude, relations["totals"], relations["weights"])
-    nested = ALSO_SUPPRESSED in model.monotone
+    special = None
+    if attribute is not None and "class_probability" in referenced(model.sql):
+        special = probabilities(packed, item.qid, attribute, relations["totals"], model.filled(use.params))
+    elif attribute is not None and "class_supersets" in referenced(model.sql):
+        special = supersets(packed, packed.values[attribute])
+    elif "combinations" in model.needs:
+        ranks = {name: totals(prelude, grouping, name, numeric=False) for name in item.secrets}
+        special = freeform(packed, (*item.qid, *item.secrets), ranks, use.params["sensitive_values"])
+    own = _own(policy, packed, item, everywhere=special is not None)
+    # What is counted beside NULL, or on the levels of a node, may be less where more is generalized.
+    grows = not any(name in policy.quasi_identifiers for name in item.counted)
+    # A class of the release may have rows in a class that is broken and in others that are not; single rows with a NULL
+    # fare alike where nothing but their number counts.
+    alike = own is None or (not own.values and not (own.rows and attribute is not None))
+    nested = ALSO_SUPPRESSED in model.monotone and alike and grows
     # Shares of persons do not add up: one person may be in several classes.
-    monotone = nested or (policy.person is None and is_monotone(model, use.params))
+    adds_up = policy.person is None or ALSO_SUPPRESSED in model.monotone
+    monotone = nested or (adds_up and grows and is_monotone(model, use.params))
     everybody = "population" in model.needs and float(str(use.params.get("delta_min", 0))) > 0
-    return Requirement(use, model, attribute, relations, nested, monotone, everybody)
+    return Requirement(use, model, attribute, relations, nested, monotone, everybody, own, special)
+
+
+def _own(policy: Policy, packed: Compressed, item: _Use, *, everywhere: bool) -> Own | None:
+    """The classes of a model, None where they are those of the release."""
+    places = {name: place for place, name in enumerate(policy.quasi_identifiers)}
+    qid = tuple(sorted(places[name] for name in item.qid))
+    own = Own(
+        qid,
+        values=tuple(packed.values[name] for name in item.by),
+        rows=not item.nulls_match,
+        persons=item.persons,
+        counted=tuple(places[name] if name in places else packed.values[name] for name in item.counted),
+        partial=len(qid) < len(places),
+        everywhere=everywhere,
+    )
+    plain = Own(tuple(places.values()), persons=policy.person is not None)
+    return None if own == plain else own
 
 
 def is_monotone(model: Plugin, params: Mapping[str, object]) -> bool:

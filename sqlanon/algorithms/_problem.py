@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from sqlglot import exp
 
 from sqlanon.algorithms._classes import Classes, Requirement, rows_where, with_parts
+from sqlanon.algorithms._lost import LOST, decided, lost
 from sqlanon.algorithms._metrics import (
     Known,
     Linear,
@@ -21,6 +23,7 @@ from sqlanon.algorithms._metrics import (
     named,
 )
 from sqlanon.algorithms._recoded import RECODED
+from sqlanon.algorithms._special import SPECIAL
 from sqlanon.compiler.classes import Prelude
 from sqlanon.compiler.compressed import (
     Domain,
@@ -32,6 +35,7 @@ from sqlanon.compiler.tree import (
     alias,
     bigint,
     bind,
+    double,
     inline_verdict,
     literal,
     nested,
@@ -40,15 +44,16 @@ from sqlanon.compiler.tree import (
     summed,
     table,
     union_all,
-    with_verdict,
 )
 from sqlanon.engines import Engine
 from sqlanon.engines.steps import drop_steps, run_steps
+from sqlanon.errors import SqlanonError
 from sqlanon.hierarchies import Hierarchy
 from sqlanon.policy import Policy
 
 FEW_ROWS = 100_000  # of a compressed table, on which many statements cost more than their work
-OF_NODES = frozenset({"class_population"})  # relations that only the classes of a node have
+# What only the nodes of a lattice have: relations, and classes other than those of all quasi-identifiers.
+OF_NODES = frozenset({"class_population", "class_guards", "own_classes"}) | SPECIAL
 ALSO_SUPPRESSED = "also under record suppression"
 
 
@@ -64,6 +69,8 @@ class Problem(Classes):
     deadline: float | None = None
     progress: Callable[[str, int, int], None] | None = None
     measured: dict[Node, Measured] = field(default_factory=dict)
+    target: str | None = None  # the column that a reader of the release is to foretell
+    rounds: int = 0  # nodes of which models were asked again, since what is suppressed may break others
     _marginals: list[list[float]] | None = None
     _counting: Known = field(default_factory=lambda: Known([]))  # a metric that asks for nothing but counts
     _statements: dict[tuple[object, ...], Callable[[Sequence[int | float]], list[tuple[Any, ...]]]] = field(
@@ -107,6 +114,9 @@ class Problem(Classes):
 
     def close(self) -> None:
         drop_steps(self.engine, self.prelude.steps)
+        if self.unsettled:
+            with suppress(SqlanonError):
+                self.engine.drop_temporary(LOST)
 
     def run(self) -> None:
         """Make the temporary tables that were planned since the last time."""
@@ -144,24 +154,39 @@ class Problem(Classes):
     def measure(self, nodes: Sequence[Node], metric: Metric) -> list[Measured]:
         """Measure nodes in one statement; what was measured before is not measured again."""
         missing = [node for node in dict.fromkeys(nodes) if node not in self.measured]
-        if self.nested and isinstance(metric, Linear) and metric.weighs and self._mostly_fail():
+        counts = isinstance(metric, Linear) and metric.weighs and not self.by_levels
+        if self.nested and counts and isinstance(metric, Linear) and self._mostly_fail():
             missing = self._count(missing, metric)
         if missing:
-            ask = self._statement(metric, len(missing))
-            numbers: list[int | float] = []
-            for node in missing:
-                numbers += [*self.compressed.masks(node), *metric.numbers(node)]
             nothing = (0, 0, 0.0, *([0.0] * len(metric.aggregates())))  # an empty table has no class to report on
-            found = {int(place): row for place, *row in ask(numbers)}
+            found = {int(place): row for place, *row in self._asked(missing, metric)}
             for place, node in enumerate(missing):
                 suppressed, nested, doomed, *parts = found.get(place, nothing)
-                own = tuple(float(part or 0) for part in parts)
+                own = first = tuple(float(part or 0) for part in parts)
                 gone, below = int(suppressed or 0), int(nested or 0)
+                if 0 < gone <= self.limit and self.unsettled:
+                    gone, own = self._settled(node, metric)
+                    self.rounds += 1
+                    # Where all models are nested, so is what follows from them.
+                    below, first = (gone, own) if self.nested else (below, first)
                 loss = self._loss(node, gone, own, metric)
                 # The tolerance of a threshold, times ten million rows, is a small part of a row.
                 sure = max(below, math.ceil(float(doomed) - 0.02))
-                self.measured[node] = Measured(node, gone, below, loss, metric.known(node, below, own), sure)
+                self.measured[node] = Measured(node, gone, below, loss, metric.known(node, below, first), sure)
         return [self.measured[node] for node in nodes]
+
+    def _asked(self, nodes: Sequence[Node], metric: Metric) -> Iterable[tuple[Any, ...]]:
+        """For each node its place, and what is measured there."""
+        if self.by_levels:
+            for place, node in enumerate(nodes):
+                numbers_of = iter(metric.numbers(node))
+                costs = metric.costs(lambda given=numbers_of: double(literal(next(given))))  # type: ignore[misc]
+                classes, parts = self.classes(self.literal_masks(node), costs, node=node)
+                tree = exp.select(alias(literal(place), "place"), *self._sums(metric)).from_(classes)
+                yield from self.engine.query(with_parts(tree, parts))
+            return
+        numbers = [number for node in nodes for number in (*self.node_masks(node), *metric.numbers(node))]
+        yield from self._statement(metric, len(nodes))(numbers)
 
     def _mostly_fail(self) -> bool:
         """Whether it pays to count first: so far, most nodes failed. At the beginning they are expected to where
@@ -173,7 +198,7 @@ class Problem(Classes):
     def _count(self, nodes: Sequence[Node], metric: Linear) -> list[Node]:
         """Count what each node suppresses, which takes a third of the time of its loss. Returns those that hold."""
         counting = self._counting
-        numbers = [mask for node in nodes for mask in self.compressed.masks(node)]
+        numbers = [mask for node in nodes for mask in self.node_masks(node)]
         holding = []
         for place, suppressed, _, _ in self._statement(counting, len(nodes))(numbers) if nodes else ():
             node, gone = nodes[int(place)], int(suppressed or 0)
@@ -196,8 +221,8 @@ class Problem(Classes):
 
     def losses_by_sql(self, node: Node, metrics: Mapping[str, tuple[str, Mapping[str, object]]]) -> dict[str, float]:
         """Several metrics in one statement: each is a file with its parameters, and all read the same relations."""
-        masks = [literal(mask) for mask in self.compressed.masks(node)]
-        classes, parts = self.classes(masks)
+        masks = self.literal_masks(node)
+        classes, parts = self.decided(node)
         same = self.class_id(masks).eq(exp.column("class_id", table="k"))
         kept = exp.Sub(this=literal(1), expression=exp.column("broken", table="k"))
         cells = exp.select("c.*", alias(kept, "kept"), "k.class_id").from_(table(self.compressed.table, alias="c"))
@@ -253,7 +278,7 @@ class Problem(Classes):
         ]
 
     def _branch(self, place: int, metric: Metric, numbers: Iterator[int]) -> exp.Select:
-        masks = [_parameter(next(numbers), BIGINT) for _ in range(self.compressed.keys)]
+        masks = [_parameter(next(numbers), BIGINT) for _ in self.node_masks(self.top)]
         costs = metric.costs(lambda: _parameter(next(numbers), DOUBLE))
         classes, parts = self.classes(masks, costs)
         tree = exp.select(alias(literal(place), "place"), *self._sums(metric))
@@ -280,9 +305,16 @@ class Problem(Classes):
 
     def broken_classes(self, nodes: Sequence[Node]) -> str:
         """The table (class_id) of the classes of the last node that break a model."""
-        classes, parts = self.classes([bigint(literal(mask)) for mask in self.compressed.masks(nodes[-1])])
+        if self.unsettled:
+            return lost(self, nodes[-1], self._planned)
+        classes, parts = self.classes(self.literal_masks(nodes[-1]), node=nodes[-1])
         tree = exp.select("class_id").from_(classes).where(exp.column("broken").eq(1))
         made = self.prelude.once("broken", (tuple(nodes), self.source), lambda: with_parts(tree, parts))
+        self.run()
+        return made
+
+    def _planned(self, node: Node, number: int, found: exp.Select) -> str:
+        made = self.prelude.once("broken", (node, self.source, number), lambda: found)
         self.run()
         return made
 
@@ -301,7 +333,7 @@ class Problem(Classes):
             exp.BitwiseAnd(this=exp.column(name), expression=bigint(literal(mask)))
             for name, mask in zip(self.compressed.key_names, self.compressed.masks(floor), strict=True)
         ]
-        others = [*self.compressed.values.values(), *(["person"] if self.compressed.person else [])]
+        others = self.compressed.others
         leaves = [
             f"f{place}_{level}"
             for place, (domain, least) in enumerate(zip(self.domains, floor, strict=True), start=1)
@@ -320,24 +352,35 @@ class Problem(Classes):
 
     def measured_value(self, node: Node) -> float | None:
         """What the first requirement measures at a node, in its worst class."""
-        item = self.requirements[0]
-        masks = [bigint(literal(mask)) for mask in self.compressed.masks(node)]
-        key = self.class_id(masks)
-        parts: list[tuple[str, exp.Query]] = [("class_sizes", self._grouped(key, self.source, (), ()))]
-        own = {"classes": "class_sizes"}
-        if item.attribute is not None:
-            parts.append(("class_values_1", self._class_values(key, self.source, item.attribute)))
-            own["class_values"] = "class_values_1"
-        if "value_categories" in item.relations:
-            parts.append(("class_categories_1", self._class_categories(self.source, key, item)))
-            own["class_categories"] = "class_categories_1"
-        for relation, tree in self.class_population(key).items():
-            parts.append((relation, tree))
-            own[relation] = relation
-        result = with_verdict(bind(item.model.sql, item.params, {**item.relations, **own}))
-        worst = (exp.Min if item.model.worse_when_smaller else exp.Max)(this=exp.column("measured"))
-        found = self.engine.query(with_parts(exp.select(worst).from_(result.subquery(alias="result")), parts))[0][0]
+        _, parts = self.classes(self.literal_masks(node), measures=True, node=node)
+        worst = (exp.Min if self.requirements[0].model.worse_when_smaller else exp.Max)(this=exp.column("measured"))
+        found = self.engine.query(with_parts(exp.select(worst).from_("result_1"), parts))[0][0]
         return None if found is None else float(found)
+
+    def node_masks(self, node: Node) -> tuple[int, ...]:
+        """The masks of the keys at a node; where a model asks for what is NULL, also that of its flags."""
+        asks = any(item.own is not None and (item.own.rows or item.own.counted) for item in self.requirements)
+        return (*self.compressed.masks(node), *([self.compressed.shown_nulls(node)] if asks else []))
+
+    def literal_masks(self, node: Node) -> list[exp.Expr]:
+        return [bigint(literal(mask)) for mask in self.node_masks(node)]
+
+    def sizes(self, node: Node, costs: Sequence[exp.Expr] = ()) -> exp.Select:
+        return self._grouped(self.class_id(self.literal_masks(node)), self.source, costs, ())
+
+    def decided(self, node: Node, costs: Sequence[exp.Expr] = ()) -> tuple[str, list[tuple[str, exp.Query]]]:
+        """The classes of a node, as `classes` has them, with the last word on which of them are suppressed."""
+        if self.unsettled:
+            return decided(self, node, costs)
+        return self.classes(self.literal_masks(node), costs, node=node)
+
+    def _settled(self, node: Node, metric: Metric) -> tuple[int, tuple[float, ...]]:
+        """The rows that a node suppresses in the end, and what the metric asks for."""
+        numbers = iter(metric.numbers(node))
+        classes, parts = self.decided(node, metric.costs(lambda: double(literal(next(numbers)))))
+        chosen = [rows_where("broken", exp.column("rows_")), *metric.aggregates()]
+        suppressed, *found = self.engine.query(with_parts(exp.select(*chosen).from_(classes), parts))[0]
+        return int(suppressed or 0), tuple(float(part or 0) for part in found)
 
 
 def _parameter(number: int, kind: exp.DataType) -> exp.Expr:

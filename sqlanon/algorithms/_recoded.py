@@ -62,8 +62,23 @@ def recoded_tuples(problem: Problem, node: Node) -> exp.Query:
     return chosen.from_(merged.subquery(alias="merged"))
 
 
+def recoded_class_values(problem: Problem, node: Node) -> exp.Query:
+    """How many records of a class have each value of the column that is to be foretold; NULL is a value."""
+    packed, name = problem.compressed, str(problem.target)
+    own: exp.Expr
+    if name in packed.values:
+        own = exp.column(packed.values[name])
+    else:
+        domain = next(domain for domain in packed.domains if domain.name == name)
+        own = exp.BitwiseAnd(this=exp.column(packed.key_names[domain.key]), expression=literal(domain.masks[0]))
+    counted = alias(summed(exp.column("n")), "records")
+    tree = exp.select("class_id", "kept", alias(own, "value"), counted).from_("node_cells")
+    return tree.group_by("class_id", "kept", own.copy())
+
+
 RECODED: dict[str, Callable[[Problem, Node], exp.Query]] = {
     "recoded_classes": recoded_classes,
     "recoded_values": recoded_values,
     "recoded_tuples": recoded_tuples,
+    "recoded_class_values": recoded_class_values,
 }

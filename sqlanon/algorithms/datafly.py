@@ -8,7 +8,7 @@ cite: Sweeney 1998; Sweeney 2002
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
 from sqlanon.algorithms._minimized import minimized
@@ -22,9 +22,17 @@ BRINGS = OF_NODES
 
 class Params(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+    class_attribute: str | None = Field(
+        None, min_length=1, description="The column that the release is to foretell, for classification_metric."
+    )
+
+
+def carried(params: Params) -> tuple[str, ...]:
+    return (params.class_attribute,) if params.class_attribute else ()
 
 
 def run(problem: Problem, params: Params) -> Solution:
+    problem.target = params.class_attribute
     metric = minimized(problem)
     distinct = _distinct_values(problem)
     node = problem.top if problem.out_of_time() else problem.bottom

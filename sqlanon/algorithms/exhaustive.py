@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from sqlanon.algorithms._minimized import minimized
 from sqlanon.algorithms._problem import OF_NODES, Problem
@@ -22,9 +22,17 @@ BRINGS = OF_NODES
 
 class Params(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+    class_attribute: str | None = Field(
+        None, min_length=1, description="The column that the release is to foretell, for classification_metric."
+    )
+
+
+def carried(params: Params) -> tuple[str, ...]:
+    return (params.class_attribute,) if params.class_attribute else ()
 
 
 def run(problem: Problem, params: Params) -> Solution:
+    problem.target = params.class_attribute
     metric = minimized(problem)
     nodes = itertools.product(*(range(size) for size in problem.shape))
     every = 1

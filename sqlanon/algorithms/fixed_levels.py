@@ -20,9 +20,17 @@ BRINGS = OF_NODES
 class Params(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     levels: dict[str, int] = Field(description="The level of each quasi-identifier; 0 keeps its values.")
+    class_attribute: str | None = Field(
+        None, min_length=1, description="The column that the release is to foretell, for classification_metric."
+    )
+
+
+def carried(params: Params) -> tuple[str, ...]:
+    return (params.class_attribute,) if params.class_attribute else ()
 
 
 def run(problem: Problem, params: Params) -> Solution:
+    problem.target = params.class_attribute
     names = [domain.name for domain in problem.domains]
     for name, level in params.levels.items():
         if name not in names:

@@ -27,9 +27,17 @@ BRINGS = OF_NODES
 class Params(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     seconds: float = Field(60.0, gt=0, description="How long to look, if no other time limit is given.")
+    class_attribute: str | None = Field(
+        None, min_length=1, description="The column that the release is to foretell, for classification_metric."
+    )
+
+
+def carried(params: Params) -> tuple[str, ...]:
+    return (params.class_attribute,) if params.class_attribute else ()
 
 
 def run(problem: Problem, params: Params) -> Solution:
+    problem.target = params.class_attribute
     metric = minimized(problem)
     ends = time.monotonic() + params.seconds
     first = problem.measure([problem.top], metric)[0]

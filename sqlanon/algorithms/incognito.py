@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from sqlanon.algorithms._metrics import Array, Node
 from sqlanon.algorithms._minimized import minimized
@@ -28,9 +28,17 @@ BRINGS = OF_NODES
 
 class Params(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+    class_attribute: str | None = Field(
+        None, min_length=1, description="The column that the release is to foretell, for classification_metric."
+    )
+
+
+def carried(params: Params) -> tuple[str, ...]:
+    return (params.class_attribute,) if params.class_attribute else ()
 
 
 def run(problem: Problem, params: Params) -> Solution:
+    problem.target = params.class_attribute
     require_nested(problem, "incognito")
     tags = Tags(problem, minimized(problem))
     tags.measure([problem.top])

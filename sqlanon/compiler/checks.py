@@ -105,16 +105,17 @@ class Compiler:
         uses = [
             (use, qid, attribute)
             for use in self.policy.models
-            for qid in self._qids(use)
-            for attribute in self._attributes(use)
+            for qid in self.qids(use)
+            for attribute in self.attributes(use)
         ]
         for use, qid, attribute in uses:
-            grouping = self._grouping(plugin("models", use.name), use, qid, attribute)
+            grouping = self.grouping(plugin("models", use.name), use, qid, attribute)
             if attribute is not None and grouping.person is None and not grouping.distinct:
                 self.prelude.rolls_up_from.setdefault(grouping, attribute)
         return [self._check(use, qid, attribute) for use, qid, attribute in uses]
 
-    def _qids(self, use: ModelUse) -> list[tuple[str, ...]]:
+    def qids(self, use: ModelUse) -> list[tuple[str, ...]]:
+        """The columns that make the classes of a model; for several quasi-identifiers one set after the other."""
         model = plugin("models", use.name)
         if model.classes == "x":
             return [tuple(use.params["x"])]
@@ -135,12 +136,12 @@ class Compiler:
             )
         return chosen
 
-    def _attributes(self, use: ModelUse) -> list[str | None]:
+    def attributes(self, use: ModelUse) -> list[str | None]:
         if "sensitive" not in plugin("models", use.name).needs:
             return [None]
         return [use.attribute] if use.attribute else list(self.policy.sensitive)
 
-    def _grouping(self, model: Plugin, use: ModelUse, qid: tuple[str, ...], attribute: str | None) -> Grouping:
+    def grouping(self, model: Plugin, use: ModelUse, qid: tuple[str, ...], attribute: str | None) -> Grouping:
         columns = qid
         if model.classes == "other_sensitive":
             columns = (*qid, *(name for name in self.policy.sensitive if name != attribute))
@@ -154,7 +155,7 @@ class Compiler:
     def _check(self, use: ModelUse, qid: tuple[str, ...], attribute: str | None) -> Check:
         model = plugin("models", use.name)
         params = model.filled(use.params)
-        grouping = self._grouping(model, use, qid, attribute)
+        grouping = self.grouping(model, use, qid, attribute)
         if "combinations" in model.needs:
             return self._freeform_check(model, params)
         needed = referenced(model.sql)

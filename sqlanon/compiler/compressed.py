@@ -1,11 +1,13 @@
 """The compressed table that every search runs on: one row a distinct combination of quasi-identifiers.
 
     dictionary(original, records, n0, n1, …, missing, r0, …, position, f1, …)  one table a quasi-identifier
-    compressed(k1, …, v1, …, person, n, f1_1, …)                              packed keys, sensitive values, counts
+    compressed(k1, …, v1, …, person, u, row_, n, f1_1, …)                     packed keys, sensitive values, counts
 
 The bits of a key are the paths from the roots of the hierarchies down to the values, so that generalizing to a node of
 the lattice is `key & mask`. n0, n1, … are the labels of a value on each level, r0, r1, … its place among its siblings,
-f1, f2, … the number of leaves below its label; f2_1 is f1 of the second quasi-identifier.
+f1, f2, … the number of leaves below its label; f2_1 is f1 of the second quasi-identifier. Where models ask for
+it, the bits of u tell which quasi-identifiers, then which values, are NULL; and row_ tells apart the rows that have a
+NULL, where such a row is alike to no other.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from sqlanon.compiler.classes import NULL_NODE, Grouping, Prelude, cells, grouped_rows, totals
+from sqlanon.compiler.classes import NULL_NODE, Grouping, Prelude, cells, class_columns, grouped_rows, totals
 from sqlanon.compiler.lookups import generalized, lookup
+from sqlanon.compiler.source import rows_to_check
 from sqlanon.compiler.tree import (
     alias,
     bigint,
@@ -72,12 +75,26 @@ class Compressed:
     keys: int
     values: Mapping[str, str] = field(default_factory=dict)  # sensitive attribute to its column of value ranks
     person: bool = False
+    tells_nulls: bool = False  # has the column u
+    tells_rows: bool = False  # has the columns u and row_
 
     def masks(self, levels: Sequence[int]) -> tuple[int, ...]:
         found = [0] * self.keys
         for domain, level in zip(self.domains, levels, strict=True):
             found[domain.key] |= domain.masks[level]
         return tuple(found)
+
+    def shown_nulls(self, levels: Sequence[int]) -> int:
+        """The mask of u: a NULL under the root of its hierarchy is hidden."""
+        shown = [level < domain.height for domain, level in zip(self.domains, levels, strict=True)]
+        return sum(1 << place for place, bit in enumerate([*shown, *(True for _ in self.values)]) if bit)
+
+    @property
+    def others(self) -> list[str]:
+        """The columns beside keys, counts and leaves."""
+        person = ["person"] if self.person else []
+        nulls = ["u"] if self.tells_nulls else []
+        return [*self.values.values(), *person, *nulls, *(["row_"] if self.tells_rows else [])]
 
     @property
     def key_names(self) -> list[str]:
@@ -89,15 +106,24 @@ def root_only() -> Hierarchy:
     return Hierarchy(height=1, levels=(lambda value: literal("*"),))
 
 
-def combinations_of_rows(prelude: Prelude, grouping: Grouping, attributes: Sequence[str]) -> str:
-    """One GROUP BY over the rows: c1, c2, … with s1, s2, … and the person where they are needed, and records."""
+def combinations_of_rows(
+    prelude: Prelude, grouping: Grouping, attributes: Sequence[str], *, unique: tuple[str, ...] = ()
+) -> str:
+    """One GROUP BY over the rows: c1, c2, … with s1, s2, … and the person where they are needed, and records. Rows with
+    a NULL in a column of `unique` stay apart, by their number row_."""
     plain = Grouping(grouping.columns)
-    if grouping.person is None and len(attributes) == 1:
+    if _single(grouping, attributes) and not unique:
         return cells(prelude, plain, attributes[0])
     extra: dict[str, exp.Expr] = {f"s{i}": column(name) for i, name in enumerate(attributes, start=1)}
     if grouping.person is not None:
         extra["person"] = column(grouping.person)
-    return prelude.once("combined", (plain, tuple(extra)), lambda: grouped_rows(prelude, plain, extra, count_all()))
+    if not unique:
+        return prelude.once("combined", (plain, tuple(extra)), lambda: grouped_rows(prelude, plain, extra, count_all()))
+    # Rows are told apart here and nowhere else, so that any numbers will do.
+    numbers = rows_to_check(prelude.rows.copy(), grouping.columns, suppressed_marker=None, number_rows=True)
+    extra["row_"] = class_columns(Grouping(unique, nulls_match=False))[-1]
+    numbered = Prelude(numbers, prelude.dialect)
+    return prelude.once("combined", (plain, tuple(extra)), lambda: grouped_rows(numbered, plain, extra, count_all()))
 
 
 def dictionary(prelude: Prelude, made: str, name: str, short: str, hierarchy: Hierarchy) -> str:
@@ -256,9 +282,14 @@ def compressed(
     keys: int,
     grouping: Grouping,
     attributes: Sequence[str],
+    *,
+    tells_nulls: bool = False,
+    tells_rows: bool = False,
 ) -> Compressed:
     """Join the combinations to their dictionaries, and keep integers only."""
     values = {name: f"v{i}" for i, name in enumerate(attributes, start=1)}
+    single = _single(grouping, attributes) and not tells_rows
+    named = {short: "original" if single else f"s{short[1:]}" for short in values.values()}
 
     def build() -> exp.Query:
         tree = exp.select().from_(table(made, alias="c"))
@@ -276,7 +307,7 @@ def compressed(
         for number, codes in enumerate(parts, start=1):
             tree = tree.select(alias(bigint(added(codes)), f"k{number}"))
         for attribute, short in values.items():
-            own = exp.column("original" if _single(grouping, attributes) else f"s{short[1:]}", table="c")
+            own = exp.column(named[short], table="c")
             ranks = totals(prelude, grouping, attribute, numeric=False)
             name = f"t{short}"
             if prelude.dialect == "duckdb":
@@ -286,13 +317,23 @@ def compressed(
                 tree = tree.select(alias(window(exp.DenseRank(), order=[own]), short))
         if grouping.person is not None:
             tree = tree.select("c.person")
+        if tells_nulls:
+            columns = [*(domain.short for domain in domains), *named.values()]
+            flags: list[exp.Expr] = [
+                case((exp.column(name, table="c").is_(exp.Null()), bigint(literal(1 << bit))), default=literal(0))
+                for bit, name in enumerate(columns)
+            ]
+            tree = tree.select(alias(bigint(added(flags)), "u"))
+        if tells_rows:
+            tree = tree.select(alias(bigint(exp.column("row_", table="c")), "row_"))
         # Narrow counts are added up faster; DuckDB refuses a combination of more than two billion rows.
         counted: exp.Expr = exp.column("records", table="c")
         counted = exp.cast(counted, "int") if prelude.dialect == "duckdb" else counted
         return tree.select(alias(counted, "n"), *leaves)
 
     made_table = prelude.once("compressed", (grouping, tuple(attributes)), build)
-    return Compressed(made_table, tuple(domains), keys, values, grouping.person is not None)
+    person = grouping.person is not None
+    return Compressed(made_table, tuple(domains), keys, values, person, tells_nulls, tells_rows)
 
 
 def _single(grouping: Grouping, attributes: Sequence[str]) -> bool:

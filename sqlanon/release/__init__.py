@@ -180,6 +180,7 @@ def prepared(
     except BaseException:
         task.close()
         raise
+    task.target = getattr(_params(policy.algorithm), "class_attribute", None) if policy.algorithm else None
     _tell(progress, "reading the table", 1, 1)
     task.deadline = None if time_limit is None else time.monotonic() + time_limit  # for the search, not for reading
     return task

@@ -62,5 +62,7 @@ def _line(task: Problem, item: Requirement, measured: float | None) -> str:
     asked = ", ".join(f"{key}={value}" for key, value in item.use.params.items() if not isinstance(value, list | dict))
     of = f" of '{item.attribute}'" if item.attribute else ""
     what = item.model.measures.split(";")[0]
-    found = f": all {task.records:,} rows together measure {number(measured)} ({what})" if measured is not None else ""
+    whole = item.own is None or item.own.whole
+    where = f"all {task.records:,} rows together measure" if whole else "the worst class measures"
+    found = f": {where} {number(measured)} ({what})" if measured is not None else ""
     return f"{item.model.name}{of} ({asked}) cannot hold{found}"

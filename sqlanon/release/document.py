@@ -141,7 +141,7 @@ def losses(task: Problem, solution: Solution, plan: Plan) -> dict[str, float]:
     metrics = {
         name: (metric.sql, metric.filled({"k": asked} if metric.param("k") else {}))
         for name, metric in family("loss").items()
-        if "class_attribute" not in metric.needs
+        if task.target or "class_attribute" not in metric.needs
     }
     return task.losses_by_sql(solution.passes[0], metrics)
 

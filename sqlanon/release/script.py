@@ -81,6 +81,11 @@ def release_script(policy: Policy, plan: Plan, dialect: str) -> str:
         )
     hierarchies = {name: root_only() for name in policy.quasi_identifiers} | build_hierarchies(policy)
     task = outlined(policy, Paper(dialect), hierarchies, relation(policy.source, dialect), plan.bits)
+    if task.unsettled and plan.suppressed:
+        raise PolicyError(
+            "a script cannot tell how often classes have to be suppressed until no model is broken any more",
+            hint="'sqlanon publish' asks the database; its evidence shows the statements",
+        )
     nodes = tuple(tuple(levels[domain.name] for domain in task.domains) for levels in plan.passes)
     solution = Solution(loss=plan.loss, suppressed=plan.suppressed, why=plan.why, passes=nodes)
     how = rewriting(task, solution, None)
