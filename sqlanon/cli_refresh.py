@@ -35,11 +35,14 @@ def refresh(policies: tuple[Path, ...], only_due: bool) -> None:
     wrong = False
     for path in policies:
         job = schedule.Job(path)
-        moment = schedule.due(job, schedule.clock()) if only_due else None
-        if only_due and moment is None:
-            click.echo(f"{path}: nothing is due")
-            continue
-        done = schedule.refresh(job, moment, secret=os.environ.get("SQLANON_KEY"))
+        try:
+            moment = schedule.due(job, schedule.clock()) if only_due else None
+            if only_due and moment is None:
+                click.echo(f"{path}: nothing is due")
+                continue
+            done = schedule.refresh(job, moment, secret=os.environ.get("SQLANON_KEY"))
+        except SqlanonError as error:  # the others are refreshed all the same
+            done = schedule.Outcome(job, None, error=error)
         _tell(done)
         wrong = wrong or done.error is not None
     sys.exit(1 if wrong else 0)

@@ -62,6 +62,8 @@ def policy_hash(policy: Policy) -> str:
     """A hash of what a policy asks, whatever its file looks like. Where files lie is no part of it."""
     data = policy.model_dump(mode="json")
     data["source"].pop("database", None)
+    if data["history"] is None:  # as plans of before there was one
+        del data["history"]
     for part, path in policy.written_paths.items():
         data[part]["path"] = path
     return hashlib.sha256(json.dumps(data, sort_keys=True, ensure_ascii=False).encode()).hexdigest()

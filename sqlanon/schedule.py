@@ -76,10 +76,14 @@ def due(job: Job, now: datetime) -> datetime | None:
         last = datetime.fromtimestamp(job.path.stat().st_mtime, UTC)
         tried = [run.due for run in runs.listed(name, 1)]
         last = min([last, *(moment - timedelta(seconds=1) for moment in tried)])
-    found = schedule.due(last, now)
+    earlier = runs.listed(name, 50)
+    pending = [run.due for run in earlier[:1] if run.outcome in ("failed", "lost", "running") and run.due > last]
+    found = schedule.due(last, now) or (pending[0] if pending else None)  # what was tried was not missed
     if found is None:
         return None
-    tries = [run for run in runs.listed(name, 50) if run.due == found]
+    tries = [run for run in earlier if run.due == found]
+    if len(tries) > schedule.retries:  # it was given up
+        return None
     if tries and tries[0].ended is not None and now < tries[0].ended + FIRST_DELAY * 2 ** (len(tries) - 1):
         return None
     return found

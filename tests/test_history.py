@@ -281,10 +281,76 @@ def test_a_record_of_before_versions_goes_on(database: Database) -> None:
     for name in ("version", "status"):
         database.run(f"ALTER TABLE sqlanon_releases DROP COLUMN {name}")
     assert stored(asked, database.engine)["release"]["name"] == "released"
-    assert versions(database.engine) == []
+    assert [(item.version, item.status) for item in versions(database.engine)] == [(1, "current")]
+    with pytest.raises(PolicyError, match="was published without a history"):
+        refresh(database, policy("history: {}\n", TABLE_VIII))
     refresh(database, asked)
     found = versions(database.engine, "released")
     assert [(item.version, item.status) for item in found] == [(2, "current"), (1, "superseded")]
+
+
+def test_keys_of_another_type_are_not_taken_for_newcomers(duck: Database) -> None:
+    rng = random.Random(5)
+    people = [person(rng, number) for number in range(60)]
+    duck.table("people", COLUMNS, people)
+    refresh(duck, policy())
+    duck.table("people", COLUMNS | {"id": "DOUBLE"}, people[1:])
+    with pytest.raises(PolicyError, match="or its type is not that"):
+        refresh(duck, policy())
+    duck.table("people", COLUMNS, [who | {"id": who["id"] + 1000} for who in people])
+    with pytest.raises(PolicyError, match="not one person of the earlier releases"):
+        refresh(duck, policy())
+
+
+def test_a_history_that_was_lost_is_not_begun_anew(database: Database) -> None:
+    asked = policy("history: {}\n", TABLE_VIII)
+    patients(database, FIRST)
+    refresh(database, asked)
+    listed = "SELECT table_name FROM information_schema.tables WHERE table_name LIKE 'sqlanon_past_%'"
+    kept = [name for (name,) in database.fetch(listed)]
+    database.run("CREATE TABLE away AS SELECT * FROM sqlanon_releases")
+    database.run("DELETE FROM sqlanon_releases")
+    database.run("DROP TABLE released")
+    with pytest.raises(PolicyError, match="is of version 1, and its record of version 0"):
+        refresh(database, asked)
+    with pytest.raises(PolicyError, match="was published with a history"):
+        refresh(database, policy("", TABLE_VIII))
+    database.run("INSERT INTO sqlanon_releases SELECT * FROM away")
+    for name in kept:
+        database.run(f"DROP TABLE {name}")
+    with pytest.raises(PolicyError, match="is of version 0, and its record of version 1"):
+        refresh(database, asked)
+
+
+def test_three_of_a_kind_wait_whatever_the_model(duck: Database) -> None:
+    """t-closeness says nothing of parts of a class: newcomers who all have the same would be known to have it."""
+    text = POLICY.replace("{distinct_l_diversity: {l: 2}}", "{t_closeness: {t: 0.9}}")
+    rng = random.Random(5)
+    people = [person(rng, number) for number in range(60)]
+    duck.table("people", COLUMNS, people)
+    refresh(duck, policy(text=text))
+    same = {"age": 30, "town": "A", "illness": "hiv"}
+    duck.table("people", COLUMNS, people + [same | {"id": number, "mark": number} for number in (91, 92, 93)])
+    assert refresh(duck, policy(text=text)).document["history"]["held_back"] == 3
+
+
+def test_values_that_changed_do_not_hide_who_left(duck: Database) -> None:
+    """Three leave who have the same. That others have another value now makes it look as if their old ones had left."""
+    people = [{"id": n, "mark": n, "age": 30, "town": "A", "illness": "flu" if n < 4 else "gout"} for n in range(12)]
+    duck.table("people", COLUMNS, people)
+    refresh(duck, policy())
+    stayed = [who | ({"illness": "cold"} if who["id"] > 9 else {}) for who in people if who["id"] not in (0, 1, 2)]
+    duck.table("people", COLUMNS, stayed)
+    with pytest.raises(PolicyError, match="held back"):
+        refresh(duck, policy("history: {hold_back: 0}\n"))
+
+
+def test_evidence_tells_nothing_of_rows_that_wait(duck: Database) -> None:
+    rng = random.Random(5)
+    duck.table("people", COLUMNS, [person(rng, number) for number in range(60)])
+    document = refresh(duck, policy()).document
+    assert "before" not in document["class_sizes"] and "before" not in document["risk"]
+    assert all("before" not in item for item in document["distributions"].values())
 
 
 def test_one_row_a_person(database: Database) -> None:

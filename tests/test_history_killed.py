@@ -85,7 +85,8 @@ def state(folder: Path) -> int:
 def lives(folder: Path, kills: int) -> None:
     with duckdb.connect(str(folder / "warehouse.duckdb")) as connection:
         connection.execute("CREATE TABLE people (id INTEGER, town TEXT, illness TEXT, n INTEGER)")
-        connection.execute("INSERT INTO people SELECT i, ['A', 'B'][i % 2 + 1], 'flu', 0 FROM range(2000) AS r(i)")
+        row = "i, ['A', 'B'][i % 2 + 1], ['flu', 'cold'][i // 2 % 2 + 1], 0"
+        connection.execute(f"INSERT INTO people SELECT {row} FROM range(2000) AS r(i)")
     (folder / "policy.yml").write_text(POLICY)
     policy = load(folder / "policy.yml").located()
     engine = connect(str(folder / "warehouse.duckdb"), read_only=False)

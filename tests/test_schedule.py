@@ -75,6 +75,11 @@ def test_the_hour_that_comes_twice_in_autumn() -> None:
     ]
 
 
+def test_times_of_the_second_of_two_equal_hours() -> None:
+    after = at("2026-10-25 01:10")  # 3:10 for the second time
+    assert next(Schedule(cron="30 3 * * *", tz="Europe/Athens").times(after)) == at("2026-10-26 01:30")
+
+
 def test_leap_days_and_names() -> None:
     assert times("0 0 29 2 *", "UTC", "2026-01-01 00:00", 2) == ["2028-02-29 00:00", "2032-02-29 00:00"]
     assert times("@daily", "UTC", "2026-02-28 10:00", 2) == ["2026-03-01 00:00", "2026-03-02 00:00"]
@@ -135,9 +140,8 @@ def job(tmp_path: Path) -> Job:
 def fill(folder: Path, rows: int) -> None:
     with duckdb.connect(str(folder / "warehouse.duckdb")) as connection:
         connection.execute("CREATE OR REPLACE TABLE people (id INTEGER, town TEXT, illness TEXT)")
-        connection.execute(
-            f"INSERT INTO people SELECT i, CASE i % 2 WHEN 0 THEN 'A' ELSE 'B' END, 'flu' FROM range({rows}) AS r(i)"
-        )
+        row = "i, ['A', 'B'][i % 2 + 1], ['flu', 'cold'][i // 2 % 2 + 1]"
+        connection.execute(f"INSERT INTO people SELECT {row} FROM range({rows}) AS r(i)")
 
 
 def test_one_of_many_claims_a_time(tmp_path: Path) -> None:

@@ -1,5 +1,4 @@
--- The sensitive values of those who left: those of their group, without the values of those who stayed. Who changed
--- its value may take away one too many, never too few.
+-- The sensitive values of those who left.
 -- param: attribute text: sensitive column
 SELECT
     CAST(:attribute AS TEXT) AS attribute, l.group_id, l.value, l.records

@@ -99,7 +99,8 @@ class Runs:
     ) -> None:
         with self._open() as connection:
             connection.execute(
-                "UPDATE runs SET outcome = ?, ended = ?, message = ?, version = ?, plan_hash = ? WHERE id = ?",
+                "UPDATE runs SET outcome = ?, ended = ?, message = ?, version = ?, plan_hash = ? "
+                "WHERE id = ? AND outcome = 'running'",
                 [outcome, _text(now), message or None, version, plan or None, run.id],
             )
 

@@ -46,17 +46,18 @@ class History(BaseModel):
         0.05, description="Share of rows that may be held back for a later release."
     )
 
-    def uses(self, models: tuple[ModelUse, ...]) -> tuple[HistoryUse, ...]:
+    def uses(self, models: tuple[ModelUse, ...], *, sensitive: bool) -> tuple[HistoryUse, ...]:
         """What is asked for, or else the safe choice: see `chosen`."""
-        return self.models or (chosen(models),)
+        return self.models or (chosen(models, sensitive=sensitive),)
 
 
-def chosen(models: tuple[ModelUse, ...]) -> HistoryUse:
-    """Whoever compares releases, and knows who was in each of them, finds no set of fewer persons or values than one
-    release alone would show."""
+def chosen(models: tuple[ModelUse, ...], *, sensitive: bool) -> HistoryUse:
+    """Whoever compares releases, and knows who was in each of them, finds no set of fewer persons than k, nor one whose
+    sensitive values are all the same. Most models say how a class is like the table, which no part of one can be: for
+    them it is two values."""
     ks = [int(use.params["k"]) for use in models if isinstance(use.params.get("k"), int)]
     ls = [math.ceil(use.params["l"]) for use in models if isinstance(use.params.get("l"), int | float)]
-    return HistoryUse(name="stable_partition", params={"k": max([2, *ks, *ls]), "l": max([1, *ls])})
+    return HistoryUse(name="stable_partition", params={"k": max([2, *ks, *ls]), "l": max([2 if sensitive else 1, *ls])})
 
 
 def problems(draft: Draft) -> Iterator[Problem]:

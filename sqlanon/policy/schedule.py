@@ -69,7 +69,8 @@ class Schedule(BaseModel):
         """
         expression = ALIASES.get(self.cron.strip().lower(), self.cron)
         for moment in CronSim(expression, after.astimezone(ZoneInfo(self.tz))):
-            yield moment.astimezone(UTC)
+            if moment.astimezone(UTC) > after:  # in the second of two equal hours, times of the first come again
+                yield moment.astimezone(UTC)
 
     def due(self, last: datetime, now: datetime) -> datetime | None:
         """The time for which a refresh is due, if the last one was for `last`; of several that were missed, the latest.

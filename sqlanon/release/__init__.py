@@ -25,9 +25,10 @@ from sqlanon.plan import Plan, policy_hash
 from sqlanon.policy import AlgorithmUse, Policy, missing_columns
 from sqlanon.release.asked import require_algorithm
 from sqlanon.release.blocked import blocked
-from sqlanon.release.document import described, workload_of
+from sqlanon.release.document import described, without_originals, workload_of
 from sqlanon.release.history import Comparison, compare, remember, require_safe
-from sqlanon.release.record import of_name, of_version, spelt, versions
+from sqlanon.release.history.kept import kept_versions
+from sqlanon.release.record import newest, of_name
 from sqlanon.release.regions import digest
 from sqlanon.release.rewriting import Rewriting, rewriting
 from sqlanon.release.stored import risk_utility_map, stored
@@ -128,10 +129,11 @@ def _write(
             document = described(task, solution, plan, how, found, target, staged)
             if beside is not None:
                 document["history"] = beside.described()
+                without_originals(document)
                 document["released"] -= beside.held_back
                 remember(beside, plan.hash)
                 beside.close()
-            if workload and len(solution.passes) == 1:
+            if workload and len(solution.passes) == 1 and beside is None:
                 _tell(progress, "asking the release", 0, 1)
                 document["workload"] = workload_of(task, how)
                 _tell(progress, "asking the release", 1, 1)
@@ -238,8 +240,9 @@ def _algorithm(task: Problem) -> tuple[str, Any, str]:
 def _require_history(policy: Policy, engine: Engine, name: str) -> None:
     """A release whose past is compared must go on so, and one whose past is not known cannot begin with it: not even
     if it was dropped meanwhile, since what was seen was seen."""
-    newest = next((item for item in versions(engine) if spelt(engine, item.release) == spelt(engine, name)), None)
-    earlier = of_version(engine, newest.release, newest.version) if newest is not None else None
+    earlier = newest(engine, name)
+    if policy.history is None and earlier is None and kept_versions(engine, name):
+        earlier = {"history": {}}
     if earlier is None or ("history" in earlier) == (policy.history is not None):
         return
     if policy.history is None:

@@ -89,6 +89,15 @@ def described(
     return document
 
 
+def without_originals(document: dict[str, Any]) -> None:
+    """Leave out what is told of the source itself: from version to version it would tell of single rows, and of those
+    that are held back."""
+    for part in ("class_sizes", "risk"):
+        document[part].pop("before", None)
+    for item in document["distributions"].values():
+        item.pop("before", None)
+
+
 def written(policy: Policy) -> str:
     """The policy as a file would say it: JSON, which is YAML."""
     data = policy.model_dump(mode="json", exclude_defaults=True)
@@ -305,5 +314,9 @@ def not_protected(policy: Policy) -> list[str]:
     hashed = [name for name, item in policy.columns.items() if item.pseudonym]
     if hashed:
         found.append(f"{', '.join(hashed)}: pseudonyms link the rows of a person, and whoever has the key knows them")
-    found.append("other releases of the same persons may be compared with this one")
+    if policy.history is None:
+        found.append("other releases of the same persons may be compared with this one")
+    else:
+        found.append("releases of other names, or by others, of the same persons may be compared with this one")
+        found.append("who knows that a person is in the source, and sees that its row waits, may guess why")
     return found

@@ -107,10 +107,12 @@ def of_relation(engine: Engine, relation: Relation) -> Recorded | None:
 
 def versions(engine: Engine, name: str | None = None) -> list[Version]:
     """What was ever published, the newest first; of one release, or of all."""
-    if engine.find([RELEASES]) is None or not _has_versions(engine):
+    if engine.find([RELEASES]) is None:
         return []
     where = None if name is None else exp.column("release").eq(literal(name))
-    names = ("release", "version", "status", "created", "plan_hash")
+    names: tuple[exp.Expr | str, ...] = ("release", "version", "status", "created", "plan_hash")
+    if not _has_versions(engine):  # one row a release, as it was at first
+        names = ("release", literal(1), literal(CURRENT), "created", "plan_hash")
     rows = engine.query(select(*names, source=table(RELEASES), where=where))
     found = [Version(str(who), int(number), str(status), str(at), str(plan)) for who, number, status, at, plan in rows]
     return sorted(found, key=lambda item: (item.created, item.version), reverse=True)
@@ -118,8 +120,10 @@ def versions(engine: Engine, name: str | None = None) -> list[Version]:
 
 def of_version(engine: Engine, name: str, version: int) -> dict[str, Any] | None:
     """The evidence of a release as it was at a version."""
-    if engine.find([RELEASES]) is None or not _has_versions(engine):
+    if engine.find([RELEASES]) is None:
         return None
+    if not _has_versions(engine):
+        return of_name(engine, name) if version == 1 else None
     same = exp.and_(exp.column("release").eq(literal(name)), exp.column("version").eq(literal(version)))
     rows = engine.query(select("evidence", source=table(RELEASES), where=same))
     return read_evidence(rows[0][0], name) if rows else None
@@ -186,6 +190,13 @@ def foreign(kind: str, name: str) -> PolicyError:
 def spelt(engine: Engine, name: str) -> list[str]:
     """A name in one spelling, whether the release exists or not: another spelling must find the same."""
     parts = table_parts(name)
-    duckdb = engine.dialect == "duckdb"
-    schema, own = parts[-2:] if len(parts) > 1 else ("main" if duckdb else "public", parts[-1])
-    return [part.lower() if duckdb else part for part in (schema, own)]
+    if len(parts) == 1:
+        parts = [str(engine.query(exp.select(exp.Anonymous(this="current_schema")))[0][0]), *parts]
+    return [part.lower() if engine.dialect == "duckdb" else part for part in parts[-2:]]
+
+
+def newest(engine: Engine, name: str) -> dict[str, Any] | None:
+    """The evidence of the last release of this name, shown or not, however it was spelt."""
+    own = spelt(engine, name)
+    item = next((item for item in versions(engine) if spelt(engine, item.release) == own), None)
+    return of_version(engine, item.release, item.version) if item is not None else None

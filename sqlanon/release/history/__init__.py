@@ -11,7 +11,18 @@ from sqlglot import exp
 from sqlanon.compiler import history as relations
 from sqlanon.compiler.classes import Grouping, Prelude
 from sqlanon.compiler.source import relation, table_tree
-from sqlanon.compiler.tree import alias, bind, column, count_all, literal, referenced, select, table, with_verdict
+from sqlanon.compiler.tree import (
+    alias,
+    bind,
+    column,
+    count_all,
+    joined,
+    literal,
+    referenced,
+    select,
+    table,
+    with_verdict,
+)
 from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError
 from sqlanon.families import plugin
@@ -27,24 +38,25 @@ def compare(policy: Policy, engine: Engine, staged: Staged, name: str, secret: s
     """Hold back from a staged release what would tell too much beside its past, and measure the rest."""
     assert policy.history is not None and policy.person is not None
     kept = Kept(engine, name)
-    kept.require_key(secret or "", policy)
     rows = relation(engine.resolve(staged.source), engine.dialect)
+    kinds = {item.name: item.type for item in engine.columns(rows)}
+    kept.require_key(secret or "", policy, kinds[policy.person])
     prelude = Prelude(rows, engine.dialect, prefix=f"{PREFIX}_of")
     attributes: tuple[str | None, ...] = policy.sensitive or (None,)
     found = Comparison(policy, engine, kept, prelude, f"{PREFIX}_members", attributes)
     try:
         find_members(found, secret or "")
-        uses = policy.history.uses(policy.models)
+        uses = policy.history.uses(policy.models, sensitive=bool(policy.sensitive))
         held = hold_back(found, uses)
         found.held_back = _count(engine, held)
         limit = policy.history.hold_back
         everybody = _count(engine, found.members) + found.held_back
-        if found.held_back > limit * everybody + 1e-9:
+        now = _newly_held(found, held)
+        if now > limit * everybody + 1e-9:
             raise PolicyError(
-                f"the release was not published: {found.held_back:,} of {everybody:,} rows would have to be held back, "
+                f"the release was not published: {now:,} of {everybody:,} rows more would have to be held back, "
                 f"since beside earlier releases they tell too much; the limit is {limit:.1%}",
-                hint="raise 'hold_back' under 'history', or wait until more rows have changed; the last release is "
-                "still in place",
+                hint="raise 'hold_back' under 'history'; the last release is still in place",
             )
         _delete(found, staged, held)
         found.results = tuple(_measured(found, use, place) for use in uses for place in _places(found, use))
@@ -52,6 +64,17 @@ def compare(policy: Policy, engine: Engine, staged: Staged, name: str, secret: s
         found.close()
         raise
     return found
+
+
+def _newly_held(found: Comparison, held: str) -> int:
+    """Those who were in the last release, or in none so far; whoever left it earlier is not counted again."""
+    last = exp.and_(
+        exp.column("group_id", table="p").eq(exp.column("group_id", table="h")),
+        exp.column("version", table="p").eq(literal(found.kept.version)),
+    )
+    fresh = exp.or_(exp.column("group_id", table="h").eq(0), exp.column("group_id", table="p").is_(exp.Null()).not_())
+    past = joined(table(found.kept.table("past"), alias="p"), last, side="LEFT")
+    return int(found.engine.query(select(count_all(), source=table(held, alias="h"), joins=[past], where=fresh))[0][0])
 
 
 def _places(found: Comparison, use: HistoryUse) -> list[int]:

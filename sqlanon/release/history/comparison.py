@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +14,7 @@ from sqlanon.compiler.classes import Grouping, Prelude, classes
 from sqlanon.compiler.tree import alias, count_all, literal, select, table
 from sqlanon.engines import Engine
 from sqlanon.engines.steps import drop_steps, run_steps
-from sqlanon.errors import PolicyError
+from sqlanon.errors import PolicyError, SqlanonError
 from sqlanon.policy import Policy
 from sqlanon.release.history.kept import Kept
 
@@ -91,7 +92,8 @@ class Comparison:
         return {"version": self.version, "held_back": self.held_back, "models": checks}
 
     def close(self) -> None:
-        self.engine.drop_temporary(self.temporary)
+        with suppress(SqlanonError):  # a transaction that failed takes them with it, and has told why
+            self.engine.drop_temporary(self.temporary)
         drop_steps(self.engine, self.prelude.steps)
 
 
@@ -112,9 +114,15 @@ def find_members(found: Comparison, secret: str) -> None:
             f"history needs one row a person, but {every:,} rows are of {distinct:,} persons",
             hint="release a view with one row for each person; rows without a person cannot be compared",
         )
-    found.make("members", relations.with_groups(raw, found.kept.table("persons"), len(found.attributes)))
+    made = found.make("members", relations.with_groups(raw, found.kept.table("persons"), len(found.attributes)))
     engine.drop_temporary([raw])
     found.temporary.remove(raw)
+    known = select(literal(1), source=table(made), where=exp.column("group_id") > 0).limit(1)
+    if found.kept.version and every and not engine.query(known):
+        raise PolicyError(
+            "not one person of the earlier releases is found in this one",
+            hint="were the keys of persons changed? Then nobody can be compared with what was released before",
+        )
 
 
 def tables(found: Comparison, place: int) -> dict[str, str]:

@@ -50,18 +50,19 @@ def _once(found: Comparison, held: str, params: dict[str, int], place: int) -> b
             joined(table(short, alias="s"), exp.column("group_id", table="s").eq(exp.column("group_id", table="m")))
         ],
     )
-    few = select("person", "original", source=nested(ranked, "r"), where=exp.column("place") <= exp.column("quota"))
+    within = exp.column("place") <= exp.column("quota")
+    few = select("person", "original", "group_id", source=nested(ranked, "r"), where=within)
     added = found.make("added", exp.union(whole, few, distinct=True))
     any_held = bool(found.engine.query(select(literal(1), source=table(added)).limit(1)))
     if any_held:
-        found.engine.execute(exp.insert(select("person", "original", source=table(added)), table(held)))
+        found.engine.execute(exp.insert(select("person", "original", "group_id", source=table(added)), table(held)))
         gone = exp.column("person").isin(query=select("person", source=table(added)))
         found.engine.execute(exp.delete(table(found.members), where=gone))
     return any_held
 
 
 def _chosen() -> list[exp.Expr]:
-    return [exp.column(name, table="m") for name in ("person", "original")]
+    return [exp.column(name, table="m") for name in ("person", "original", "group_id")]
 
 
 def _rank() -> exp.Expr:
@@ -73,4 +74,4 @@ def _rank() -> exp.Expr:
 
 
 def _of(members: str, where: exp.Expr) -> exp.Select:
-    return select("person", "original", source=table(members), where=where)
+    return select("person", "original", "group_id", source=table(members), where=where)

@@ -13,7 +13,7 @@ from sqlanon.compiler.tree import literal, select, table, union_all
 from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError
 from sqlanon.policy import Policy
-from sqlanon.release.record import spelt
+from sqlanon.release.record import newest, spelt
 
 SHORTEST_KEY = 16
 COLUMNS: dict[str, dict[str, str]] = {
@@ -35,13 +35,23 @@ class Kept:
 
     def __init__(self, engine: Engine, name: str) -> None:
         self._engine = engine
-        own = hashlib.sha256("\0".join(spelt(engine, name)).encode()).hexdigest()[:12]
-        self._prefix = f"sqlanon_past_{own}"
+        self._prefix = _prefix(engine, name)
         self._check = ""
         if engine.find([self.table("versions")]) is None:
             for short, columns in COLUMNS.items():
                 self._create(self.table(short), columns)
+        if engine.dialect == "postgres":  # another refresh waits here, and then sees what this one did
+            lock = f"TABLE {self.table('versions')} IN EXCLUSIVE MODE"
+            engine.execute(exp.Command(this="LOCK", expression=lock))
         self.version, self._known = self._last()
+        said = newest(engine, name)
+        expected = int(said["history"]["version"]) if said is not None and "history" in said else 0
+        if self.version != expected:
+            raise PolicyError(
+                f"what is kept of '{name}' is of version {self.version}, and its record of version {expected}",
+                hint="tables of sqlanon were dropped or put back: restore them, or release to other people only, under "
+                "another name",
+            )
 
     def table(self, short: str) -> str:
         return f"{self._prefix}_{short}"
@@ -58,8 +68,8 @@ class Kept:
         version, check = max(((int(version), str(check)) for version, check in rows), default=(0, ""))
         return version, check
 
-    def require_key(self, secret: str, policy: Policy) -> None:
-        """With another key, or another person column, everybody would pass for a newcomer."""
+    def require_key(self, secret: str, policy: Policy, kind: str) -> None:
+        """With another key, or another person column or type of it, everybody would pass for a newcomer."""
         if len(secret) < SHORTEST_KEY:
             raise PolicyError(
                 f"history needs a key of at least {SHORTEST_KEY} characters",
@@ -68,11 +78,11 @@ class Kept:
         assert policy.person is not None
         known = policy.columns.get(policy.person)
         hashed = known is not None and known.pseudonym
-        said = f"sqlanon history: {policy.person} {'pseudonym' if hashed else 'plain'}"
+        said = f"sqlanon history: {policy.person} {kind} {'pseudonym' if hashed else 'plain'}"
         self._check = hmac.new(secret.encode(), said.encode(), hashlib.sha256).hexdigest()
         if self._known and not hmac.compare_digest(self._known, self._check):
             raise PolicyError(
-                "the key or the person column is not that of the earlier releases: nobody could be found in them",
+                "the key, the person column or its type is not that of the earlier releases: nobody would be found",
                 hint="set SQLANON_KEY to the key of the earlier releases, or release under another name",
             )
 
@@ -104,3 +114,13 @@ class Kept:
     def forget(self) -> None:
         for short in COLUMNS:
             self._engine.execute(exp.Drop(tables=[table_tree(self.table(short))], kind="TABLE", exists=True))
+
+
+def _prefix(engine: Engine, name: str) -> str:
+    return f"sqlanon_past_{hashlib.sha256(chr(0).join(spelt(engine, name)).encode()).hexdigest()[:12]}"
+
+
+def kept_versions(engine: Engine, name: str) -> bool:
+    """Whether a history of this name is kept."""
+    made = f"{_prefix(engine, name)}_versions"
+    return engine.find([made]) is not None and bool(engine.query(select("version", source=table(made)).limit(1)))
