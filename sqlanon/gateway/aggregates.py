@@ -59,10 +59,12 @@ def answered(call: Call, core: Core, rows: Scope, policy: Gateway) -> Answered:
     """Bind an aggregate call: adds its atoms to the core, and gives what to compute from them."""
     allowed = policy.functions
     if allowed is None and call.name in ("min", "max"):
+        share = "0.01" if call.name == "min" else "0.99"
+        asked = f"PERCENTILE_CONT({share}) WITHIN GROUP (ORDER BY …)"  # which both dialects have
         raise refused(
             call.node,
             f"{call.name.upper()}() is not answered: it would show one person's value",
-            hint="ask for QUANTILE_CONT(x, 0.99) or 0.01, or have the policy allow min and max as such quantiles",
+            hint=f"ask for {asked}, or have the policy allow min and max as such quantiles",
         )
     if allowed is not None and call.name not in allowed:
         listed = ", ".join(allowed)

@@ -106,7 +106,8 @@ def spelling(node: exp.Expr) -> str:
     if isinstance(node, exp.Anonymous):
         return f"the function {str(node.this)[:60]}()"
     if isinstance(node, exp.Func) and not isinstance(node, exp.Connector | exp.Case | exp.Cast | exp.Exists):
-        return f"the function {node.sql_name()}()"
+        # As it was written: the parser's own name for to_char() is one that nobody has heard of.
+        return f"the function {node.meta.get('written', node.sql_name())[:60]}()"
     named: dict[type, str] = {exp.Subquery: "a subquery in an expression", exp.Exists: "EXISTS"}
     return named.get(type(node), node.key.upper())
 
