@@ -22,9 +22,9 @@ PACKAGE = Path(__file__).parents[1] / "sqlanon"
 LAYERS = [
     {"__main__"},
     {"cli"},
-    {"cli_gateway", "cli_policy", "cli_refresh", "cli_serve", "cli_user"},
+    {"cli_gateway", "cli_policy", "cli_refresh", "cli_releases", "cli_serve", "cli_user"},
     {"demo"},
-    {"console", "console_gateway", "console_publish"},
+    {"console", "console_gateway", "console_publish", "console_refresh"},
     {"proxy", "schedule"},
     {"gateway", "release"},
     {"algorithms", "evidence"},

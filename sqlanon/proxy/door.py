@@ -297,6 +297,16 @@ class Door:
         self.metrics.reloads.add(1, decision="answered")
         return True
 
+    async def renew(self) -> None:
+        """Workers that open the data anew, under the same policy: a release has another version now. Until they are
+        ready the old ones answer."""
+        if self.broken:
+            return  # the next policy opens them
+        version = replace(self.current, number=self.current.number + 1)
+        self._adopt(version, *await self._opened(version))
+        self._described.clear()
+        self._lasting.clear()
+
     async def start(self) -> None:
         """Start all workers."""
         self._adopt(self.current, *await self._opened(self.current))
