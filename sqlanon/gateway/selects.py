@@ -12,7 +12,8 @@ from sqlglot import exp
 
 from sqlanon.errors import Refused
 from sqlanon.gateway import casts, functions  # noqa: F401  (their rules register themselves)
-from sqlanon.gateway.aggregates import Aggregate, Answered, answered
+from sqlanon.gateway.aggregates import Aggregate, answered
+from sqlanon.gateway.bars import Ends, bars_of
 from sqlanon.gateway.calls import holds_aggregate
 from sqlanon.gateway.catalog import Catalog
 from sqlanon.gateway.conditions import condition
@@ -56,7 +57,7 @@ class Binder:
         self.cores: list[Core] = []
         self.tables: set[str] = set()  # of the policy, that the statement reads
         self.used: set[tuple[str, str]] = set()  # and their columns
-        self.bars: dict[str, Answered] = {}  # error bars of the columns of the outermost SELECT
+        self.bars: dict[str, Ends] = {}  # error bars of the columns of the outermost SELECT
 
     def query(self, node: exp.Expr, ctes: dict[str, Relation], depth: int = 0) -> Relation:
         if depth > MAX_DEPTH:
@@ -106,7 +107,8 @@ class Binder:
 
     def _select(self, node: exp.Select, ctes: dict[str, Relation], depth: int) -> Relation:
         only(node, *SELECT_ARGS)
-        rows = rows_of(node, self.catalog, self.dialect, lambda part: self._find(part, ctes, depth), self.used)
+        thin = self.aggregate is answered  # an exact answer is of all rows, and its time is no secret
+        rows = rows_of(node, self.catalog, self.dialect, lambda part: self._find(part, ctes, depth), self.used, thin)
         distinct = node.args.get("distinct")
         if distinct is not None:
             only(distinct)
@@ -181,7 +183,10 @@ class Binder:
             name: replace(value, stored=None, plain=None).renamed(exp.column(exp.to_identifier(name, quoted=True)))
             for name, value in columns
         }
-        return Relation(select, outside, "private", unique=unique, fanouts=fanouts_of(rows), privates=rows.privates)
+        return Relation(
+            select, outside, "private", unique=unique, fanouts=fanouts_of(rows), privates=rows.privates,
+            multiplied=rows.multiplied and not unique,
+        )  # fmt: skip
 
     def _nothing_more(self, node: exp.Expr, depth: int, *names: str) -> None:
         for name in names:
@@ -214,7 +219,8 @@ class Binder:
             select = select.where(condition(self._unnamed(having.this, items, rows), place).tree, copy=False)
         select = self._finished(node, select, columns, items, place)
         if depth == 0:
-            self.bars = {item.name: place.bars[id(item.node)] for item in items if id(item.node) in place.bars}
+            found = {item.name: bars_of(item.node, place, place.bars) for item in items}
+            self.bars = {name: ends for name, ends in found.items() if ends is not None}
         return Relation(select, _outside(columns), "noisy", labels=_labels(items))
 
     def _unnamed(self, node: exp.Expr, items: list[Item], rows: Rows) -> exp.Expr:
@@ -325,8 +331,10 @@ class Binder:
         made = type(node)(this=left.tree.copy(), expression=right.tree.copy(), distinct=bool(node.args.get("distinct")))
         if left.nature != "private":
             return self._around(node, Relation(made, columns, left.nature, labels=left.labels))
-        fanouts = (*left.fanouts, *right.fanouts)
-        return Relation(made, columns, "private", fanouts=fanouts, privates=left.privates + right.privates)
+        return Relation(
+            made, columns, "private", fanouts=(*left.fanouts, *right.fanouts), privates=left.privates + right.privates,
+            multiplied=left.multiplied or right.multiplied,
+        )  # fmt: skip
 
     def _around(self, node: exp.Expr, relation: Relation) -> Relation:
         """A set operation as a subquery, so that ORDER BY and LIMIT are bound by the same rules as elsewhere."""
