@@ -106,7 +106,7 @@ class Raw:
 
     host: str
     port: int
-    timeout: float = 10.0
+    timeout: float = 60.0  # a busy machine takes its time
     parameters: Fields = field(default_factory=dict)
     process: int = 0
     secret: bytes = b""
