@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from sqlanon import __version__, cli_gateway, cli_refresh, cli_releases, cli_serve, cli_user
+from sqlanon import __version__, cli_gateway, cli_refresh, cli_releases, cli_risk, cli_serve, cli_user
 from sqlanon.cli_policy import policy_of, policy_of_release, policy_options
 from sqlanon.errors import PolicyError, SqlanonError
 
@@ -52,7 +52,7 @@ def main() -> None:
     """
 
 
-for _module in (cli_gateway, cli_user, cli_serve, cli_refresh, cli_releases):
+for _module in (cli_gateway, cli_user, cli_serve, cli_refresh, cli_releases, cli_risk):
     for _command in _module.COMMANDS:
         main.add_command(_command)
 
@@ -256,7 +256,7 @@ def init(database: str, table: str | None, output: Path | None, force: bool) -> 
 @main.command()
 @click.argument("name", required=False)
 def explain(name: str | None) -> None:
-    """Say what a privacy model, loss metric, kind of hierarchy or algorithm means, with its parameters and its SQL."""
+    """Say what a privacy model, loss or risk measure, hierarchy or algorithm means, with its parameters and its SQL."""
     from sqlanon.console import explain as show
 
     show(name)
