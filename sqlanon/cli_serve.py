@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import sys
 from pathlib import Path
@@ -28,6 +27,8 @@ def serve(policy_file: Path, check: bool) -> None:
     'sqlanon budget init'. The policy is read again whenever its file changes, or at a SIGHUP; while it cannot be
     read, nothing is answered.
     """
+    import asyncio  # with ssl a third of what importing the command line took, for every other command too
+
     try:
         from sqlanon.proxy import serving
     except ImportError as error:
