@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import sys
@@ -34,6 +33,8 @@ def serve(policy_file: Path, policies: tuple[Path, ...], check: bool, scheduled:
     are due, and clients see the new version; a refresh that runs at the end is finished first. The policy is read again
     whenever its file changes, or at a SIGHUP; while it cannot be read, nothing is answered.
     """
+    import asyncio  # with ssl a third of what importing the command line took, for every other command too
+
     try:
         from sqlanon.proxy import serving
     except ImportError as error:
