@@ -64,6 +64,8 @@ def policy_hash(policy: Policy) -> str:
     data["source"].pop("database", None)
     if data["history"] is None:  # as plans of before there was one
         del data["history"]
+    elif data["history"]["beside"] is None:
+        del data["history"]["beside"]
     for part, path in policy.written_paths.items():
         data[part]["path"] = path
     return hashlib.sha256(json.dumps(data, sort_keys=True, ensure_ascii=False).encode()).hexdigest()

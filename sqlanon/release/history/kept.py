@@ -22,8 +22,14 @@ COLUMNS: dict[str, dict[str, str]] = {
     "past": {"group_id": "bigint", "version": "bigint", "class_id": "bigint"},
     "past_classes": {"version": "bigint", "class_id": "bigint", "records": "bigint"},
     "past_labels": {"version": "bigint", "class_id": "bigint", "attribute": "text", "label": "text"},
+    "past_paths": {
+        "version": "bigint", "attribute": "text", "label": "text", "own": "bigint", "level": "bigint", "node": "text",
+    },
     "past_values": {
         "version": "bigint", "attribute": "text", "class_id": "bigint", "value": "text", "records": "bigint",
+    },
+    "cuts": {
+        "round": "bigint", "region": "bigint", "attribute": "text", "cut": "text", "right_region": "bigint",
     },
     "candidates": {"attribute": "text", "group_id": "bigint", "value": "text"},
     "group_values": {"attribute": "text", "group_id": "bigint", "value": "text", "records": "bigint"},
@@ -35,10 +41,10 @@ class Kept:
 
     def __init__(self, engine: Engine, name: str) -> None:
         self._engine = engine
-        self._prefix = _prefix(engine, name)
+        self._prefix = prefix_of(engine, name)
         self._check = ""
-        if engine.find([self.table("versions")]) is None:
-            for short, columns in COLUMNS.items():
+        for short, columns in COLUMNS.items():  # a history of an older sqlanon lacks some
+            if engine.find([self.table(short)]) is None:
                 self._create(self.table(short), columns)
         if engine.dialect == "postgres":  # another refresh waits here, and then sees what this one did
             lock = f"TABLE {self.table('versions')} IN EXCLUSIVE MODE"
@@ -116,11 +122,11 @@ class Kept:
             self._engine.execute(exp.Drop(tables=[table_tree(self.table(short))], kind="TABLE", exists=True))
 
 
-def _prefix(engine: Engine, name: str) -> str:
+def prefix_of(engine: Engine, name: str) -> str:
     return f"sqlanon_past_{hashlib.sha256(chr(0).join(spelt(engine, name)).encode()).hexdigest()[:12]}"
 
 
 def kept_versions(engine: Engine, name: str) -> bool:
     """Whether a history of this name is kept."""
-    made = f"{_prefix(engine, name)}_versions"
+    made = f"{prefix_of(engine, name)}_versions"
     return engine.find([made]) is not None and bool(engine.query(select("version", source=table(made)).limit(1)))
