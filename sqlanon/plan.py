@@ -64,8 +64,13 @@ def policy_hash(policy: Policy) -> str:
     data["source"].pop("database", None)
     if data["history"] is None:  # as plans of before there was one
         del data["history"]
-    elif data["history"]["beside"] is None:
-        del data["history"]["beside"]
+    else:  # how the past is kept is not seen in a release
+        del data["history"]["encrypt"]
+        if data["history"]["beside"] is None:
+            del data["history"]["beside"]
+    if data["release"] is not None:  # what is shown does not depend on these
+        for key in ("audience", "keep"):
+            del data["release"][key]
     for part, path in policy.written_paths.items():
         data[part]["path"] = path
     return hashlib.sha256(json.dumps(data, sort_keys=True, ensure_ascii=False).encode()).hexdigest()

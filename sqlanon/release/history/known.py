@@ -49,6 +49,7 @@ def _signatures(task: Problem, name: str, secret: str | None) -> None:
         raise PolicyError(f"'{relations.CLASS}' is the column that tells classes apart", hint="rename yours")
     with task.engine.transaction():
         kept = Kept(task.engine, name)
+        people = _people(task, kept, secret)  # opens what is kept
         own = {short: kept.table(short) for short in ("past", "past_values")}
         found = task.prelude.once("signatures", (name,), lambda: relations.step("signatures", {}, own))
         group = exp.column("group_id", table="s").eq(exp.column("group_id", table="p"))
@@ -56,12 +57,13 @@ def _signatures(task: Problem, name: str, secret: str | None) -> None:
             exp.column("original", table="h"),
             exp.column("signature", table="s"),
             alias(exp.column("version", table="s"), "seen"),
-            source=nested(_people(task, kept, secret), "h"),
+            source=nested(people, "h"),
             joins=[_of_person(kept), joined(table(found, alias="s"), group)],
         )
         task.past = task.prelude.once("known_people", (name,), lambda: known)
         task.past_version = kept.version
         task.run()
+        kept.close()
 
 
 def _cuts(task: Problem, name: str, secret: str | None) -> None:
@@ -71,11 +73,12 @@ def _cuts(task: Problem, name: str, secret: str | None) -> None:
     asked = [use.params for use in uses if use.name == "stable_partition"]
     with task.engine.transaction():
         kept = Kept(task.engine, name)
+        people = _people(task, kept, secret)
         cuts = select(exp.Star(), source=table(kept.table("cuts")))
         known = select(
             exp.column("original", table="h"),
             exp.column("group_id", table="p"),
-            source=nested(_people(task, kept, secret), "h"),
+            source=nested(people, "h"),
             joins=[_of_person(kept)],
         )
         task.stable = Stable(
@@ -86,3 +89,4 @@ def _cuts(task: Problem, name: str, secret: str | None) -> None:
             attributes=policy.sensitive,
         )
         task.run()
+        kept.close()
