@@ -66,6 +66,8 @@ def policy_hash(policy: Policy) -> str:
         del data["history"]
     else:  # how the past is kept is not seen in a release
         del data["history"]["encrypt"]
+        if data["history"]["beside"] is None:
+            del data["history"]["beside"]
     if data["release"] is not None:  # what is shown does not depend on these
         for key in ("audience", "keep"):
             del data["release"][key]

@@ -32,6 +32,8 @@ RELATIONS = {
     "moves": "group_id BIGINT, class_id BIGINT, value TEXT, records BIGINT",
     "comparable": "version BIGINT, past_class_id BIGINT, class_id BIGINT",
     "left_values": "group_id BIGINT, value TEXT, records BIGINT",
+    "joined": "class_id BIGINT, version BIGINT, records BIGINT, ours BIGINT, theirs BIGINT",
+    "joined_values": "class_id BIGINT, value TEXT, records BIGINT",
 }
 
 

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sqlanon.families import family
+from sqlanon.policy.history import JOINED
 
-MODELS = sorted(family("history"))
+MODELS = sorted(set(family("history")) - set(JOINED))  # the others join releases: see test_history_beside.py
 PERSONS = ["ann", "bob", "eve", "joe", "kim", "liv", "max", "sue"]
 VALUES = ["flu", "gout", "hiv", "∅ NULL"]
 # Classes by their labels: two quasi-identifiers with a tree of one level below the root, and one of two.

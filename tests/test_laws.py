@@ -161,8 +161,14 @@ VALIDATION = {"source_values": "value TEXT, records BIGINT", "taxonomy": "leaf T
 # Relations of one name that hold something else for a family.
 KEPT = {
     "persons": "person UUID, group_id BIGINT",
-    "members": "person UUID, group_id BIGINT, class_id BIGINT",
+    "members": "person UUID, original TEXT, group_id BIGINT, class_id BIGINT",
+    "broken": "class_id BIGINT, version BIGINT, past_class_id BIGINT, measured BIGINT",
     "group_values": "group_id BIGINT, value TEXT, records BIGINT",
+    "paths": "attribute TEXT, label TEXT, own BIGINT, level BIGINT, node TEXT",
+    "past_paths": "version BIGINT, attribute TEXT, label TEXT, own BIGINT, level BIGINT, node TEXT",
+    "past_labels": "version BIGINT, class_id BIGINT, attribute TEXT, label TEXT",
+    "class_labels": "class_id BIGINT, attribute TEXT, label TEXT",
+    "pairs": "version BIGINT, class_id BIGINT, our_id BIGINT, their_id BIGINT, ours BIGINT, theirs BIGINT",
     "next_groups": "group_id BIGINT, class_id BIGINT, next_id BIGINT",
 }
 OWN = {"hierarchies": VALIDATION, "history": histories.RELATIONS, "releases": histories.RELATIONS | KEPT}
@@ -185,6 +191,7 @@ LIMITS: dict[str, str | float | None] = {
     "recursive_cl_alpha_diversity": "c",
     "recursive_cl_diversity": "c",
     "relative_epsilon_m_anonymity": 0.25,
+    "sequential_privacy": "h",
     "stable_partition": "k",
     "xy_privacy": "h",
 }

@@ -1,7 +1,8 @@
 -- Nothing is learned by comparing releases: the persons who were in the same classes of all earlier releases, and are
 -- now in the same class, are k at least, with l different sensitive values; so are those of a class who were never
 -- published before, and those of one past who are no longer there. No intersection or difference of releases, however
--- many, tells a smaller set apart. It assumes that a person's sensitive value stays what it is.
+-- many, tells a smaller set apart. It assumes that a person's sensitive value stays what it is: where one changes, the
+-- set stays as large, with l values as they are now, but that somebody in it changed from one value to another is told.
 -- cite: our own; k-anonymity (Sweeney 2002) and distinct l-diversity of the classes of all releases together
 -- param: k integer >= 2: fewest persons with the same past and present
 -- param: l integer >= 1 default 1: fewest different sensitive values among them

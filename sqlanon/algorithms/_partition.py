@@ -20,6 +20,7 @@ from sqlanon.algorithms._halves import Size, may_be_cut, place, size
 from sqlanon.algorithms._orders import Order, orders
 from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._search import Infeasible
+from sqlanon.algorithms._stable import Replay, all_cuts, cut_values, torn_apart
 from sqlanon.compiler.tree import alias, bigint, case, count_all, literal, summed, table, union_all, window
 from sqlanon.errors import HierarchyError
 
@@ -36,6 +37,8 @@ class Parts:
     orders: tuple[Order, ...]
     rounds: int
     complete: bool
+    left_out: int = 0  # rows of regions of earlier releases that no longer meet the requirements
+    cuts: str | None = None  # the cuts of this release, if later ones are to keep to them
 
 
 @dataclass
@@ -54,6 +57,8 @@ class Partition:
     _built: dict[tuple[str, bool], exp.Query] = field(default_factory=dict)
     _done: list[str] = field(default_factory=list)
     _closed: list[str] = field(default_factory=list)
+    _cuts: list[str] = field(default_factory=list)
+    _left_out: int = 0
 
     def __post_init__(self) -> None:
         self.limits = size(self.problem)
@@ -61,12 +66,18 @@ class Partition:
 
     def run(self) -> Parts:
         names = {"work": self._made("work", self._start)}
-        self._require_whole(names["work"])
+        self._require_whole(names["work"], as_one=self.problem.stable is None)
+        if self.problem.stable is not None:
+            kept = Replay(self, self.problem.stable)
+            names = {"work": kept.run(names["work"])}
+            self._last, self._left_out = kept.last, kept.left_out
         names["state"] = self._made("state", lambda: self._chosen(self._measured("work", None)), names, first=True)
-        left = self.problem.records
+        left = self.problem.records - self._left_out
         while (left := self._settle(names, left)) and not self.problem.out_of_time():
             self.round += 1
             names["decided"] = self._decide(names)
+            if self.problem.stable is not None:
+                self._cuts.append(self._made("cut_values", lambda: cut_values(self.orders, "decided"), names))
             names["after"] = self._made("work", self._split if self.splits else self._cut, names)
             following = self._made("state", lambda: self._chosen(self._next()), names)
             self._drop(names["work"], names["state"], names["decided"])
@@ -85,7 +96,10 @@ class Partition:
         regions = union_all([exp.select("*").from_(table(name)) for name in self._closed])
         made = self._made("regions", lambda: regions)
         self._drop(*self._done, *self._closed)
-        return Parts(members, made, self.orders, self.round, complete)
+        cuts = None
+        if self.problem.stable is not None:
+            cuts = self._made("all_cuts", lambda: all_cuts(self._cuts, self.round - len(self._cuts) + 1))
+        return Parts(members, made, self.orders, self.round, complete, self._left_out, cuts)
 
     # Tables -------------------------------------------------------------------------------------------------------
 
@@ -117,6 +131,11 @@ class Partition:
         self.problem.engine.drop_temporary(names)
 
     @property
+    def _asks(self) -> bool:
+        """Whether there is more to ask of halves than their sizes."""
+        return bool(self.limits.others) or self.problem.stable is not None
+
+    @property
     def _dims(self) -> range:
         return range(1, len(self.orders) + 1)
 
@@ -146,7 +165,7 @@ class Partition:
         one = bigint(literal(1))
         return tree.select("c.n", alias(one, "region"), alias(literal(1), "fresh"))
 
-    def _require_whole(self, work: str) -> None:
+    def _require_whole(self, work: str, *, as_one: bool) -> None:
         """Every row has its place, and the table as one region meets the requirements."""
         placed = [exp.column(f"p{i}").is_(exp.Null()) for i in self._dims]
         lost = summed(case((exp.or_(*placed), literal(1)), default=literal(0)))
@@ -155,7 +174,7 @@ class Partition:
             raise HierarchyError(
                 "a hierarchy does not hold each value of its column exactly once", hint="'sqlanon check' names them"
             )
-        if not self.problem.records or self._broken(work, exp.column("region")):
+        if not self.problem.records or (as_one and self._broken(work, exp.column("region"))):
             raise Infeasible(None)
 
     def _broken(self, source: str, key: exp.Expr) -> int:
@@ -225,7 +244,7 @@ class Partition:
         becomes, and is NULL where there is no cut that all models allow."""
         cuts = self._made("cuts", lambda: self.choose("work", "state", self.limits), names)
         names = {**names, "cuts": cuts}
-        if self.limits.others:
+        if self._asks:
             names["refused"] = self._refused(names)
         decided = self._made("decided", self._decisions, names)
         cut = exp.select(summed(exp.column("is_cut"))).from_(table(decided))
@@ -242,7 +261,7 @@ class Partition:
         tree = exp.select(*chosen).from_(table("state", alias="s"))
         tree = tree.join(table("cuts", alias="c"), on=_same_region("s", "c"), join_type="left")
         is_cut: exp.Expr = exp.column("cut").is_(exp.Null()).not_()
-        if self.limits.others:
+        if self._asks:
             tree = tree.join(table("refused", alias="x"), on=_same_region("s", "x"), join_type="left")
             tree = tree.select(alias(exp.column("region", table="x"), "refused"))
             is_cut = exp.and_(is_cut, exp.column("refused").is_(exp.Null()))
@@ -278,7 +297,12 @@ class Partition:
             classes, parts = self.problem.classes_by(exp.column("half"), "halves")
             region = exp.BitwiseRightShift(this=exp.column("class_id"), expression=literal(1))
             found = exp.select(alias(region, "region")).distinct().from_(classes).where(exp.column("broken").neq(0))
-            return with_ctes(found, parts)
+            own = with_ctes(found, parts)
+            if self.problem.stable is None:
+                return own
+            apart = torn_apart(self.problem, self.problem.stable, "halves")
+            both = exp.union(exp.select("region").from_(own.subquery(alias="own")), apart, distinct=True)
+            return exp.select("region").from_(both.subquery(alias="refused"))
 
         refused = self._made("refused", broken, {"halves": halves})
         self._drop(halves)

@@ -57,6 +57,23 @@ OF_NODES = frozenset({"class_population", "class_guards", "own_classes"}) | SPEC
 ALSO_SUPPRESSED = "also under record suppression"
 
 
+@dataclass(frozen=True)
+class Stable:
+    """The cuts of earlier releases, and who was together in them.
+
+    `cuts`: table (round, region, attribute, cut, right_region), in the order of their rounds: rows of a region whose
+    place is behind the value `cut` went to the right one. `groups`: table (original, group_id) of the persons who were
+    released; who is not in it is new. Those of a group, and newcomers, who come into one half of a region must be
+    `k` persons with `l` different values of each of these attributes, or none.
+    """
+
+    cuts: str
+    groups: str
+    k: int
+    l: int  # noqa: E741 - the name of the parameter
+    attributes: tuple[str, ...]
+
+
 @dataclass
 class Problem(Classes):
     policy: Policy = field(kw_only=True)
@@ -69,6 +86,9 @@ class Problem(Classes):
     deadline: float | None = None
     progress: Callable[[str, int, int], None] | None = None
     measured: dict[Node, Measured] = field(default_factory=dict)
+    past: str | None = None  # table (original, signature, seen) of who was released before, and beside which values
+    past_version: int = 0  # of the last release
+    stable: Stable | None = None  # what must stay as it was in earlier releases
     target: str | None = None  # the column that a reader of the release is to foretell
     rounds: int = 0  # nodes of which models were asked again, since what is suppressed may break others
     _marginals: list[list[float]] | None = None

@@ -24,19 +24,27 @@ NEEDS_QUOTES = r'[][{},"]|^ | $|^NULL$|^$'
 
 def solution(problem: Problem, parts: Parts, *, ranges: bool, split: bool, why: str) -> Solution:
     """Label the regions and measure their loss."""
-    names = [_named(problem, parts, i, ranges) for i in range(1, len(parts.orders) + 1)]
-    labels = problem.prelude.once("labels", (parts.regions, ranges), lambda: _labels(parts, names))
+    labels = labels_of(problem, parts, ranges=ranges)
     members = problem.prelude.once("members", (parts.members,), lambda: _members(problem, parts, split))
     problem.run()
-    problem.engine.drop_temporary([parts.members, *names])
+    problem.engine.drop_temporary([parts.members])
     _require_distinct(problem, parts, labels, members)
     return Solution(
-        loss=_loss(problem, parts, labels),
-        suppressed=0,
+        loss=loss_of(problem, parts, labels),
+        suppressed=parts.left_out,
         why=why,
-        regions=Regions(members, labels, split=split),
+        regions=Regions(members, labels, split=split, cuts=parts.cuts),
         checks=parts.rounds,
     )
+
+
+def labels_of(problem: Problem, parts: Parts, *, ranges: bool) -> str:
+    """The table of labels of the regions, as `Regions` has it."""
+    names = [_named(problem, parts, i, ranges) for i in range(1, len(parts.orders) + 1)]
+    labels = problem.prelude.once("labels", (parts.regions, ranges), lambda: _labels(parts, names))
+    problem.run()
+    problem.engine.drop_temporary(names)
+    return labels
 
 
 def _named(problem: Problem, parts: Parts, number: int, ranges: bool) -> str:
@@ -62,7 +70,7 @@ def _labels(parts: Parts, names: list[str]) -> exp.Select:
     return tree.select(*(alias(exp.column("leaves", table=f"t{i}"), f"f{i}") for i in range(1, len(names) + 1)))
 
 
-def _loss(problem: Problem, parts: Parts, labels: str) -> float:
+def loss_of(problem: Problem, parts: Parts, labels: str) -> float:
     """The normalized certainty penalty, as sql/loss/ncp.sql."""
     same = exp.column("region", table="l").eq(exp.column("region", table="r"))
     whole = sum(order.weight for order in parts.orders)

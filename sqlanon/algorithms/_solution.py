@@ -32,12 +32,28 @@ class Regions:
     labels: str
     by_value: bool = False
     split: bool = False
+    cuts: str | None = None  # table of the cuts that made the regions, if a later release is to keep to them
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """Rows that were each given a class by their person, as temporary tables.
+
+    `people`: original (the person), region: who is shown, and where.
+    `labels`: as those of `Regions`.
+    `counterfeits`: region, value (TEXT): rows of nobody; `number` is how many there are.
+    """
+
+    people: str
+    labels: str
+    counterfeits: str
+    number: int
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Either `passes` or `regions` says how. `passes` are nodes of the lattice: rows whose class breaks a model at the
-    first are tried at the second, and so on; what is left is suppressed."""
+    """`passes`, `regions` or `assigned` says how. `passes` are nodes of the lattice: rows whose class breaks a model at
+    the first are tried at the second, and so on; what is left is suppressed."""
 
     loss: float
     suppressed: int
@@ -45,5 +61,6 @@ class Solution:
     proven: bool = False
     passes: tuple[Node, ...] = ()
     regions: Regions | None = None
+    assigned: Assigned | None = None
     candidates: tuple[Candidate, ...] = ()
     checks: int = 0

@@ -7,6 +7,10 @@ the cut go to either half, which makes smaller regions, for models that look at 
 
 Labels are ranges: `[20, 29]` for numbers, dates and text, `{France, Asia}` for nodes of a lookup, `{NULL, [20, 29]}`
 where NULL is among the values. With `ranges: false` they are the lowest nodes of the hierarchy that cover the range.
+
+With `history` the cuts of earlier releases stay: a region is cut further where both halves hold, also for those who
+were together so far and for newcomers by themselves, and is never cut anew. Rows of a region that no longer meets the
+models are left out, within the suppression limit.
 cite: LeFevre, DeWitt and Ramakrishnan 2006
 """
 
@@ -35,12 +39,20 @@ class Params(BaseModel):
 def run(problem: Problem, params: Params) -> Solution:
     if not params.strict:
         _require_plain_counts(problem)
+        if problem.stable is not None:
+            raise PolicyError("'strict: false' cannot keep cuts from release to release", hint="leave out 'strict'")
 
     def choose(work: str, state: str, limits: Size) -> exp.Select:
         chosen = balanced if params.strict else halved
         return chosen(problem, points(problem, work, state), limits)
 
     parts = Partition(problem, choose, splits=not params.strict).run()
+    if parts.left_out > problem.limit:
+        share = parts.left_out / problem.records
+        raise PolicyError(
+            f"regions of earlier releases no longer meet the models: {share:.1%} of the rows would be left out",
+            hint="raise 'suppression_limit'; the last release is still in place",
+        )
     return solution(problem, parts, ranges=params.ranges, split=not params.strict, why=told(parts))
 
 

@@ -3,7 +3,7 @@
 members(person, original, group_id, class_id, v1, v2, …)  a person of the new release; group 0 was never released
 moves(group_id, class_id, value, records)                 persons by their past and present; class NULL has left
 class_values(class_id, value, records)                    sensitive values as released
-state tables: persons, past, past_classes, past_values, past_labels, candidates, group_values
+state tables: persons, past, past_classes, past_values, past_labels, past_paths, candidates, group_values
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from sqlanon.families import plugin
 
 UUID = exp.DataType.build("uuid")
 HEX = 32  # digits of a hash that make a uuid
+CLASS = "sqlanon_class"  # the column of a release with counterfeit rows that tells its classes apart
 NOTHING = ""  # stands for the sensitive value where no column is sensitive
 
 
@@ -108,7 +109,7 @@ def class_labels(prelude: Prelude, grouping: Grouping, version: int) -> exp.Quer
             alias(exp.cast(literal(version), "bigint"), "version"),
             "class_id",
             alias(text(literal(name)), "attribute"),
-            alias(text(exp.column(short)), "label"),
+            alias(exp.Coalesce(this=text(exp.column(short)), expressions=[literal(NULL_NODE)]), "label"),
             source=table(made),
         )
         for name, short in zip(grouping.columns, labels(grouping), strict=False)

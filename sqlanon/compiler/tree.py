@@ -194,6 +194,15 @@ def referenced(sql: str) -> frozenset[str]:
     return frozenset(found.name for found in tree.find_all(exp.Table)) - local
 
 
+def uses_column(sql: str, name: str) -> bool:
+    """Whether a `.sql` file reads a column of this name.
+
+    >>> uses_column("SELECT class_id, records AS measured FROM classes", "records")
+    True
+    """
+    return any(found.name == name for found in _parsed(sql).find_all(exp.Column))
+
+
 def with_verdict(tree: exp.Select) -> exp.Select:
     """Measure every class: the outermost WHERE of a model, which lists what breaks it, becomes the column `broken`.
 

@@ -44,6 +44,7 @@ EXPECTED = {
     "retries": "a number from 0 to 10",
     "history": "a mapping such as {hold_back: 0.05}",
     "hold_back": "a number between 0 and 1",
+    "beside": "a list of releases such as [visits_released]",
     "joins": "a list such as [{table: visits, on: patient_id}]",
     "on": "a column, or a mapping of columns to columns of the joined table",
     "columns": "a mapping of column names to roles",

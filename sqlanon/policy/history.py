@@ -15,6 +15,8 @@ from sqlanon.policy.checks import Draft
 from sqlanon.policy.parts import SHARED, ModelUse, Number, OptionalText, Text
 from sqlanon.policy.yaml_lines import KeyPath, Problem
 
+JOINED = ("join_of_views", "sequential_privacy")  # look at releases of other names
+
 
 class HistoryUse(BaseModel):
     """A model across releases with its parameters; written `model: {parameter: value}`."""
@@ -49,9 +51,16 @@ class History(BaseModel):
         False, description="Keep what is kept about persons so that it tells nothing without the key."
     )
 
+    beside: tuple[Text, ...] | None = Field(
+        None, description="Releases of other names of the same persons: joined with this one, as an attacker would."
+    )
+
     def uses(self, models: tuple[ModelUse, ...], *, sensitive: bool) -> tuple[HistoryUse, ...]:
         """What is asked for, or else the safe choice: see `chosen`."""
-        return self.models or (chosen(models, sensitive=sensitive),)
+        found = self.models or (chosen(models, sensitive=sensitive),)
+        if self.beside and not any(use.name in JOINED for use in found):
+            found += (HistoryUse(name="join_of_views", params={"k": chosen(models, sensitive=sensitive).params["k"]}),)
+        return found
 
 
 def chosen(models: tuple[ModelUse, ...], *, sensitive: bool) -> HistoryUse:
@@ -76,6 +85,10 @@ def problems(draft: Draft) -> Iterator[Problem]:
     if draft.data.get("suppressed_rows") == "keep":
         hint = "leave 'suppressed_rows' out"
         yield Problem("history cannot tell a kept row of '*' from a person who left", hint, ("suppressed_rows",))
+    if "beside" in given and isinstance(release, Mapping):
+        own = release.get("table") or release.get("view")
+        if isinstance(given["beside"], list) and own in given["beside"]:
+            yield Problem(f"'{own}' is beside itself", "its own versions are compared anyway", (*here, "beside"))
     listed = given.get("models")
     for index, item in enumerate(listed if isinstance(listed, list) else ()):
         yield from _use(draft, item, ("history", "models", index))
@@ -95,6 +108,8 @@ def _use(draft: Draft, item: Any, path: KeyPath) -> Iterator[Problem]:
         hint = f"write '- {name}: {{parameter: value}}'"
         yield Problem(f"{name} takes a mapping of parameters, not {shape.describe(given)}", hint, path)
         return
+    if name in JOINED and not (isinstance(draft.data["history"], Mapping) and draft.data["history"].get("beside")):
+        yield Problem(f"{name} needs other releases", "name them: 'history: {beside: [other_release]}'", path)
     params = dict(given or {})
     attribute, sensitive = params.pop("attribute", None), draft.with_role("sensitive")
     if attribute is not None and attribute not in sensitive:

@@ -17,7 +17,7 @@ from sqlanon.algorithms._search import Infeasible
 from sqlanon.algorithms._solution import Solution
 from sqlanon.compiler.classes import Prelude
 from sqlanon.compiler.compressed import root_only
-from sqlanon.compiler.source import relation
+from sqlanon.compiler.source import relation, table_tree
 from sqlanon.engines import Engine
 from sqlanon.errors import EngineError, PolicyError
 from sqlanon.evidence.checks import Evidence, check
@@ -28,8 +28,18 @@ from sqlanon.release.asked import require_algorithm
 from sqlanon.release.blocked import blocked
 from sqlanon.release.document import described, without_originals, workload_of
 from sqlanon.release.fingerprint import fingerprint
-from sqlanon.release.history import Comparison, compare, remember, require_safe
+from sqlanon.release.history import (
+    Comparison,
+    compare,
+    keep_shown,
+    paths_of,
+    read_past,
+    remember,
+    require_named,
+    require_safe,
+)
 from sqlanon.release.history.kept import kept_versions
+from sqlanon.release.raising import LAST_RESORT, may_be_raised, raised
 from sqlanon.release.record import newest, of_name
 from sqlanon.release.regions import digest
 from sqlanon.release.rewriting import Rewriting, rewriting
@@ -80,8 +90,11 @@ def publish(
         )
     if target is not None and target.kind != "path":
         require_history(policy, engine, target.name)
+        require_named(policy, engine, target.name)
     task = prepared(policy, engine, time_limit=time_limit, progress=progress)
     try:
+        if policy.release is not None:
+            read_past(task, policy.release.table or policy.release.view or "", secret)
         solution, plan = solved(task)
         if plan_hash is not None and not plan.hash.startswith(plan_hash.lower()):
             raise PolicyError(
@@ -92,7 +105,7 @@ def publish(
         if target is None:
             return Published(plan, described(task, solution, plan, how))
         _tell(progress, "writing the release", 0, 2)
-        found, document = _write(task, target, solution, plan, how, progress, workload, secret, run)
+        plan, found, document = _write(task, target, solution, plan, how, progress, workload, secret, run)
         _tell(progress, "checking the release", 2, 2)
         return Published(plan, document, found)
     finally:
@@ -125,18 +138,38 @@ def _write(
     workload: bool,
     secret: str | None,
     run: int | None,
-) -> tuple[Evidence, Mapping[str, Any]]:
+) -> tuple[Plan, Evidence, Mapping[str, Any]]:
     staged: Staged | None = None
     beside: Comparison | None = None
+    first, also = solution, frozenset[str]()
     try:
         with task.engine.transaction():
-            staged = target.stage(how)
-            _tell(progress, "checking the release", 1, 2)
-            _require_all_rows(task, solution, staged)
-            if task.policy.history is not None:
-                beside = compare(task.policy, task.engine, staged, target.name, secret)
-                require_safe(beside)
-            found = check(task.policy, task.engine, release=staged.source, hidden=staged.hidden, limit=0)
+            while True:
+                staged = target.stage(how)
+                _tell(progress, "checking the release", 1, 2)
+                _require_all_rows(task, solution, staged)
+                if task.policy.history is None:
+                    break
+                paths = paths_of(task, solution)
+                cuts = solution.regions.cuts if solution.regions is not None else None
+                made_up = None if solution.assigned is None else solution.assigned.number
+                beside = compare(task.policy, task.engine, staged, target.name, secret, paths, also, made_up, cuts)
+                if beside.holds or also or not may_be_raised(task, solution, beside.results):
+                    require_safe(beside)
+                    break
+                higher = raised(task, solution)
+                if higher is None:  # rows wait where nothing else helps
+                    also = LAST_RESORT & {result.model for result in beside.results}
+                    if not also:
+                        require_safe(beside)
+                beside.close()
+                task.engine.execute(exp.Drop(tables=[table_tree(staged.name)], kind="TABLE"))
+                solution = higher or first
+                plan = _plan(task, "fixed_levels", {"levels": task.levels(solution.passes[0])}, solution)
+                how = rewriting(task, solution, secret)
+            # Nobody can tell rows of nobody from others: where there are any, rows are counted, one for each person.
+            rule = task.policy if solution.assigned is None else task.policy.model_copy(update={"person": None})
+            found = check(rule, task.engine, release=staged.source, hidden=staged.hidden, limit=0)
             _require_safe(found)
             document = described(task, solution, plan, how, found, target, staged)
             if run is not None:
@@ -154,12 +187,14 @@ def _write(
             # Of the rows that were read in this transaction, so that the record speaks of what was published.
             known = fingerprint(task.engine, task.prelude.rows, secret) if _has_record(task.policy) else None
             target.swap(staged, plan, document, known)
+            if task.policy.history is not None and task.policy.history.beside is not None:
+                keep_shown(task.engine, target.name)
         target.finish(staged, document)
     except BaseException:
         if staged is not None:
             target.discard(staged)
         raise
-    return found, document
+    return plan, found, document
 
 
 def prepared(
@@ -223,6 +258,8 @@ def _carried(policy: Policy) -> tuple[str, ...]:
     """Columns that the algorithm counts beside those of the models, such as a class attribute."""
     if policy.algorithm is None:
         return ()
+    if policy.history is not None and policy.algorithm.name == "mondrian":
+        return policy.sensitive  # whoever was together so far is parted only where values differ
     module = algorithms.algorithm(policy.algorithm.name)
     names: tuple[str, ...] = module.carried(_params(policy.algorithm)) if hasattr(module, "carried") else ()
     return names
@@ -322,6 +359,7 @@ def _require_all_rows(task: Problem, solution: Solution, staged: Staged) -> None
     source = int(task.engine.query(exp.select("COUNT(*)").from_(task.prelude.rows.subquery(alias="source")))[0][0])
     kept = task.policy.suppressed_rows == "keep"
     wanted = source - (0 if kept else solution.suppressed)
+    wanted += solution.assigned.number if solution.assigned is not None else 0
     if source != task.records or written != wanted:
         raise EngineError(
             f"the release was not published: {written:,} rows were written, {wanted:,} were meant",

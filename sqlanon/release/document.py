@@ -107,6 +107,8 @@ def written(policy: Policy) -> str:
     data["hierarchies"] = {
         name: {use["kind"]: use.get("params", {})} for name, use in data.get("hierarchies", {}).items()
     }
+    if "models" in (data.get("history") or {}):
+        data["history"]["models"] = [_use(item) for item in data["history"]["models"]]
     if "algorithm" in data:
         data["algorithm"] = {data["algorithm"]["name"]: data["algorithm"].get("params", {})}
     return json.dumps(data, indent=2, ensure_ascii=False)

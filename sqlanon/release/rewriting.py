@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from sqlanon.algorithms._problem import Problem
-from sqlanon.algorithms._solution import Solution
-from sqlanon.compiler.classes import Grouping, totals
-from sqlanon.compiler.rewrite import HASHED, SHOWN, Output, Pass, by_levels, by_regions
+from sqlanon.algorithms._solution import Assigned, Solution
+from sqlanon.compiler.classes import NULL_NODE, Grouping, totals
+from sqlanon.compiler.history import CLASS
+from sqlanon.compiler.rewrite import HASHED, SHOWN, Output, Pass, by_levels, by_regions, shuffled
+from sqlanon.compiler.tree import alias, column, joined, literal, nested, select, table, window
 
 
 @dataclass(frozen=True)
@@ -25,10 +27,10 @@ def rewriting(task: Problem, solution: Solution, secret: str | None) -> Rewritin
     policy = task.policy
     others: dict[str, str] = {}
     hidden = []
-    for name, column in policy.columns.items():
-        if column.role in ("sensitive", "insensitive"):
+    for name, item in policy.columns.items():
+        if item.role in ("sensitive", "insensitive"):
             others[name] = SHOWN
-        elif column.role == "identifier" and column.pseudonym:
+        elif item.role == "identifier" and item.pseudonym:
             others[name] = HASHED
     if policy.person is not None and policy.person not in others and policy.person not in policy.quasi_identifiers:
         others[policy.person] = SHOWN
@@ -36,6 +38,8 @@ def rewriting(task: Problem, solution: Solution, secret: str | None) -> Rewritin
     key = _secret(task, secret) if HASHED in others.values() else None
     output = Output(others, policy.sensitive, keep_suppressed=policy.suppressed_rows == "keep", secret=key)
     rows = task.prelude.rows
+    if solution.assigned is not None:
+        return Rewriting(_assigned(task, solution.assigned), tuple(hidden))
     if solution.regions is not None:
         ranks = {
             name: totals(task.prelude, Grouping(policy.quasi_identifiers, policy.person), name, numeric=False)
@@ -56,6 +60,59 @@ def rewriting(task: Problem, solution: Solution, secret: str | None) -> Rewritin
     passes = tuple(task.passes(solution.passes, suppresses=solution.suppressed > 0))
     select = by_levels(task.engine.dialect, rows, task.compressed, passes, output)
     return Rewriting(select, tuple(hidden), passes)
+
+
+def _assigned(task: Problem, given: Assigned) -> exp.Select:
+    """Every person with the labels of its class, and the rows of nobody; the column CLASS tells classes apart, whose
+    labels may be alike. Its numbers are drawn: their order tells nothing."""
+    policy, person = task.policy, task.policy.person
+    assert person is not None
+    (sensitive,) = policy.sensitive
+    kinds = {
+        item.name: exp.DataType.build(item.type, dialect=task.engine.dialect)
+        for item in task.engine.columns(task.prelude.rows)
+    }
+    drawn = task.prelude.once(
+        "drawn", (given.labels,), lambda: select("region", alias(exp.Rand(), "drawn"), source=table(given.labels))
+    )
+    order = [exp.column("drawn"), exp.column("region")]
+    ranked = select("region", alias(window(exp.RowNumber(), order=order), "number"), source=table(drawn))
+    numbers = task.prelude.once("class_numbers", (given.labels,), lambda: ranked)
+    task.run()
+    shown: list[exp.Expr] = [
+        alias(
+            exp.Nullif(this=exp.column(f"l{place}", table="l"), expression=literal(NULL_NODE)), domain.name, quoted=True
+        )
+        for place, domain in enumerate(task.domains, start=1)
+    ]
+    shown.append(alias(exp.column("number", table="c"), CLASS, quoted=True))
+
+    def of_region(which: str) -> list[exp.Join]:
+        return [
+            joined(table(name, alias=short), exp.column("region", table=short).eq(exp.column("region", table=which)))
+            for name, short in ((given.labels, "l"), (numbers, "c"))
+        ]
+
+    own = exp.column("original", table="p").eq(column(person, "original"))
+    real = select(
+        *(item.copy() for item in shown),
+        alias(column(sensitive, "original"), sensitive, quoted=True),
+        alias(column(person, "original"), person, quoted=True),
+        source=nested(task.prelude.rows.copy(), "original"),
+        joins=[joined(table(given.people, alias="p"), own), *of_region("p")],
+    )
+    value = exp.Cast(
+        this=exp.Nullif(this=exp.column("value", table="f"), expression=literal(NULL_NODE)), to=kinds[sensitive]
+    )
+    nobody = exp.Cast(this=exp.Null(), to=kinds[person])
+    made_up = select(
+        *shown,
+        alias(value, sensitive, quoted=True),
+        alias(nobody, person, quoted=True),
+        source=table(given.counterfeits, alias="f"),
+        joins=of_region("f"),
+    )
+    return shuffled(select(exp.Star(), source=nested(exp.union(real, made_up, distinct=False), "released")))
 
 
 def _secret(task: Problem, secret: str | None) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from sqlanon.compiler import history as relations
-from sqlanon.compiler.classes import Grouping, Prelude
+from sqlanon.compiler.classes import Prelude
 from sqlanon.compiler.source import relation, table_tree
 from sqlanon.compiler.tree import (
     alias,
@@ -27,15 +27,31 @@ from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError
 from sqlanon.families import plugin
 from sqlanon.policy import Policy
-from sqlanon.policy.history import HistoryUse
-from sqlanon.release.history.comparison import BUILT, PREFIX, AcrossResult, Comparison, find_members, tables
+from sqlanon.policy.history import JOINED, HistoryUse
+from sqlanon.release.history.beside import keep_shown, require_named
+from sqlanon.release.history.beside import measured as joined_results
+from sqlanon.release.history.comparison import BUILT, PREFIX, AcrossResult, Comparison, find_members, places, tables
 from sqlanon.release.history.holding import hold_back
 from sqlanon.release.history.kept import Kept
+from sqlanon.release.history.known import read_past
+from sqlanon.release.history.paths import comparable, paths_of
 from sqlanon.release.target import Staged
 
 
-def compare(policy: Policy, engine: Engine, staged: Staged, name: str, secret: str | None) -> Comparison:
-    """Hold back from a staged release what would tell too much beside its past, and measure the rest."""
+def compare(
+    policy: Policy,
+    engine: Engine,
+    staged: Staged,
+    name: str,
+    secret: str | None,
+    paths: exp.Query | None = None,
+    also: frozenset[str] = frozenset(),
+    counterfeits: int | None = None,
+    cuts: str | None = None,
+) -> Comparison:
+    """Hold back from a staged release what would tell too much beside its past, and measure the rest. `paths` are those
+    of its labels, where they have any; `also` names models for which rows wait only where nothing else helps;
+    `counterfeits` is the number of rows of nobody, where there may be any; `cuts` the table of those that are new."""
     assert policy.history is not None and policy.person is not None
     kept = Kept(engine, name)
     rows = relation(engine.resolve(staged.source), engine.dialect)
@@ -43,11 +59,16 @@ def compare(policy: Policy, engine: Engine, staged: Staged, name: str, secret: s
     kept.require_key(secret or "", policy, kinds[policy.person])
     prelude = Prelude(rows, engine.dialect, prefix=f"{PREFIX}_of")
     attributes: tuple[str | None, ...] = policy.sensitive or (None,)
-    found = Comparison(policy, engine, kept, prelude, f"{PREFIX}_members", attributes)
+    found = Comparison(name, policy, engine, kept, prelude, f"{PREFIX}_members", attributes)
+    found.cuts = cuts
+    if counterfeits is not None:
+        found.counterfeits, found.made_up = "", counterfeits
     try:
         find_members(found, secret or "")
+        if paths is not None:
+            found.paths = found.make("paths", paths)
         uses = policy.history.uses(policy.models, sensitive=bool(policy.sensitive))
-        held = hold_back(found, uses)
+        held = hold_back(found, uses, also=also)
         found.held_back = _count(engine, held)
         limit = policy.history.hold_back
         everybody = _count(engine, found.members) + found.held_back
@@ -59,7 +80,9 @@ def compare(policy: Policy, engine: Engine, staged: Staged, name: str, secret: s
                 hint="raise 'hold_back' under 'history'; the last release is still in place",
             )
         _delete(found, staged, held)
-        found.results = tuple(_measured(found, use, place) for use in uses for place in _places(found, use))
+        own = [use for use in uses if use.name not in JOINED]
+        found.results = tuple(_measured(found, use, place) for use in own for place in places(found, use))
+        found.results += joined_results(found, staged, uses)
     except BaseException:
         found.close()
         raise
@@ -77,33 +100,16 @@ def _newly_held(found: Comparison, held: str) -> int:
     return int(found.engine.query(select(count_all(), source=table(held, alias="h"), joins=[past], where=fresh))[0][0])
 
 
-def _places(found: Comparison, use: HistoryUse) -> list[int]:
-    if use.attribute is not None:
-        return [found.attributes.index(use.attribute) + 1]
-    return list(range(1, len(found.attributes) + 1))
-
-
 def _measured(found: Comparison, use: HistoryUse, place: int) -> AcrossResult:
     model = plugin("history", use.name)
     if not referenced(model.sql) <= BUILT:
         raise PolicyError(f"{use.name} cannot be checked in a policy yet", hint="take stable_partition")
     filled = model.filled(use.params)
-    result = found.make("result", with_verdict(bind(model.sql, filled, tables(found, place))))
-    measured = exp.column("measured")
-    looked_at, broken, least, most = found.engine.query(
-        select(
-            count_all(),
-            exp.Coalesce(this=exp.Sum(this=exp.column("broken")), expressions=[literal(0)]),
-            exp.Min(this=measured),
-            exp.Max(this=measured.copy()),
-            source=table(result),
-        )
-    )[0]
-    worst = least if model.worse_when_smaller else most
-    attribute = found.attributes[place - 1]
-    return AcrossResult(
-        use.name, filled, attribute, int(looked_at), int(broken), None if worst is None else float(worst)
-    )
+    own = tables(found, place)
+    if "comparable" in referenced(model.sql):
+        own["comparable"] = comparable(found)
+    result = found.make("result", with_verdict(bind(model.sql, filled, own)))
+    return found.counted(result, model, filled, found.attributes[place - 1])
 
 
 def _delete(found: Comparison, staged: Staged, held: str) -> None:
@@ -135,8 +141,11 @@ def remember(found: Comparison, plan_hash: str) -> None:
     now = alias(exp.cast(literal(found.version), "bigint"), "version")
     classes_now = select(now.copy(), "class_id", "records", source=table(own["classes"]))
     kept.append("past_classes", classes_now)
-    grouping = Grouping(found.policy.quasi_identifiers)
-    kept.append("past_labels", relations.class_labels(found.prelude, grouping, found.version))
+    kept.append("past_labels", found.class_labels())
+    if found.cuts is not None:
+        kept.append("cuts", select(exp.Star(), source=table(found.cuts)))
+    if found.paths is not None:
+        kept.append("past_paths", select(now.copy(), exp.Star(), source=table(found.paths)))
     parts = {
         "past": [relations.step(name, version, own) for name in ("past_next", "past_new", "past_left")],
         "candidates": [],
@@ -169,4 +178,14 @@ def _count(engine: Engine, name: str) -> int:
     return int(engine.query(select(count_all(), source=table(name)))[0][0])
 
 
-__all__ = ["Comparison", "compare", "remember", "require_safe"]
+__all__ = [
+    "AcrossResult",
+    "Comparison",
+    "compare",
+    "keep_shown",
+    "paths_of",
+    "read_past",
+    "remember",
+    "require_named",
+    "require_safe",
+]

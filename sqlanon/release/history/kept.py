@@ -22,8 +22,14 @@ COLUMNS: dict[str, dict[str, str]] = {
     "past": {"group_id": "bigint", "version": "bigint", "class_id": "bigint"},
     "past_classes": {"version": "bigint", "class_id": "bigint", "records": "bigint"},
     "past_labels": {"version": "bigint", "class_id": "bigint", "attribute": "text", "label": "text"},
+    "past_paths": {
+        "version": "bigint", "attribute": "text", "label": "text", "own": "bigint", "level": "bigint", "node": "text",
+    },
     "past_values": {
         "version": "bigint", "attribute": "text", "class_id": "bigint", "value": "text", "records": "bigint",
+    },
+    "cuts": {
+        "round": "bigint", "region": "bigint", "attribute": "text", "cut": "text", "right_region": "bigint",
     },
     "candidates": {"attribute": "text", "group_id": "bigint", "value": "text"},
     "group_values": {"attribute": "text", "group_id": "bigint", "value": "text", "records": "bigint"},
@@ -38,11 +44,11 @@ class Kept:
 
     def __init__(self, engine: Engine, name: str) -> None:
         self._engine = engine
-        self._prefix = _prefix(engine, name)
+        self._prefix = prefix_of(engine, name)
         self._check = ""
         self._opened: dict[str, str] = {}
         self._seals = False
-        for short, columns in COLUMNS.items():
+        for short, columns in COLUMNS.items():  # a history of an older sqlanon lacks some
             stored = (self.table(short), self._sealed(short))
             if all(engine.find([name]) is None for name in stored):
                 self._create(self.table(short), columns)
@@ -159,15 +165,19 @@ class Kept:
         row = (version, plan_hash, held_back, self._check)
         values = exp.values([tuple(literal(item) for item in row)])
         self._engine.execute(exp.insert(values, self.table("versions")))
+        self.close()
+
+    def close(self) -> None:
+        """Leave nothing decrypted behind."""
         self._engine.drop_temporary([*self._opened.values(), *([sealing.KEY] if self._seals else [])])
         self._opened.clear()
 
 
-def _prefix(engine: Engine, name: str) -> str:
+def prefix_of(engine: Engine, name: str) -> str:
     return f"sqlanon_past_{hashlib.sha256(chr(0).join(spelt(engine, name)).encode()).hexdigest()[:12]}"
 
 
 def kept_versions(engine: Engine, name: str) -> bool:
     """Whether a history of this name is kept."""
-    made = f"{_prefix(engine, name)}_versions"
+    made = f"{prefix_of(engine, name)}_versions"
     return engine.find([made]) is not None and bool(engine.query(select("version", source=table(made)).limit(1)))
