@@ -60,7 +60,7 @@ def answered(call: Call, core: Core, rows: Scope, policy: Gateway) -> Answered:
     allowed = policy.functions
     if allowed is None and call.name in ("min", "max"):
         share = "0.01" if call.name == "min" else "0.99"
-        asked = f"PERCENTILE_CONT({share}) WITHIN GROUP (ORDER BY …)"  # which both dialects have
+        asked = f"PERCENTILE_CONT({share}) WITHIN GROUP (ORDER BY x)"  # which both dialects have
         raise refused(
             call.node,
             f"{call.name.upper()}() is not answered: it would show one person's value",
