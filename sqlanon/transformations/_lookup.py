@@ -81,7 +81,7 @@ def unlisted(made: str, values: Iterable[str], name: str, what: str) -> Ask:
 
 def drawn(given: Given, label: str, chosen: Sequence[exp.Expr], part: int = 0) -> exp.Select:
     """The rows with a draw, and what else is chosen; the seed is called `s`, the rows `r`."""
-    draw = alias(uniform(given.dialect, digest("s", column(KEY, "r")), part), DRAW)
+    draw = alias(uniform(given.dialect, digest(given.dialect, "s", column(KEY, "r")), part), DRAW)
     every = exp.Column(this=exp.Star(), table=exp.to_identifier("r"))
     tree = exp.Select(expressions=[every, draw, *chosen], from_=exp.From(this=nested(given.rows, "r")))
     return crossed(tree, seeded(given, label, "s"))

@@ -19,9 +19,7 @@ FLOATS = {Kind.FLOAT, Kind.DOUBLE}
 DECIMALS = {Kind.DECIMAL, Kind.BIGDECIMAL}
 TIMES = {Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPNTZ, Kind.TIMESTAMPTZ, Kind.TIMESTAMP_S, Kind.TIMESTAMP_MS}
 TEXTS = exp.DataType.TEXT_TYPES
-# Of a digest, 13 hexadecimal digits are 52 bits: as many as a double holds, with one to spare.
-DIGITS = 13
-SPAN = 2.0 ** (4 * DIGITS)
+BYTES = 6  # of a digest make a draw: 48 bits, which a double holds with the half that is added
 
 
 def column(name: str, table: str | None = None) -> exp.Column:
@@ -139,34 +137,37 @@ def crossed(tree: exp.Select, *others: exp.Expr) -> exp.Select:
 # Draws ------------------------------------------------------------------------------------------------------------
 
 
-def md5(value: exp.Expr) -> exp.Expr:
-    return exp.MD5(this=value)
-
-
 def seeded(given: Given, label: str, name: str) -> exp.Subquery:
     """The one row of a seed, to be joined with all rows."""
     own = exp.select(exp.column("seed")).from_(table(given.seeds)).where(exp.column("label").eq(string(label)))
     return own.subquery(alias=name)
 
 
-def digest(name: str, identity: exp.Expr) -> exp.Expr:
-    """A keyed hash of the identity of a row; `name` is the alias of its seed."""
-    return md5(joined([exp.column("seed", table=name), string(":"), identity]))
+def digest(dialect: str, name: str, identity: exp.Expr) -> exp.Expr:
+    """A keyed hash of the identity of a row; `name` is the alias of its seed. It is a number on DuckDB, which reads the
+    bytes from the last to the first, and hexadecimal digits elsewhere."""
+    keyed = joined([exp.column("seed", table=name), string(":"), identity])
+    return call("md5_number", keyed) if dialect == "duckdb" else exp.MD5(this=keyed)
 
 
 def uniform(dialect: str, hashed: exp.Expr, part: int = 0) -> exp.Expr:
-    """A number between 0 and 1, never 0 nor 1 itself, from 52 bits of a digest; there are two parts."""
-    digits = exp.Substring(this=hashed, start=exp.convert(1 + part * DIGITS), length=exp.convert(DIGITS))
-    return over(plus(double(_integer(dialect, digits)), number(0.5)), number(SPAN))
+    """A number between 0 and 1, never 0 nor 1 itself, from 48 bits of a digest; there are two parts."""
+    return over(plus(double(_integer(dialect, hashed, part)), number(0.5)), number(2.0 ** (8 * BYTES)))
 
 
-def _integer(dialect: str, digits: exp.Expr) -> exp.Expr:
-    if dialect == "postgres":
-        bits = exp.DataType.build(f"bit({4 * DIGITS})", dialect="postgres")
-        return bigint(exp.Cast(this=exp.Paren(this=joined([string("x"), digits])), to=bits))
+def _integer(dialect: str, hashed: exp.Expr, part: int) -> exp.Expr:
     if dialect == "duckdb":
-        return bigint(exp.Paren(this=joined([string("0x"), digits])))
-    return bigint(call("CONV", digits, exp.convert(16), exp.convert(10)))
+        # Not %, which takes ten times as long on a number of 128 bits.
+        shifted = hashed
+        if part:
+            shifted = exp.Paren(this=exp.BitwiseRightShift(this=hashed, expression=exp.convert(8 * BYTES * part)))
+        return exp.Paren(this=exp.BitwiseAnd(this=shifted, expression=exp.convert(2 ** (8 * BYTES) - 1)))
+    places = [1 + 2 * (BYTES * part + byte) for byte in reversed(range(BYTES))]
+    pieces = [exp.Substring(this=hashed.copy(), start=exp.convert(at), length=exp.convert(2)) for at in places]
+    if dialect == "postgres":
+        bits = exp.DataType.build(f"bit({8 * BYTES})", dialect="postgres")
+        return bigint(exp.Cast(this=exp.Paren(this=joined([string("x"), *pieces])), to=bits))
+    return bigint(call("CONV", joined(pieces), exp.convert(16), exp.convert(10)))
 
 
 def normal(first: exp.Expr, second: exp.Expr) -> exp.Expr:

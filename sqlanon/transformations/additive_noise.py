@@ -98,7 +98,7 @@ def change(params: Params, given: Given) -> Changed:
     steps.append(Make(factors, _factors(spread, len(values), together)))
     steps += _dependent(params, factors, spread) if together else []
     labels = [given.seed(name) for name in params.columns]
-    draws = [digest(f"d{place}", column(KEY, "r")) for place in values]
+    draws = [digest(given.dialect, f"d{place}", column(KEY, "r")) for place in values]
     hashed = crossed(
         exp.Select(
             expressions=[

@@ -58,7 +58,7 @@ def change(params: Params, given: Given) -> Changed:
     stored, drawn, pairs = given.name("rows"), given.name("drawn"), given.name("pairs")
     label = given.seed("rows")
     tree = draws(given, stored, label, params.within, second=False)
-    chosen = uniform(given.dialect, digest("s", column(KEY, "r")), 1)
+    chosen = uniform(given.dialect, digest(given.dialect, "s", column(KEY, "r")), 1)
     tree = tree.where(exp.LT(this=chosen, expression=number(params.share)))
     steps = [Make(stored, given.rows.copy()), Make(drawn, tree), Make(pairs, File("data_swap", {}, {"drawn": drawn}))]
     return Changed(taken(given, stored, pairs, params.columns), steps, [label])
@@ -73,8 +73,8 @@ def draws(given: Given, stored: str, label: str, within: tuple[str, ...], *, sec
         exp.alias_(column(ROW, "r"), "row_id"),
         exp.alias_(joined(parts), "stratum"),
         exp.alias_(column(KEY, "r"), "key"),
-        exp.alias_(uniform(given.dialect, digest("s", column(KEY, "r"))), "draw"),
+        exp.alias_(uniform(given.dialect, digest(given.dialect, "s", column(KEY, "r"))), "draw"),
     ]
     if second:
-        chosen.append(exp.alias_(uniform(given.dialect, digest("s", column(KEY, "r")), 1), "second"))
+        chosen.append(exp.alias_(uniform(given.dialect, digest(given.dialect, "s", column(KEY, "r")), 1), "second"))
     return crossed(exp.Select(expressions=chosen, from_=exp.From(this=table(stored, "r"))), seeded(given, label, "s"))

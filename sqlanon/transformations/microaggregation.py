@@ -29,6 +29,7 @@ from sqlanon.transformations import KEY, ROW, Ask, Changed, Given, Make, Step
 from sqlanon.transformations._mdav import halves, one_round, waiting
 from sqlanon.transformations._params import Base, Columns
 from sqlanon.transformations._sql import (
+    FLOATS,
     alias,
     back,
     bigint,
@@ -149,7 +150,10 @@ def _all(found: list[str]) -> exp.Query:
 def _averages(params: Params, given: Given, stored: str, start: str, groups: str) -> exp.Select:
     chosen: list[exp.Expr] = [exp.column("block", table="g"), exp.column("grp", table="g")]
     for i, name in enumerate(params.columns, start=1):
-        mean = exp.Avg(this=double(column(name, "t")))
+        mean: exp.Expr = exp.Avg(this=double(column(name, "t")))
+        if given.columns[name].this not in FLOATS:
+            # Means of few decimals are often halfway: an exact sum keeps its order from deciding which way they go.
+            mean = over(double(exp.Sum(this=column(name, "t"))), double(exp.Count(this=exp.Star())))
         chosen.append(alias(back(mean, given.columns[name], params.decimals), f"a{i}"))
     tree = exp.select(*chosen).from_(table(stored, "t"))
     tree.append("joins", exp.Join(this=table(start, "p"), on=column(ROW, "t").eq(exp.column("row_id", table="p"))))

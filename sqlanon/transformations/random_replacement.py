@@ -108,7 +108,7 @@ def change(params: Params, given: Given) -> Changed:
         steps.append(Make(size, exp.select(whole).from_(table(domain))))
         steps += _questions(params, name, size)
         label = given.seed(name)
-        second = alias(uniform(given.dialect, digest("s", column(KEY, "r")), 1), OTHER)
+        second = alias(uniform(given.dialect, digest(given.dialect, "s", column(KEY, "r")), 1), OTHER)
         rows = drawn(given, label, [second]).subquery(alias="t")
         kept = exp.Or(
             this=exp.LT(this=column(DRAW, "t"), expression=number(params.retention)),

@@ -82,8 +82,8 @@ def _drawn(given: Given, stored: str, name: str, label: str) -> exp.Select:
     chosen = [
         exp.alias_(column(ROW, "r"), "row_id"),
         exp.alias_(column(name, "r"), "value"),
-        exp.alias_(column(KEY, "r"), "key"),
-        exp.alias_(uniform(given.dialect, digest("s", column(KEY, "r"))), "shift"),
+        exp.alias_(uniform(given.dialect, digest(given.dialect, "s", column(KEY, "r"))), "shift"),
+        exp.alias_(uniform(given.dialect, digest(given.dialect, "s", column(KEY, "r")), 1), "second"),
     ]
     tree = exp.Select(expressions=chosen, from_=exp.From(this=table(stored, "r")))
     return crossed(tree, seeded(given, label, "s")).where(is_known(column(name, "r")))

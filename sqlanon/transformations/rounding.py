@@ -82,7 +82,7 @@ def change(params: Params, given: Given) -> Changed:
     for place, name in enumerate(params.columns):
         half: exp.Expr = number(0.5)
         if params.random:
-            half = uniform(given.dialect, digest(f"s{place}", column(KEY, "t")))
+            half = uniform(given.dialect, digest(given.dialect, f"s{place}", column(KEY, "t")))
         ratio = over(times(double(column(name, "t")), number(float(10**places))), number(float(steps)))
         # Multiplied first and divided last, so that 3 * 0.1 is 0.3.
         whole = times(exp.Floor(this=plus(ratio, half)), number(float(steps)))

@@ -72,9 +72,9 @@ def change(params: Params, given: Given) -> Changed:
     if given.person is not None:
         identity = canonical(given.person, given.columns[given.person])
     inner = crossed(
-        exp.select("*", exp.alias_(uniform(given.dialect, digest("s", identity)), DRAW, quoted=True)).from_(
-            nested(given.rows, "r")
-        ),
+        exp.select(
+            "*", exp.alias_(uniform(given.dialect, digest(given.dialect, "s", identity)), DRAW, quoted=True)
+        ).from_(nested(given.rows, "r")),
         seeded(given, label, "s"),
     )
     if not params.exact:
