@@ -22,6 +22,7 @@ bench: $(VENV)/installed-test
 	$(BIN)/python tests/bench/proxy.py
 	$(BIN)/python tests/bench/history.py
 	$(BIN)/python tests/bench/methods.py
+	$(BIN)/python tests/bench/risk.py
 
 lint: $(VENV)/installed-test
 	$(BIN)/ruff check sqlanon tests

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from sqlanon.evidence.checks import check as check
     from sqlanon.evidence.loss import Loss as Loss
     from sqlanon.evidence.loss import loss as loss
+    from sqlanon.evidence.risk import Risk as Risk
+    from sqlanon.evidence.risk import risk as risk
     from sqlanon.families import explain as explain
     from sqlanon.gateway import Answer as Answer
     from sqlanon.gateway import open_gateway as open_gateway
@@ -37,6 +39,8 @@ _HOMES = {
     "check": "evidence.checks",
     "Loss": "evidence.loss",
     "loss": "evidence.loss",
+    "Risk": "evidence.risk",
+    "risk": "evidence.risk",
     "explain": "families",
     "Answer": "gateway",
     "open_gateway": "gateway",
@@ -54,6 +58,7 @@ __all__ = [
     "Loss",
     "Policy",
     "Published",
+    "Risk",
     "Source",
     "SqlanonError",
     "__version__",
@@ -66,6 +71,7 @@ __all__ = [
     "open_gateway",
     "parse",
     "publish",
+    "risk",
 ]
 
 

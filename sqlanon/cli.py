@@ -6,14 +6,14 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
-from sqlanon import __version__, cli_gateway, cli_refresh, cli_serve, cli_user
+from sqlanon import __version__, cli_gateway, cli_refresh, cli_releases, cli_risk, cli_serve, cli_user
 from sqlanon.cli_policy import policy_of, policy_of_release, policy_options
 from sqlanon.errors import PolicyError, SqlanonError
 
@@ -52,8 +52,9 @@ def main() -> None:
     """
 
 
-for _command in (*cli_gateway.COMMANDS, *cli_user.COMMANDS, *cli_serve.COMMANDS, *cli_refresh.COMMANDS):
-    main.add_command(_command)
+for _module in (cli_gateway, cli_user, cli_serve, cli_refresh, cli_releases, cli_risk):
+    for _command in _module.COMMANDS:
+        main.add_command(_command)
 
 
 @main.command()
@@ -141,24 +142,22 @@ def publish(
 
     from sqlanon.console_publish import print_published
     from sqlanon.engines import connect
+    from sqlanon.engines.writing import writing
     from sqlanon.release import publish as run
 
     policy, url = policy_of(policy_file, None, {})
     writes = not dry_run and policy.release is not None and policy.release.path is None
-    engine = connect(url, read_only=not writes, memory_limit=memory_limit)
-    try:
-        with _progress() as progress:
-            done = run(
-                policy,
-                engine,
-                dry_run=dry_run,
-                time_limit=time_limit,
-                secret=os.environ.get("SQLANON_KEY"),
-                workload=not no_workload,
-                progress=progress,
-            )
-    finally:
-        engine.close()
+    opened = writing(url, memory_limit=memory_limit) if writes else closing(connect(url, memory_limit=memory_limit))
+    with opened as engine, _progress() as progress:
+        done = run(
+            policy,
+            engine,
+            dry_run=dry_run,
+            time_limit=time_limit,
+            secret=os.environ.get("SQLANON_KEY"),
+            workload=not no_workload,
+            progress=progress,
+        )
     if plan_file:
         plan_file.write_text(done.plan.to_json() + "\n", encoding="utf-8")
     if report_file:
@@ -263,7 +262,7 @@ def init(database: str, table: str | None, output: Path | None, force: bool) -> 
 @main.command()
 @click.argument("name", required=False)
 def explain(name: str | None) -> None:
-    """Say what a privacy model, metric, hierarchy, transformation or algorithm means, with its parameters and SQL."""
+    """Say what a model, measure, hierarchy, transformation or algorithm means, with its parameters and its SQL."""
     from sqlanon.console import explain as show
 
     show(name)

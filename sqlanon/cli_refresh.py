@@ -1,4 +1,4 @@
-"""The commands of releases over time: `refresh`, `schedule`, `status` and `releases`."""
+"""The commands of releases over time: `refresh`, `schedule` and `status`."""
 
 from __future__ import annotations
 
@@ -6,17 +6,13 @@ import os
 import signal
 import sys
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
+from sqlanon.console_refresh import print_outcome
 from sqlanon.errors import SqlanonError
-
-if TYPE_CHECKING:
-    from sqlanon.engines import Engine
-    from sqlanon.policy import Policy
-    from sqlanon.schedule import Outcome
 
 POLICIES = click.argument("policies", metavar="POLICY…", nargs=-1, required=True, type=click.Path(path_type=Path))
 
@@ -24,7 +20,16 @@ POLICIES = click.argument("policies", metavar="POLICY…", nargs=-1, required=Tr
 @click.command()
 @POLICIES
 @click.option("--due", "only_due", is_flag=True, help="Only what is due by its schedule: for cron and the like.")
-def refresh(policies: tuple[Path, ...], only_due: bool) -> None:
+@click.option(
+    "--plan-hash", metavar="HASH", help="Only if the plan is still the one that 'sqlanon plan' showed; 12 digits do."
+)
+@click.option(
+    "--backfill", nargs=2, type=click.DateTime(), metavar="FROM TO",
+    help="For every time of the schedule between these, in UTC: a query with :due is read as of each of them.",
+)  # fmt: skip
+def refresh(
+    policies: tuple[Path, ...], only_due: bool, plan_hash: str | None, backfill: tuple[datetime, datetime] | None
+) -> None:
     """Publish releases anew, each checked against all that was published before.
 
     Exactly one of several processes refreshes a release at a time. Exit code 1 if one was refused or failed: its last
@@ -32,18 +37,32 @@ def refresh(policies: tuple[Path, ...], only_due: bool) -> None:
     """
     from sqlanon import schedule
 
+    if bool(only_due) + bool(plan_hash) + bool(backfill) > 1 or (plan_hash and len(policies) > 1):
+        raise SqlanonError("--due, --plan-hash and --backfill do not go together, and a plan is of one policy")
+    if plan_hash is not None and (len(plan_hash) < 12 or set(plan_hash.lower()) - set("0123456789abcdef")):
+        raise SqlanonError("--plan-hash takes 12 or more hexadecimal digits", hint="'sqlanon plan POLICY' shows them")
     wrong = False
     for path in policies:
         job = schedule.Job(path)
+        secret = os.environ.get("SQLANON_KEY")
         try:
+            if backfill:
+                begin, end = (moment.replace(tzinfo=UTC) for moment in backfill)
+                done = schedule.Outcome(job, None)
+                for done in schedule.backfill(job, begin, end, secret=secret):
+                    print_outcome(done)
+                    wrong = wrong or done.error is not None
+                if done.published is None and done.error is None:
+                    click.echo(f"{path}: nothing is left to do between these times")
+                continue
             moment = schedule.due(job, schedule.clock()) if only_due else None
             if only_due and moment is None:
                 click.echo(f"{path}: nothing is due")
                 continue
-            done = schedule.refresh(job, moment, secret=os.environ.get("SQLANON_KEY"))
+            done = schedule.refresh(job, moment, secret=secret, plan_hash=plan_hash)
         except SqlanonError as error:  # the others are refreshed all the same
             done = schedule.Outcome(job, None, error=error)
-        _tell(done)
+        print_outcome(done)
         wrong = wrong or done.error is not None
     sys.exit(1 if wrong else 0)
 
@@ -57,15 +76,16 @@ def run_schedule(policies: tuple[Path, ...]) -> None:
     """
     from sqlanon import schedule
 
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
     jobs = [schedule.Job(path) for path in policies]
     for job in jobs:
         policy = job.policy()
         first = next(schedule.schedule_of(policy).times(schedule.clock()))
         click.echo(f"{job.path}: {schedule.release_name(policy)}, next {first:%Y-%m-%d %H:%M} UTC")
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    schedule.serve_schedule(jobs, stop, _tell, secret=os.environ.get("SQLANON_KEY"))
+    sys.stdout.flush()
+    schedule.serve_schedule(jobs, stop, print_outcome, secret=os.environ.get("SQLANON_KEY"))
     click.echo("stopped")
 
 
@@ -90,115 +110,4 @@ def status(policies: tuple[Path, ...], limit: int) -> None:
             click.echo(f"  {run.outcome:8} {run.started:%Y-%m-%d %H:%M:%S} UTC  try {run.attempt}  {said}")
 
 
-@click.group()
-def releases() -> None:
-    """What was published: list it, show its evidence, compare versions, retire it."""
-
-
-@releases.command(name="list")
-@click.argument("policy_file", metavar="POLICY")
-def list_(policy_file: str) -> None:
-    """Every version of the release of a policy, the newest first."""
-    from sqlanon.release.record import versions
-
-    policy, engine = _opened(policy_file)
-    try:
-        found = versions(engine, _name(policy))
-    finally:
-        engine.close()
-    if not found:
-        click.echo(f"'{_name(policy)}' was not published yet")
-    for item in found:
-        click.echo(f"{item.version:4}  {item.status:10}  {item.created}  plan {item.plan_hash[:12]}")
-
-
-@releases.command()
-@click.argument("policy_file", metavar="POLICY")
-@click.argument("version", type=click.IntRange(min=1))
-def show(policy_file: str, version: int) -> None:
-    """The evidence of a version as JSON."""
-    import json
-
-    click.echo(json.dumps(_evidence(policy_file, version), indent=2, ensure_ascii=False))
-
-
-@releases.command()
-@click.argument("policy_file", metavar="POLICY")
-@click.argument("earlier", type=click.IntRange(min=1))
-@click.argument("later", type=click.IntRange(min=1))
-def diff(policy_file: str, earlier: int, later: int) -> None:
-    """What changed between two versions: the policy, the plan, and what was measured."""
-    import difflib
-    import json
-
-    texts = []
-    for version in (earlier, later):
-        document = _evidence(policy_file, version)
-        document.pop("sql", None)
-        lines = str(document["policy"].pop("text")).splitlines()
-        texts.append([*lines, *json.dumps(document, indent=1, ensure_ascii=False).splitlines()])
-    one, other = texts
-    found = list(difflib.unified_diff(one, other, f"version {earlier}", f"version {later}", lineterm="", n=1))
-    click.echo("\n".join(found) if found else "nothing changed")
-
-
-@releases.command()
-@click.argument("policy_file", metavar="POLICY")
-@click.confirmation_option(prompt="The table or view is dropped, its history is kept. Go on?")
-def retire(policy_file: str) -> None:
-    """Drop the release. What is kept of it stays: what was seen was seen, and a later release is compared with it."""
-    from sqlanon.release.retiring import retire as run
-
-    policy, engine = _opened(policy_file, read_only=False)
-    try:
-        run(engine, _name(policy))
-    finally:
-        engine.close()
-    click.echo(f"'{_name(policy)}' is retired")
-
-
-def _evidence(policy_file: str, version: int) -> dict[str, Any]:
-    from sqlanon.release.record import of_version
-
-    policy, engine = _opened(policy_file)
-    try:
-        found = of_version(engine, _name(policy), version)
-    finally:
-        engine.close()
-    if found is None:
-        raise SqlanonError(f"there is no version {version} of '{_name(policy)}'", hint="see 'sqlanon releases list'")
-    return found
-
-
-def _opened(policy_file: str, *, read_only: bool = True) -> tuple[Policy, Engine]:
-    from sqlanon.engines import connect
-    from sqlanon.policy import load
-
-    policy = load(policy_file).located()
-    if policy.release is None or policy.release.path is not None:
-        raise SqlanonError("only releases in a database have versions", hint="name one under 'release'")
-    url = policy.locate(policy.source.database) if policy.source.database else None
-    return policy, connect(url, read_only=read_only)
-
-
-def _name(policy: Policy) -> str:
-    assert policy.release is not None
-    return policy.release.table or policy.release.view or ""
-
-
-def _tell(done: Outcome) -> None:
-    where = str(done.job.path)
-    if done.error is not None:
-        click.echo(f"{where}: not refreshed: {done.error}", err=True)
-    elif done.run is None:
-        click.echo(f"{where}: somebody else refreshes it")
-    else:
-        assert done.published is not None
-        document = done.published.document
-        history = document.get("history", {})
-        version = f", version {history['version']}, {history['held_back']:,} rows held back" if history else ""
-        click.echo(f"{where}: refreshed{version}; plan {done.published.plan.hash[:12]}")
-    sys.stdout.flush()
-
-
-COMMANDS = (refresh, run_schedule, status, releases)
+COMMANDS = (refresh, run_schedule, status)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,14 +22,17 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("policy_file", metavar="POLICY", type=click.Path(path_type=Path))
+@click.argument("policies", metavar="[POLICY…]", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--check", is_flag=True, help="Open all that is needed, verify the audit log, and stop.")
-def serve(policy_file: Path, check: bool) -> None:
+@click.option("--schedule", "scheduled", is_flag=True, help="Refresh releases when they are due, in the same process.")
+def serve(policy_file: Path, policies: tuple[Path, ...], check: bool, scheduled: bool) -> None:
     """Answer PostgreSQL clients under the sections 'gateway' and 'serve' of a policy.
 
     Any client connects: psql, JDBC, ODBC, Python, BI tools. Aggregates come back with differential privacy, released
     and public tables plainly, and all else is refused. Users are made with 'sqlanon user add', the ledger with
-    'sqlanon budget init'. The policy is read again whenever its file changes, or at a SIGHUP; while it cannot be
-    read, nothing is answered.
+    'sqlanon budget init'. With --schedule the releases of this policy and of those that follow are refreshed when they
+    are due, and clients see the new version; a refresh that runs at the end is finished first. The policy is read again
+    whenever its file changes, or at a SIGHUP; while it cannot be read, nothing is answered.
     """
     try:
         from sqlanon.proxy import serving
@@ -41,6 +47,10 @@ def serve(policy_file: Path, check: bool) -> None:
         click.echo(f"{found.located_audit}: {lines:,} {'line' if lines == 1 else 'lines'}, none of them changed")
         return
 
+    beside = _scheduler(policy_file, policies) if scheduled else None
+    if policies and not scheduled:
+        raise SqlanonError("one policy is served at a time", hint="add --schedule to refresh the others")
+
     def ready(server: Server, http: HttpServer | None) -> None:
         found = server.door.current.serve
         users = [name for name in found.gateway.principals if server.users.verifier(name) is not None]
@@ -54,7 +64,32 @@ def serve(policy_file: Path, check: bool) -> None:
             click.echo(f"nobody can connect yet: sqlanon user add {policy_file} {name}")
         sys.stdout.flush()
 
-    asyncio.run(serving.run(policy_file, ready))
+    asyncio.run(serving.run(policy_file, ready, beside))
+
+
+def _scheduler(served: Path, others: tuple[Path, ...]) -> Callable[[threading.Event, Callable[[], None]], None]:
+    """What `sqlanon schedule` does, for the policy that is served, if it has a schedule, and for others."""
+    from sqlanon import schedule
+    from sqlanon.console_refresh import print_outcome
+    from sqlanon.policy import has_schedule
+
+    jobs = [schedule.Job(path) for path in (*([served] if has_schedule(served) else []), *others)]
+    if not jobs:
+        raise SqlanonError(
+            f"{served} has no schedule", hint="add one, or name the policies: 'sqlanon serve A.yml B.yml --schedule'"
+        )
+    for job in jobs:
+        schedule.schedule_of(job.policy())  # before anybody connects
+
+    def run(stop: threading.Event, changed: Callable[[], None]) -> None:
+        def told(done: schedule.Outcome) -> None:
+            print_outcome(done)
+            if done.published is not None:
+                changed()
+
+        schedule.serve_schedule(jobs, stop, told, secret=os.environ.get("SQLANON_KEY"))
+
+    return run
 
 
 COMMANDS = (serve,)

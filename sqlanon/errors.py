@@ -44,6 +44,12 @@ class SourceError(SqlanonError):
     sqlstate = "42P01"
 
 
+class DatabaseLocked(SourceError):
+    """Another process has the database open in a way that does not go together with this one."""
+
+    sqlstate = "55006"
+
+
 class HierarchyError(SqlanonError):
     """A hierarchy does not cover its data, or is not a hierarchy."""
 

@@ -12,6 +12,7 @@ A family of SQL plug-ins is a folder below `sql/`. The header of a file is its m
     -- counts: y (what is counted in a class, where it is not rows or persons)
     -- excess: measured - :t, at most 1 - :t (how far a class is beyond the limit: a convex function of the shares of
     --   its sensitive values, which lets a search leave out what lies below a node)
+    -- makes: class_risks (the relation that the statement makes for other files of the family)
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any
 
 from sqlanon.errors import PolicyError, did_you_mean
 
-KEYS = ("cite", "param", "measures", "needs", "monotone", "classes", "counts", "excess")
+KEYS = ("cite", "param", "measures", "needs", "monotone", "classes", "counts", "excess", "makes")
 _HEADER_KEY = re.compile(rf"^({'|'.join(KEYS)}):\s*(.*)$")
 _PARAM = re.compile(
     r"^(?P<name>\w+) (?P<type>integer|number|text|boolean|list|map|columns|column|column_map)"
@@ -104,6 +105,7 @@ class Plugin:
     classes: str = ""
     counts: str = ""
     excess: str = ""
+    makes: str = ""
     needs: tuple[str, ...] = ()
     params: tuple[Param, ...] = field(default=())
 
@@ -207,6 +209,7 @@ def parse(family: str, name: str, text: str) -> Plugin:
         classes=" ".join(values["classes"]),
         counts=" ".join(values["counts"]),
         excess=" ".join(values["excess"]),
+        makes=" ".join(values["makes"]),
         needs=tuple(word.strip() for line in values["needs"] for word in line.split(",") if word.strip()),
         params=tuple(_parse_param(line, where) for line in values["param"]),
     )
@@ -222,7 +225,7 @@ def family(folder: str) -> dict[str, Plugin]:
 def plugin(folder: str, name: str) -> Plugin:
     known = family(folder)
     if name not in known:
-        kind = {"models": "privacy model", "loss": "loss metric"}.get(folder, folder)
+        kind = {"models": "privacy model", "loss": "loss metric", "risk": "risk measure"}.get(folder, folder)
         raise PolicyError(
             f"unknown {kind} '{name}'",
             hint=did_you_mean(name, known) or f"'sqlanon models' lists every {kind}",
@@ -231,8 +234,8 @@ def plugin(folder: str, name: str) -> Plugin:
 
 
 def explain(name: str) -> Plugin:
-    """The manual page of a privacy model or loss metric, as data."""
-    known = {**family("loss"), **family("models"), **family("history")}
+    """The manual page of a privacy model, loss metric or risk measure, as data."""
+    known = {**family("risk"), **family("loss"), **family("models"), **family("history")}
     if name not in known:
-        raise PolicyError(f"there is no model or metric called '{name}'", hint=did_you_mean(name, known))
+        raise PolicyError(f"there is no model, metric or measure called '{name}'", hint=did_you_mean(name, known))
     return known[name]

@@ -66,9 +66,15 @@ def policy_hash(policy: Policy) -> str:
     """A hash of what a policy asks, whatever its file looks like. Where files lie is no part of it."""
     data = policy.model_dump(mode="json")
     data["source"].pop("database", None)
-    for part in ("history", "transformations"):
-        if not data[part]:  # as plans of before there was one
-            del data[part]
+    if not data["transformations"]:  # as plans of before there were any
+        del data["transformations"]
+    if data["history"] is None:  # as plans of before there was one
+        del data["history"]
+    else:  # how the past is kept is not seen in a release
+        del data["history"]["encrypt"]
+    if data["release"] is not None:  # what is shown does not depend on these
+        for key in ("audience", "keep"):
+            del data["release"][key]
     for part, path in policy.written_paths.items():
         data[part]["path"] = path
     return hashlib.sha256(json.dumps(data, sort_keys=True, ensure_ascii=False).encode()).hexdigest()

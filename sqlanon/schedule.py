@@ -5,21 +5,31 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 from pathlib import Path
+from typing import TypeVar
 
+from sqlanon.compiler.source import asks_due
 from sqlanon.engines import Engine, connect
+from sqlanon.engines.writing import writing
 from sqlanon.errors import EngineError, PolicyError, SqlanonError
 from sqlanon.ledger.runs import LEASE, Run, Runs
 from sqlanon.policy import Policy, load
 from sqlanon.policy.schedule import Schedule
 from sqlanon.release import Published, publish
+from sqlanon.release.past import evidence_shown
+from sqlanon.release.record import Version
+from sqlanon.release.retiring import retire as drop
+from sqlanon.release.retiring import rollback
 
 FIRST_DELAY = timedelta(seconds=30)  # before a try that failed is repeated; twice as long each time
 LONGEST_WAIT = 60.0  # seconds until the clock and the policies are looked at again
 Clock = Callable[[], datetime]
+_Result = TypeVar("_Result")
 
 
 def clock() -> datetime:
@@ -89,21 +99,28 @@ def due(job: Job, now: datetime) -> datetime | None:
     return found
 
 
-def refresh(job: Job, moment: datetime | None = None, *, now: Clock = clock, secret: str | None = None) -> Outcome:
+def refresh(
+    job: Job,
+    moment: datetime | None = None,
+    *,
+    now: Clock = clock,
+    secret: str | None = None,
+    plan_hash: str | None = None,
+) -> Outcome:
     """Refresh a release for a time that is due, or for now; exactly one of several processes does."""
-    policy = job.policy()
+    moment = moment or now()
+    policy = job.policy().at(moment)
     name, runs = release_name(policy), job.runs
     attempts = 1 + (policy.schedule.retries if policy.schedule is not None else 0)
-    owner = f"{socket.gethostname()}:{os.getpid()}:{threading.get_ident()}"
-    run = runs.claim(name, moment or now(), owner, now(), attempts=attempts)
+    run = runs.claim(name, moment, _owner(), now(), attempts=attempts)
     if run is None:
         return Outcome(job, None)
-    url = policy.locate(policy.source.database) if policy.source.database else None
-    engine: Engine | None = None
     try:
-        engine = connect(url, read_only=policy.release is not None and policy.release.path is not None)
-        with _Alive(runs, run, engine, now):
-            done = publish(policy, engine, secret=secret, workload=False)
+        with _opened(policy) as engine, _Alive(runs, run, engine, now):
+            if _is_out(runs, policy, engine, moment, now):
+                runs.forget(run)
+                return Outcome(job, None)
+            done = publish(policy, engine, secret=secret, workload=False, plan_hash=plan_hash, run=run.id)
     except PolicyError as error:  # it would break a promise, and would again
         runs.finish(run, "refused", now(), message=error.message)
         return Outcome(job, run, error=error)
@@ -113,12 +130,95 @@ def refresh(job: Job, moment: datetime | None = None, *, now: Clock = clock, sec
     except BaseException:
         runs.finish(run, "failed", now(), message="it was stopped")
         raise
-    finally:
-        if engine is not None:
-            engine.close()
     version = done.document.get("history", {}).get("version")
     runs.finish(run, "done", now(), version=version, plan=done.plan.hash)
     return Outcome(job, run, done)
+
+
+def _is_out(runs: Runs, policy: Policy, engine: Engine, moment: datetime, now: Clock) -> bool:
+    """Whether the release of a time is out already: a process may die after it has shown a release, and before it has
+    said so. The release names its run, so that the record of runs can be set right."""
+    shown = evidence_shown(policy, engine)
+    found = runs.unsettled(int(shown["run"])) if shown is not None and "run" in shown else None
+    if shown is None or found is None:
+        return False
+    runs.settle(found, now(), version=shown.get("history", {}).get("version"), plan=str(shown["plan_hash"]))
+    return found.due == moment
+
+
+def backfill(
+    job: Job, first: datetime, last: datetime, *, now: Clock = clock, secret: str | None = None
+) -> Iterator[Outcome]:
+    """Refresh for every time of the schedule from `first` to `last`, in order, each as of its time.
+
+    It ends at the first one that is refused or fails. Times that are done already are passed over. It only goes
+    forward: a release for a time before the one that is shown would show older rows in place of newer ones."""
+    policy = job.policy()
+    schedule, name = schedule_of(policy), release_name(policy)
+    dialect = "postgres" if (policy.source.database or "").startswith(("postgres://", "postgresql://")) else "duckdb"
+    if not asks_due(policy.source, dialect):
+        raise PolicyError(
+            "this release shows its source as it is now: there is nothing to make up for",
+            hint="a query can be read as of a time: 'query: SELECT … WHERE admitted < :due'",
+        )
+    if policy.history is None:
+        raise PolicyError(
+            "a backfill publishes several releases of the same people, which must be compared", hint="add 'history: {}'"
+        )
+    until = min(last, now())
+    times = list(takewhile(lambda moment: moment <= until, schedule.times(first - timedelta(microseconds=1))))
+    newest = job.runs.last_due(name)
+    todo = [moment for moment in times if not job.runs.is_done(name, moment)]
+    if newest is not None and todo and todo[0] < newest:
+        raise PolicyError(
+            f"the release of {newest:%Y-%m-%d %H:%M} UTC is out: one for an earlier time cannot follow it",
+            hint="begin the backfill after that time",
+        )
+    for moment in todo:
+        done = refresh(job, moment, now=now, secret=secret)
+        yield done
+        if done.published is None:
+            return
+
+
+def roll_back(job: Job, version: int, *, now: Clock = clock) -> Version:
+    """Show an earlier version again; what was shown until then."""
+    return _alone(job, now, lambda policy, engine: rollback(policy, engine, version), f"back to version {version}")
+
+
+def retire(job: Job, *, now: Clock = clock) -> Policy:
+    """Drop the release of a policy."""
+    _alone(job, now, drop, "retired")
+    return job.policy()
+
+
+def _alone(job: Job, now: Clock, work: Callable[[Policy, Engine], _Result], said: str) -> _Result:
+    """Do something with a release while nobody refreshes it; it is in the record of runs."""
+    policy = job.policy()
+    moment, runs = now(), job.runs
+    run = runs.claim(release_name(policy), moment, _owner(), moment, attempts=1)
+    if run is None:
+        raise EngineError("somebody refreshes this release now", hint="wait until it is done: 'sqlanon status POLICY'")
+    try:
+        with _opened(policy) as engine, _Alive(runs, run, engine, now):
+            found = work(policy, engine)
+    except BaseException:
+        runs.forget(run)  # no refresh was tried, and none that failed before is made up for by it
+        raise
+    runs.finish(run, "done", now(), message=said)
+    return found
+
+
+def _owner() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}:{threading.get_ident()}"
+
+
+def _opened(policy: Policy) -> AbstractContextManager[Engine]:
+    """The database of a policy, to write to it if that is where the release goes."""
+    url = policy.locate(policy.source.database) if policy.source.database else None
+    if policy.release is not None and policy.release.path is not None:
+        return closing(connect(url))
+    return writing(url)
 
 
 class _Alive:

@@ -32,6 +32,10 @@ RANKED = (
     "LAG(age) OVER (PARTITION BY user_id ORDER BY income) AS s, RANK() OVER (PARTITION BY user_id, region ORDER BY age) "
     "AS k, COUNT(*) OVER (PARTITION BY user_id) AS c, FIRST_VALUE(visits) OVER (PARTITION BY user_id) AS f FROM visits"
 )
+ODD_EACH = (
+    "SELECT user_id, COUNT(DISTINCT region) AS n, COUNT(*) FILTER (WHERE age > 20) AS d, SUM(income) FILTER (WHERE age > 9) "
+    "AS s, MAX(CASE WHEN region = 'R1' THEN visits END) AS f, MIN(note) AS region FROM visits GROUP BY user_id"
+)
 SOURCES = [
     Source("visits", ("age", "visits"), ("income", "price"), ("region", "note"), keys=("ward",)),
     Source("visits v JOIN users u USING (user_id)", texts=("v.region", "u.home"), keys=("ward",)),
@@ -57,6 +61,11 @@ SOURCES = [
     Source(f"({VISITS} WHERE age > 30 UNION ALL {VISITS} UNION ALL {VISITS} WHERE region = 'R1') t"),
     Source("(SELECT DISTINCT user_id, region, age, income FROM visits) t"),
     Source("(SELECT user_id, region, COUNT(*) AS age, SUM(income) AS income FROM visits GROUP BY user_id, region) t"),
+    Source("items i JOIN orders o ON o.order_id = i.order_id JOIN items j ON j.order_id = o.order_id", ("o.amount",), ("i.price", "j.price"), ("i.sku", "j.sku"), "o.user_id"),
+    Source(f"({ODD_EACH}) t", ("n", "d", "f"), ("s",)),
+    Source(f"({ODD_EACH}) t JOIN ({RANKED}) u USING (user_id) JOIN visits v USING (user_id)", ("t.n", "v.age", "u.s"), ("v.income",), ("v.note",)),
+    Source("(SELECT user_id, region, MIN(income) OVER (PARTITION BY user_id, region) AS income, MAX(age) OVER (PARTITION BY user_id ORDER BY visits) AS age FROM visits) t"),
+    Source(f"(SELECT x.user_id, x.region, y.age, x.income FROM visits x JOIN visits y USING (user_id) UNION ALL {VISITS}) t"),
     Source("(SELECT v.*, CASE WHEN age > 40 THEN 'old' WHEN age > 20 THEN 'young' END AS band FROM visits v) t", texts=("region", "band"), keys=("band", "ward")),
 ]  # fmt: skip
 
@@ -124,11 +133,12 @@ class Asked:
 
 
 @st.composite
-def statements(draw: st.DrawFn, quantiles: bool = True, post: bool = True) -> Asked:
+def statements(draw: st.DrawFn, quantiles: bool = True, post: bool = True, fractions: bool = True) -> Asked:
     source = draw(st.sampled_from(SOURCES))
     private = st.sampled_from([*source.texts, *source.whole])
     computed = number(source, 1).map(lambda made: f"FLOOR(({made}) / 10)")
-    key = st.one_of(private, computed, condition(source).map(lambda made: f"({made})"))
+    keyed = st.sampled_from(source.real) if fractions else private
+    key = st.one_of(private, keyed, computed, condition(source).map(lambda made: f"({made})"))
     if source.keys:
         key = st.one_of(st.sampled_from(source.keys), key)
     keys = draw(st.lists(key, max_size=2, unique=True))
@@ -149,7 +159,21 @@ def statements(draw: st.DrawFn, quantiles: bool = True, post: bool = True) -> As
 
 WILD: dict[str, list[Any]] = {
     "age": [None, -7, 0, 15, 35, 60, 120, 10**6],
-    "income": [None, float("nan"), float("inf"), float("-inf"), -1.0, 0.1, 1e-300, 40.0, 50_000.0, 200_000.0, 1e12],
+    "income": [
+        None,
+        float("nan"),
+        float("inf"),
+        float("-inf"),
+        -1.0,
+        -0.0,
+        0.0,
+        0.1,
+        1e-300,
+        40.0,
+        50_000.0,
+        200_000.0,
+        1e12,
+    ],
     "visits": [None, 0, 1, 7, 50, 10**12],
     "price": [None, -50, -9.5, 0.25, 10.5, 99],
     "region": [None, "R0", "R1", "R2", "R9", "R77", ""],

@@ -62,7 +62,7 @@ class Running:
         return psycopg.connect(user=user, password=password, **given)
 
     def call(self, work: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(60)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(300)
 
     @property
     def log(self) -> list[dict[str, Any]]:
@@ -104,16 +104,15 @@ def served(policy: Path) -> Iterator[tuple[Server, asyncio.AbstractEventLoop]]:
     thread = threading.Thread(target=run)
     thread.start()
     try:
-        yield ready.result(60)
+        yield ready.result(300)  # a machine that does much else takes a minute to start a few processes
     finally:
         stop.set()
-        thread.join(60)
+        thread.join(300)
     assert not thread.is_alive()
 
 
-@contextmanager
-def running(folder: Path, text: str = POLICY) -> Iterator[Running]:
-    """Three small tables, four users."""
+def made(folder: Path, text: str = POLICY) -> Path:
+    """A policy with three small tables and four users."""
     policy = folder / "policy.yml"
     policy.write_text(text, encoding="utf-8")
     with duckdb.connect(str(folder / "shop.duckdb")) as connection:
@@ -121,5 +120,10 @@ def running(folder: Path, text: str = POLICY) -> Iterator[Running]:
     Ledger.create(folder / "policy.ledger").close()
     for name in ("ann", "bob", "dana", "poor"):
         users.set_password(folder / "policy.users", name, PASSWORD, new=True)
-    with served(policy) as (server, loop):
+    return policy
+
+
+@contextmanager
+def running(folder: Path, text: str = POLICY) -> Iterator[Running]:
+    with served(made(folder, text)) as (server, loop):
         yield Running(server, loop, folder)

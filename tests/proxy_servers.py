@@ -119,7 +119,7 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def wait_for(port: int, process: subprocess.Popen[bytes], log: Path, seconds: float = 120.0) -> None:
+def wait_for(port: int, process: subprocess.Popen[bytes], log: Path, seconds: float = 300.0) -> None:
     """Until somebody listens; a server that ended instead shows what it wrote."""
     deadline = time.monotonic() + seconds
     while True:

@@ -13,6 +13,7 @@ import gateway
 import methods
 import mondrian
 import proxy
+import risk
 import search
 from proxy_servers import Missing
 
@@ -60,4 +61,13 @@ def test_proxy_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> None:
         pytest.skip(str(missing))
     printed = capsys.readouterr().out
     for name in (*proxy.STATEMENTS, *proxy.READERS):
+        assert name in printed
+
+
+def test_risk_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> None:
+    risk.run(5_000, times=1)
+    risk.special(500, times=1)
+    printed = capsys.readouterr().out
+    assert "511 sets" in printed
+    for name in risk.ASKED:
         assert name in printed

@@ -133,6 +133,18 @@ def test_no_noise_cannot_be_asked_for(clinic: Path, monkeypatch: pytest.MonkeyPa
             ["ERROR:  rows of persons are not shown", "HINT:  ask for aggregates: COUNT, SUM, AVG, …, with a GROUP BY "
              "that does not hold the privacy unit", "SQLSTATE:  42501"],
         ),
+        (
+            "SELECT * FROM visits ORDER BY cost LIMIT 5",
+            ["ERROR:  rows of persons are not shown", "HINT:  ask for aggregates: COUNT, SUM, AVG, …, with a GROUP BY "
+             "that does not hold the privacy unit", "SQLSTATE:  42501"],
+        ),
+        (
+            "SELECT count(*) FROM (SELECT * FROM visits LIMIT 5) t",
+            ["ERROR:  LIMIT below the aggregate is not answered",
+             "LINE 1: SELECT count(*) FROM (SELECT * FROM visits LIMIT 5) t",
+             "                                                         ^",
+             "HINT:  order and limit the answer itself", "SQLSTATE:  0A000"],
+        ),
         ("DROP TABLE visits", ["ERROR:  DROP is not answered", "HINT:  only SELECT is", "SQLSTATE:  0A000"]),
     ],
 )  # fmt: skip

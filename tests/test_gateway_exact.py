@@ -76,7 +76,13 @@ def check(here: World, asked: Asked) -> None:
     found, part = answered
     expected = {_key(row[: asked.keys]): row[asked.keys :] for row in here.raw(written)}
     if part.core.mode == "private":
-        assert found.keys() == expected.keys(), asked.sql
+        declared = [key.keys if key.source is not None else None for key in part.core.keys]
+        shown = {
+            key
+            for key in expected
+            if all(known is None or value in known for known, value in zip(declared, key, strict=True))
+        }
+        assert found.keys() == shown, asked.sql
     for key, values in found.items():
         if key not in expected:
             assert all(value == 0 for value, name in zip(values, asked.aggregates, strict=True) if "COUNT" in name)
@@ -97,7 +103,7 @@ def close(name: str, value: Any, wanted: Any, part: Any) -> bool:
 
 def compare(here: World, examples: int) -> None:
     tables = rows(TAME).map(_with_orders)
-    asked = statements(quantiles=False, post=False)
+    asked = statements(quantiles=False, post=False, fractions=False)
 
     @settings(max_examples=examples, suppress_health_check=QUIET, deadline=None)
     @given(tables=tables, asked=st.lists(asked, min_size=1, max_size=4))
@@ -121,6 +127,14 @@ def test_without_noise_it_is_plain_sql(duck: World) -> None:
 @pytest.mark.long
 def test_without_noise_it_is_plain_sql_long(duck: World) -> None:
     compare(duck, 3000)
+
+
+def test_a_declared_key_beside_a_private_one(duck: World) -> None:
+    """Some are in the ward W3, which the policy does not declare: it is not shown beside another key either."""
+    refill(duck, people())
+    assert {ward for (ward,) in duck.raw("SELECT DISTINCT ward FROM visits")} == {"W0", "W1", "W2", "W3"}
+    found = duck.rows("SELECT ward, region, COUNT(*) FROM visits GROUP BY 1, 2")
+    assert {ward for ward, _, _ in found} == {"W0", "W1", "W2"}
 
 
 AGGREGATES = [

@@ -91,6 +91,64 @@ def test_a_private_table_is_joined_to_itself_a_few_times(gate: Gate) -> None:
                     "JOIN a q USING (id)) SELECT COUNT(*) FROM b x JOIN visits y USING (id)")  # fmt: skip
 
 
+MANY = 3_000
+TIMES = 4
+
+
+@pytest.mark.parametrize("database", ["duckdb", "postgres"])
+def test_one_person_with_many_rows_in_a_join_with_itself(
+    database: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """3,000 rows joined with themselves four times are 81,000,000,000,000: it would end at the timeout, and tell."""
+    engine = connect(":memory:") if database == "duckdb" else request.getfixturevalue("postgres").engine
+    run = engine._connection.execute
+    run("CREATE TABLE people (id BIGINT)")
+    run("CREATE TABLE visits (id BIGINT, place BIGINT)")
+    run("CREATE TABLE places (place BIGINT)")
+    run("INSERT INTO visits SELECT 1, 5 FROM (SELECT 1) t")
+    lines = ", ".join(f"(7, {number})" for number in range(MANY))
+    run(f"INSERT INTO visits VALUES {lines}")
+    policy = Gateway.model_validate(POLICY | {"timeout": 25.0})
+    made = Gate(policy, engine, Ledger.create(tmp_path / "l"), Catalog(policy, schema_of(engine, policy)))
+    joins = "".join(f" JOIN visits v{number} USING (id)" for number in range(1, TIMES))
+    for sql, rows in (
+        (f"SELECT COUNT(*) FROM visits v{joins}", 5 + 1),
+        ("SELECT COUNT(DISTINCT v.place) FROM visits v JOIN (SELECT id, place FROM visits) w ON v.id = w.id", 5 + 1),
+    ):
+        (part,) = made.prepare(sql, "analyst").parts
+        found, histograms = made.data.exact(part)
+        (count,) = [value["a0"] for value in found.values()] or histograms[0].values()
+        assert 2 <= count <= rows
+    if database == "duckdb":
+        made.close()
+    else:
+        made.post.close()
+
+
+def test_along_a_link_nothing_is_multiplied(gate: Gate) -> None:
+    """Where each row meets at most one, no row needs to be left out."""
+    plain = gate.prepare("SELECT COUNT(*) FROM visits v JOIN people p USING (id)", "analyst").parts[0]
+    assert "many" in plain.statements[0].sql(), "nothing says that a person is there once"
+    gate.engine._connection.execute("CREATE TABLE one (id BIGINT PRIMARY KEY)")  # type: ignore[attr-defined]
+    tables = POLICY["tables"] | {"one": {"unit": "id"}}  # type: ignore[operator]
+    policy = Gateway.model_validate(POLICY | {"tables": tables})
+    binder = Gate(policy, gate.engine, gate.ledger, Catalog(policy, schema_of(gate.engine, policy)))
+    part = binder.prepare("SELECT COUNT(*) FROM visits v JOIN one o USING (id)", "analyst").parts[0]
+    assert "many" not in part.statements[0].sql()
+
+
+def test_a_join_with_itself_and_a_public_table(gate: Gate) -> None:
+    joined = "FROM visits v JOIN visits w ON v.id = w.id"
+    assert gate.answer(f"SELECT COUNT(*) {joined} JOIN places a ON a.place = v.place").rows
+    for sql in (
+        f"SELECT COUNT(*) {joined} CROSS JOIN places a",
+        f"SELECT COUNT(*) FROM (SELECT v.id {joined}) t CROSS JOIN places a",
+    ):
+        with pytest.raises(Refused, match="1,000 rows of one"):
+            gate.answer(sql)
+    assert gate.answer(f"SELECT COUNT(*) FROM (SELECT v.id {joined} GROUP BY v.id) t CROSS JOIN places a").rows
+
+
 def test_a_statement_for_next_to_nothing(gate: Gate) -> None:
     with pytest.raises(Refused, match="epsilon is outside"):
         gate.answer("SELECT COUNT(*) FROM visits", epsilon=0.009)

@@ -25,6 +25,14 @@ LIMITS = {"rows": 3, "groups": 2, "minimum_group": 1}
 Exact = dict[tuple[Any, ...], int]
 
 
+@pytest.fixture(autouse=True, scope="module")
+def few_rows_are_many() -> Iterator[None]:
+    """The rows of persons are thinned before joins on the unit, as those of persons with hundreds of rows are."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("sqlanon.gateway.sources.MOST_JOINED", 1)
+        yield
+
+
 @dataclass
 class Neighbours:
     """Two gates with one secret."""

@@ -61,7 +61,15 @@ CONDITIONS = [
     "flag IS NOT TRUE", "flag AND real > 0", "real IS DISTINCT FROM small",
 ]  # fmt: skip
 KEYS = ["big", "whole", "real", "small", "exact", "money", "day", "moment", "text", "flag", "big + 1", "real * 2"]
-KEYS += ["DATE_TRUNC('year', day)", "CAST(moment AS DATE)", "CAST(day AS TEXT)", "big > 1", "text || text"]
+KEYS += [
+    "DATE_TRUNC('year', day)",
+    "CAST(moment AS DATE)",
+    "CAST(day AS TEXT)",
+    "big > 1",
+    "text || text",
+    "POW(big, 7) % 49",
+]
+KEYS += ["CAST(POW(big, 7) % 49 AS TEXT)", "(big * big * big * big) % 1000"]
 
 
 def strange() -> Any:
@@ -104,6 +112,10 @@ def statements() -> Iterator[str]:
     yield f"SELECT COUNT(*) FROM (SELECT user_id, {largest} FROM users GROUP BY 1) t"
     for key in KEYS:
         yield f"SELECT {key} AS k, COUNT(*) FROM users GROUP BY {key}"
+    # What is left of a division by 49 is far more than 49, where doubles are too coarse for it.
+    rest = "SELECT user_id, POW(big, 7) % 49 AS m FROM users"
+    yield f"SELECT COUNT(*) FILTER (WHERE POW(m, 8) * POW(m, 8) > 1), AVG(m), AVG(1 / (m + 50.5)) FROM ({rest}) t"
+    yield f"SELECT COUNT(*) FROM (SELECT user_id, SUM(m) AS m FROM ({rest}) t GROUP BY 1) t GROUP BY m"
     once, twice = (" + ".join([name] * 12) for name in ("SIGN(whole)", "s"))  # 144 do not fit into 8 bits
     inner = f"SELECT user_id, {once} AS s FROM users"
     yield f"SELECT SUM(LEAST(s, 9)) FROM (SELECT user_id, {twice} AS s FROM ({inner}) t) t"

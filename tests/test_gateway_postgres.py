@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from gateway_world import World, world
+from conftest import Database
+from gateway_world import World, policy, world
 
 from sqlanon.errors import Refused
+from sqlanon.gateway.schema import schema_of
 
 
 @pytest.fixture(scope="module")
@@ -264,3 +266,14 @@ def test_declared_types(made: World) -> None:
     (batch,) = made.gate.plain_batches(prepared)
     assert [str(kind) for kind in batch.schema.types] == ["int32", "int64"]
     assert batch.to_pylist() == [{"size": 2, "more": 3}]
+
+
+def test_a_table_of_another_schema_that_comes_first(postgres: Database) -> None:
+    """That the key of public.users is unique says nothing of the table that the path leads to."""
+    postgres.run("CREATE SCHEMA other")
+    postgres.run("CREATE TABLE public.users (user_id BIGINT PRIMARY KEY)")
+    postgres.run("CREATE TABLE other.users (user_id BIGINT)")
+    given = policy(tables={"users": {}})
+    assert ("users", "user_id") in schema_of(postgres.engine, given).unique
+    postgres.engine._connection.execute("SET search_path = other, public")  # type: ignore[attr-defined]
+    assert ("users", "user_id") not in schema_of(postgres.engine, given).unique

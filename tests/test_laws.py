@@ -22,9 +22,10 @@ PACKAGE = Path(__file__).parents[1] / "sqlanon"
 LAYERS = [
     {"__main__"},
     {"cli"},
-    {"cli_gateway", "cli_policy", "cli_refresh", "cli_serve", "cli_user"},
+    {"cli_gateway", "cli_refresh", "cli_releases", "cli_risk", "cli_serve", "cli_user"},
+    {"cli_policy"},
     {"demo"},
-    {"console", "console_gateway", "console_publish"},
+    {"console", "console_gateway", "console_publish", "console_refresh", "console_risk"},
     {"proxy", "schedule"},
     {"gateway", "release"},
     {"algorithms", "evidence"},
@@ -127,6 +128,16 @@ CANONICAL = {
     "weight DOUBLE PRECISION, kept INT, records BIGINT",
     "recoded_tuples": "class_id BIGINT, records BIGINT, class_records BIGINT, area DOUBLE PRECISION, kept INT",
     "recoded_class_values": "class_id BIGINT, value TEXT, records BIGINT, kept INT",
+    "class_weights": "class_id BIGINT, records BIGINT, weight DOUBLE PRECISION",
+    "class_households": "class_id BIGINT, household TEXT, records BIGINT",
+    "class_risks": "class_id BIGINT, records BIGINT, weight DOUBLE PRECISION, risk DOUBLE PRECISION",
+    "household_risks": "household TEXT, members BIGINT, risk DOUBLE PRECISION",
+    "partitions": "atoms BIGINT, number BIGINT, persons BIGINT, place BIGINT, size BIGINT",
+    "subset_classes": "subset BIGINT, class_id BIGINT, records BIGINT",
+    "smaller_classes": "subset BIGINT, class_id BIGINT, records BIGINT",
+    "subset_parts": "subset BIGINT, part BIGINT",
+    "subset_scores": "subset BIGINT, score DOUBLE PRECISION",
+    "minimal_uniques": "subset BIGINT, class_id BIGINT",
 }
 RECODING = {
     "cells": "cell BIGINT, value BIGINT, n BIGINT",
@@ -202,7 +213,7 @@ def test_a_report_compares_what_is_measured_with_its_own_limit() -> None:
 
 def test_every_sql_file_runs_as_it_stands(database: Database) -> None:
     """As a person would run it in psql or duckdb: canonical tables, and values put for the parameters."""
-    for folder in ("models", "loss", "hierarchies", "recoding", "history", "releases", "transformations"):
+    for folder in ("models", "loss", "hierarchies", "recoding", "history", "releases", "risk", "transformations"):
         for name, columns in {**CANONICAL, **RECODING, **OWN.get(folder, {})}.items():
             database.run(f"DROP TABLE IF EXISTS {name}")
             database.run(f"CREATE TABLE {name} ({columns})")
@@ -216,7 +227,9 @@ def test_every_sql_file_runs_as_it_stands(database: Database) -> None:
 
 def test_every_sql_file_belongs_to_a_family() -> None:
     folders = {path.parent.name for path in sql_root().rglob("*.sql") if "compiled" not in path.parts}
-    assert folders == {"models", "loss", "hierarchies", "recoding", "state", "history", "releases", "transformations"}
+    assert folders == {
+        "models", "loss", "hierarchies", "recoding", "state", "history", "releases", "risk", "transformations",
+    }  # fmt: skip
 
 
 def test_every_kind_of_hierarchy_has_a_manual_page() -> None:

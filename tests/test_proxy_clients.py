@@ -25,6 +25,7 @@ from raw_client import (
     query,
     startup,
 )
+from timing import soon
 
 PEOPLE_BY_ID = "SELECT id FROM people_released ORDER BY id"
 
@@ -398,10 +399,14 @@ def test_results_in_binary(raw: Raw) -> None:
 
 def test_describe_does_not_execute(server: Server, raw: Raw) -> None:
     before = server.charges()
-    started = time.monotonic()
     asked = (parse("s", server.slow), describe("S", "s"), bind("p", "s"), describe("P", "p"), close("P", "p"))
-    assert raw.kinds(*asked, close("S", "s"), SYNC) == "1 t T 2 T 3 3"
-    assert time.monotonic() - started < 2
+
+    def described() -> float:
+        started = time.monotonic()
+        assert raw.kinds(*asked, close("S", "s"), SYNC) == "1 t T 2 T 3 3"
+        return time.monotonic() - started
+
+    soon(2, described)
     assert server.charges() == before
 
 
@@ -453,9 +458,9 @@ def test_malformed_bodies(raw: Raw, bad: bytes) -> None:
 
 def test_cancel(server: Server, raw: Raw) -> None:
     """57014 within 100 ms, and the session goes on."""
-    seconds = []
-    for form in ("simple", "extended", "simple"):
-        raw.send(query(server.slow) if form == "simple" else parse("", server.slow) + bind("", "") + execute() + SYNC)
+
+    def cancelled(asked: bytes) -> float:
+        raw.send(asked)
         time.sleep(0.3)
         raw.socket.settimeout(0.01)
         with pytest.raises(TimeoutError):  # nothing has come yet but what precedes the rows
@@ -465,10 +470,13 @@ def test_cancel(server: Server, raw: Raw) -> None:
         started = time.monotonic()
         cancel(server.host, server.port, raw.process, raw.secret)
         assert raw.error()["C"] == "57014"
-        seconds.append(time.monotonic() - started)
+        seconds = time.monotonic() - started
         raw.until_ready()
         assert raw.status == "I" and raw.kinds(query("SELECT 1")) == "T D C"
-    assert sorted(seconds)[1] < 0.1  # the median: other processes may be busy once
+        return seconds
+
+    for asked in (query(server.slow), parse("", server.slow) + bind("", "") + execute() + SYNC):
+        soon(0.1, lambda: cancelled(asked))  # noqa: B023
 
 
 def test_cancel_in_a_transaction(server: Server, raw: Raw) -> None:

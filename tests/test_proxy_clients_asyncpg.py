@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from proxy_servers import Server
 from proxy_world import NAMES, PEOPLE
+from timing import soon
 
 asyncpg = pytest.importorskip("asyncpg", reason="needs the package asyncpg")
 
@@ -70,6 +71,27 @@ def test_values(server: Server) -> None:
             found = await db.fetchval(f"SELECT $1::{kind}", value)
             assert (kind, found) == (kind, value) and isinstance(found, type(value))
             assert await db.fetchval(f"SELECT $1::{kind}", None) is None
+
+    run(server, work)
+
+
+def test_every_kind_of_a_table(server: Server) -> None:
+    """In binary, which is all that asyncpg asks for."""
+    names = "i2, i4, i8, num, f4, f8, flag, txt, vc, d, t, ts, tz, iv, u, raw, js, ia, ta"
+    expected = [
+        (-32768, -(2**31), -(2**63), Decimal("-1234567890123456.7891"), -1.5, 2.5e-300, True, "Ünïcödé ☃", "short",
+         date(44, 3, 15), clock(0), datetime(1900, 1, 1), datetime(1999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC),
+         timedelta(days=365 + 60 + 3), uuid.UUID("00112233-4455-6677-8899-aabbccddeeff"), b"\0\xff'\\",
+         '{"a": [1, null, "ü"]}', [1, None, -3], ["a", 'b"c,', ""]),
+        (32767, 2**31 - 1, 2**63 - 1, Decimal("0.0001"), 16777216.0, 1e300, False, "", "exactly twenty chars",
+         date(9999, 12, 31), clock(23, 59, 59, 999999), datetime(2038, 1, 19, 3, 14, 8, 1),
+         datetime(2024, 2, 29, 10, tzinfo=UTC), timedelta(days=-1, seconds=7384.5), uuid.UUID(int=2**128 - 1), b"",
+         "null", [2147483647], ["NULL", "ä"]),
+        (None,) * 19,
+    ]  # fmt: skip
+
+    async def work(db: Any) -> None:
+        assert [tuple(row) for row in await db.fetch(f"SELECT {names} FROM kinds ORDER BY id")] == expected
 
     run(server, work)
 
@@ -190,18 +212,19 @@ def test_copy(server: Server) -> None:
 
 
 def test_a_timeout_cancels(server: Server) -> None:
-    async def work(db: Any) -> None:
+    async def work(db: Any) -> float:
         started = time.monotonic()
         with pytest.raises(asyncio.TimeoutError):
             await db.fetch(server.slow, timeout=0.3)
-        assert time.monotonic() - started < 1.0
+        seconds = time.monotonic() - started
         assert await db.fetchval("SELECT 1") == 1
         with pytest.raises(asyncpg.QueryCanceledError):
             await db.execute("SET statement_timeout = 200")
             await db.fetch(server.slow)
         assert await db.fetchval("SELECT 1") == 1
+        return seconds
 
-    run(server, work)
+    soon(1.0, lambda: float(run(server, work)))
 
 
 def test_a_pool(server: Server) -> None:

@@ -47,8 +47,9 @@ class GateDoor:
     raises: BaseException | None = None
 
     async def query(
-        self, principal: str, sql: str, parameters: Sequence[Any], *, epsilon: float | None, dry_run: bool, door: str
-    ) -> Result:
+        self, principal: str, sql: str, parameters: Sequence[Any], *, epsilon: float | None, dry_run: bool, door: str,
+        intervals: bool = False,
+    ) -> Result:  # fmt: skip
         self.asked.append((principal, sql, list(parameters), epsilon, dry_run, door))
         if self.raises is not None:
             raise self.raises
@@ -66,8 +67,9 @@ class GateDoor:
         )
 
     async def explain(
-        self, principal: str, sql: str, parameters: Sequence[Any], *, epsilon: float | None, dry_run: bool, door: str
-    ) -> Result:
+        self, principal: str, sql: str, parameters: Sequence[Any], *, epsilon: float | None, dry_run: bool, door: str,
+        intervals: bool = False,
+    ) -> Result:  # fmt: skip
         gate = self.world.gate
         prepared = gate.prepare(sql, principal, parameters, dialect="postgres", epsilon=epsilon)
         answer = explained(gate, prepared, principal)
@@ -430,7 +432,8 @@ def test_an_exhausted_budget_is_429(tmp_path: Path) -> None:
      b'{"sql": "a", "parameters": [9223372036854775808]}', b'{"sql": "a", "parameters": ["\\u0000"]}',
      b'{"sql": "a", "epsilon": "1"}', b'{"sql": "a", "epsilon": true}', b'{"sql": "a", "epsilon": 0}',
      b'{"sql": "a", "epsilon": -1}', b'{"sql": "a", "epsilon": Infinity}', b'{"sql": "a", "dry_run": 1}',
-     b'{"sql": "a", "dry_run": null}', b"\xff", b"[" * 100_000, b'{"sql": ' + b"9" * 5000 + b"}",
+     b'{"sql": "a", "dry_run": null}', b'{"sql": "a", "intervals": "on"}',
+     b"\xff", b"[" * 100_000, b'{"sql": ' + b"9" * 5000 + b"}",
      b'{"principal": "x"}'],
     ids=lambda body: ascii(body[:40]),
 )  # fmt: skip

@@ -27,7 +27,7 @@ from sqlanon.proxy.commands import (
     Transaction,
 )
 from sqlanon.proxy.door import shape
-from sqlanon.proxy.lexing import MAX_TEXT, MAX_TOKENS, statements, tokens
+from sqlanon.proxy.lexing import MAX_TEXT, MAX_TOKENS, comment_end, statements, tokens
 from sqlanon.proxy.understanding import understood
 
 
@@ -89,7 +89,9 @@ def test_no_order_of_quotes_breaks_the_reader(parts: list[str]) -> None:
     assert [token.start for token in found] == sorted(token.start for token in found)
 
 
-@pytest.mark.parametrize("piece", ["(", "/*", "'", "$a", "a.", "1", "--", "E'\\", '"a" ', "/**/", "E'", "$a$"])
+@pytest.mark.parametrize(
+    "piece", ["(", "/*", "/* ", "--\n", "'", "$a", "a.", "1", "--", "E'\\", '"a" ', "/**/", "E'", "$a$"]
+)
 def test_time_grows_with_the_length_alone(piece: str) -> None:
     """The longest text takes a blink, whatever it is made of: other clients wait for it."""
     started = time.process_time()
@@ -98,6 +100,15 @@ def test_time_grows_with_the_length_alone(piece: str) -> None:
     assert time.process_time() - started < 2
     with pytest.raises(Refused):
         tokens("(" * (MAX_TEXT + 1))
+
+
+def test_comments_in_comments_are_read_once() -> None:
+    """Or a text of a hundred thousand characters would take two seconds, and a million of them minutes."""
+    started = time.process_time()
+    assert comment_end("/* " * 150_000 + "*/ " * 150_000 + "SELECT", 0) == 899_999
+    with pytest.raises(Refused):
+        comment_end("/* " * 300_000, 0)
+    assert time.process_time() - started < 5
 
 
 @pytest.mark.parametrize(

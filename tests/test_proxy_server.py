@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import socket
 import ssl
@@ -71,6 +72,58 @@ def test_epsilon_is_set_within_the_limits_of_the_policy(here: Running) -> None:
             connection.execute("SET sqlanon.epsilon = 2")
         assert error.value.sqlstate == "22023"
         assert here.spent() - before == pytest.approx(0.25)
+
+
+def test_what_a_statement_spends_by_itself_is_shown(here: Running) -> None:
+    with here.connect() as connection:
+        assert connection.execute("SHOW sqlanon.epsilon").fetchone() == ("0.5",)
+        connection.execute("SET sqlanon.epsilon = 0.25")
+        assert connection.execute("SHOW sqlanon.epsilon").fetchone() == ("0.25",)
+        assert dict(row[:2] for row in connection.execute("SHOW ALL"))["sqlanon.epsilon"] == "0.25"
+        connection.execute("RESET sqlanon.epsilon")
+        assert dict(row[:2] for row in connection.execute("SHOW ALL"))["sqlanon.epsilon"] == "0.5"
+
+
+def test_error_bars_are_columns_at_no_further_cost(here: Running) -> None:
+    sql = "SELECT ward, count(*) AS n FROM visits WHERE cost < 59 GROUP BY ward ORDER BY ward"
+    with here.connect() as connection:
+        plain = connection.execute(sql).fetchall()
+        assert [ward for ward, _ in plain] == ["w0", "w1", "w2", "w3"]
+        before = here.spent()
+        connection.execute("PREPARE early AS " + sql)
+        connection.execute("SET sqlanon.intervals = on")
+        barred = connection.execute(sql)
+        assert [column.name for column in barred.description or ()] == ["ward", "n", "n_low", "n_high"]
+        rows = barred.fetchall()
+        assert [row[:2] for row in rows] == plain and all(low <= n <= high for _, n, low, high in rows)
+        assert connection.execute("SELECT town FROM towns").fetchone() == ("Athens",)
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+        with connection.transaction():
+            connection.execute("DECLARE c CURSOR FOR " + sql)
+            assert connection.execute("FETCH ALL c").fetchall() == rows
+        with connection.cursor().copy(f"COPY ({sql}) TO STDOUT") as copied:
+            assert [bytes(line).count(b"\t") for line in copied] == [3] * 4
+        assert connection.execute("EXECUTE early").fetchall() == plain, "it is what it was when it was prepared"
+        connection.execute("PREPARE late AS " + sql)
+        connection.execute("SET sqlanon.intervals = off")
+        assert connection.execute("EXECUTE late").fetchall() == rows
+        assert connection.execute(sql).fetchall() == plain
+        assert here.spent() == before
+
+
+def test_whoever_sees_no_group_is_told_how_many_persons_it_takes(here: Running) -> None:
+    """The number hangs on the statement and the policy alone: the plan says it too."""
+    told: list[Any] = []
+    with here.connect() as connection:
+        connection.add_notice_handler(lambda notice: told.append(notice.message_hint))
+        asked = "SELECT visit, count(*) AS n FROM visits GROUP BY visit"
+        (plan,) = [line for (line,) in connection.execute(f"EXPLAIN {asked}") if "a key needs" in line]
+        assert connection.execute(asked).fetchall() == []
+        assert connection.execute(asked).fetchall() == []
+        connection.execute("SELECT count(*) AS n FROM visits WHERE cost < 21").fetchall()
+    needed = re.search(r"at least (\d+) after noise", plan)
+    assert needed is not None
+    assert told == [f"groups of fewer than about {needed[1]} persons are left out"] * 2 + [None]
 
 
 def test_the_budget_is_shown_and_cannot_be_overdrawn(here: Running) -> None:
@@ -294,7 +347,7 @@ def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     made = "openssl req -x509 -newkey rsa:2048 -nodes -keyout server.key -out server.crt -days 2 -subj /CN=localhost"
     subprocess.run(made.split(), cwd=folder, check=True, capture_output=True)
     (folder / "server.key").chmod(0o600)
-    with running(folder, POLICY + "  tls: {certificate: server.crt, key: server.key}\n") as found:
+    with running(folder, POLICY + "  host: 0.0.0.0\n  tls: {certificate: server.crt, key: server.key}\n") as found:
         yield found
 
 
@@ -307,6 +360,25 @@ def test_encrypted_with_the_channel_bound_to_the_certificate(encrypted: Running)
             connection.execute(HEAVY)
     with encrypted.connect(sslmode="disable") as connection:  # from the same machine
         assert connection.execute("SELECT 1").fetchall() == [(1,)]
+
+
+def own_address() -> str:
+    """One of this machine by which it is not known as itself; nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        try:
+            asked.connect(("192.0.2.1", 9))
+        except OSError:
+            pytest.skip("needs a network other than loopback")
+        return str(asked.getsockname()[0])
+
+
+def test_off_loopback_nobody_comes_in_without_encryption(encrypted: Running) -> None:
+    here = own_address()
+    with pytest.raises(psycopg.OperationalError, match="this server takes encrypted connections only"):
+        encrypted.connect(host=here, sslmode="disable")
+    for host, mode in ((here, "require"), ("127.0.0.1", "disable")):
+        with encrypted.connect(host=host, sslmode=mode) as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
 def test_bytes_before_the_encryption_are_not_read_after_it(encrypted: Running) -> None:

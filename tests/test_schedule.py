@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from itertools import pairwise
+from itertools import islice, pairwise, takewhile
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import duckdb
 import pytest
@@ -106,6 +111,43 @@ def test_missed_times_are_made_up_for_once() -> None:
     assert skip.due(last, at("2026-01-01 05:20")) is None
     assert skip.due(last, at("2026-01-01 05:00:30")) == at("2026-01-01 05:00")
     assert run.due(at("2019-01-01 00:00"), at("2026-01-01 05:20")) == at("2026-01-01 05:00")
+
+
+ZONES = ["Europe/Athens", "America/New_York", "Australia/Lord_Howe", "America/Santiago", "Asia/Kathmandu", "UTC"]
+
+
+@pytest.mark.parametrize("tz", ZONES)
+@pytest.mark.parametrize("cron", ["30 2 * * *", "0 3 * * *", "15 0 * * *", "30 1 * * *", "@daily"])
+def test_every_day_of_a_year_has_one_time(cron: str, tz: str) -> None:
+    """Whatever the clocks do: two days are 23 or 25 hours long, and each has its refresh."""
+    zone = ZoneInfo(tz)
+    begin, end = datetime(2026, 1, 1, tzinfo=zone), datetime(2029, 1, 1, tzinfo=zone)
+    found = takewhile(lambda moment: moment < end, Schedule(cron=cron, tz=tz).times(begin - timedelta(seconds=1)))
+    days = [moment.astimezone(zone).date() for moment in found]
+    assert days == [begin.date() + timedelta(days=number) for number in range(365 + 365 + 366)]
+
+
+@pytest.mark.parametrize("tz", ["Europe/Athens", "America/New_York", "America/Santiago"])
+def test_what_runs_every_hour_runs_every_hour(tz: str) -> None:
+    begin = datetime(2026, 1, 1, tzinfo=UTC)
+    found = list(islice(Schedule(cron="@hourly", tz=tz).times(begin), 365 * 24))
+    assert found == [begin + timedelta(hours=number) for number in range(1, 365 * 24 + 1)]
+
+
+def test_what_was_missed_while_the_clocks_changed() -> None:
+    """A machine that slept through the change makes up for the last time only, and for that once."""
+    for before, moment, after in (
+        ("2026-03-28 01:30", "2026-03-29 01:00", "2026-03-29 09:00"),  # 3:30 does not exist on 29 March
+        ("2026-10-24 00:30", "2026-10-25 00:30", "2026-10-25 09:00"),  # and comes twice on 25 October
+    ):
+        run = Schedule(cron="30 3 * * *", tz="Europe/Athens")
+        assert run.due(at(before), at(after)) == at(moment)
+        assert run.due(at(moment), at(after)) is None
+        assert Schedule(cron=run.cron, tz=run.tz, misfire="skip").due(at(before), at(after)) is None
+    leap = Schedule(cron="0 0 29 2 *")
+    assert leap.due(at("2024-02-29 00:00"), at("2028-02-28 23:59")) is None
+    assert leap.due(at("2024-02-29 00:00"), at("2029-06-01 00:00")) == at("2028-02-29 00:00")
+    assert Schedule(cron="0 0 29 2 *", misfire="skip").due(at("2024-02-29 00:00"), at("2028-03-01 00:00")) is None
 
 
 @pytest.mark.parametrize(
@@ -235,7 +277,9 @@ class _Elsewhere(Job):
         return found.model_copy(update={"source": away})
 
 
-def test_two_schedulers_and_each_time_once(job: Job) -> None:
+def test_two_schedulers_and_each_time_once(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    # On a slow machine a refresh takes minutes of this clock, and its owner would be taken to be dead.
+    monkeypatch.setattr("sqlanon.ledger.runs.LEASE", timedelta(days=1))
     job.path.write_text(POLICY.replace("0 3 * * *", "* * * * *"))
     start, began = datetime.now(UTC), time.monotonic()
 
@@ -262,6 +306,51 @@ def test_two_schedulers_and_each_time_once(job: Job) -> None:
     assert len({run.due for run in done}) == len(done)
     spans = sorted((run.started, run.ended) for run in done if run.ended is not None)
     assert all(one[1] <= other[0] for one, other in pairwise(spans))
+
+
+def scheduler(job: Job) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "sqlanon", "schedule", str(job.path)]
+    return subprocess.Popen(command, env={**os.environ, "SQLANON_KEY": KEY}, stdout=subprocess.PIPE, text=True)
+
+
+def test_two_processes_one_refresh_and_a_graceful_end(job: Job) -> None:
+    """Both find that it is due, one does it; told to stop in the middle of it, it is finished first."""
+    fill(job.path.parent, 200_000)
+    os.utime(job.path, (1e9, 1e9))
+    children = [scheduler(job) for _ in range(2)]
+    try:
+        assert all(child.stdout is not None and "next" in child.stdout.readline() for child in children)
+        deadline = time.monotonic() + 120
+        while not job.runs.listed("released") and time.monotonic() < deadline:
+            time.sleep(0.01)
+        for child in children:
+            child.send_signal(signal.SIGTERM)
+        told = [child.communicate(timeout=120)[0] for child in children]
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+    assert [child.returncode for child in children] == [0, 0]
+    assert sorted("refreshed, version 1" in text for text in told) == [False, True]
+    assert all(text.endswith("stopped\n") for text in told)
+    (run,) = job.runs.listed("released")
+    assert (run.outcome, run.version, run.attempt) == ("done", 1, 1)
+
+
+def test_a_run_that_died_after_its_release_is_set_right(job: Job) -> None:
+    """Killed between the release and the record: the release is out, and is not made again for the same time."""
+    moment = at("2026-01-01 03:00")
+    done = refresh(job, moment, secret=KEY)
+    assert done.run is not None
+    with job.runs._open() as connection:
+        connection.execute("UPDATE runs SET outcome = 'running', version = NULL, ended = NULL, alive = '2000-01-01'")
+    assert refresh(job, moment, secret=KEY).published is None
+    (run,) = job.runs.listed("released")
+    assert (run.outcome, run.version, run.due) == ("done", 1, moment)
+    with job.runs._open() as connection:
+        connection.execute("UPDATE runs SET outcome = 'running', version = NULL, ended = NULL, alive = '2000-01-01'")
+    assert refresh(job, moment + timedelta(days=1), secret=KEY).published is not None
+    assert [(run.outcome, run.version) for run in job.runs.listed("released")] == [("done", 2), ("done", 1)]
 
 
 def test_the_commands(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -274,7 +274,7 @@ def _distinct_groups(prelude: Prelude, grouping: Grouping) -> exp.Select:
 
 def totals(prelude: Prelude, grouping: Grouping, attribute: str, *, numeric: bool) -> str:
     def build() -> exp.Query:
-        number = _finite(exp.column("original")) if numeric else double(exp.Null())
+        number = finite(exp.column("original")) if numeric else double(exp.Null())
         if prelude.baseline is not None:
             everybody = Grouping(columns=(), person=grouping.person)
             whole = Prelude(prelude.baseline, prelude.dialect)
@@ -299,7 +299,7 @@ def totals(prelude: Prelude, grouping: Grouping, attribute: str, *, numeric: boo
     return prelude.once("totals", key, build)
 
 
-def _finite(value: exp.Expr) -> exp.Expr:
+def finite(value: exp.Expr) -> exp.Expr:
     """A number, or NULL for NaN and infinities: they must not turn a bound into something that always holds."""
     tree: exp.Expr = double(value)
     for word in ("NaN", "Infinity", "-Infinity"):

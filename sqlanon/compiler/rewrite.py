@@ -199,12 +199,12 @@ def pseudonym(value: exp.Expr, name: str, dialect: str) -> exp.Expr:
     """
     key = exp.column("key", table="secret")
     named = exp.DPipe(this=literal(f":{name}:"), expression=text(value))
-    inner = _sha256(exp.DPipe(this=key, expression=named), dialect)
-    outer = _sha256(exp.DPipe(this=key.copy(), expression=inner), dialect)
+    inner = sha256(exp.DPipe(this=key, expression=named), dialect)
+    outer = sha256(exp.DPipe(this=key.copy(), expression=inner), dialect)
     return case((value.copy().is_(exp.Null()), text(exp.Null())), default=outer)
 
 
-def _sha256(value: exp.Expr, dialect: str) -> exp.Expr:
+def sha256(value: exp.Expr, dialect: str) -> exp.Expr:
     if dialect == "postgres":
         value = exp.Anonymous(this="convert_to", expressions=[value, literal("UTF8")])
     return exp.SHA2(this=value, length=literal(256))

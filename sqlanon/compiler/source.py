@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import PurePath
 
 import sqlglot
@@ -63,21 +64,39 @@ def reader(path: str) -> exp.Expr:
     return exp.Anonymous(this=function, expressions=[literal(path)])
 
 
-def query_tree(sql: str, dialect: str) -> exp.Query:
-    """An owner's query. It is his own SQL, run with his own rights; it must still be one SELECT."""
+def query_tree(sql: str, dialect: str, due: datetime | None = None) -> exp.Query:
+    """An owner's query. It is his own SQL, run with his own rights; it must still be one SELECT. :due in it is the time
+    for which it is refreshed, or else now: a timestamp in UTC, without a zone."""
     try:
         trees = sqlglot.parse(sql, read=dialect)
     except SqlglotError as error:
         raise PolicyError(f"the query of the source cannot be read: {str(error).splitlines()[0]}") from None
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
         raise PolicyError("the query of the source must be one SELECT statement")
+    for node in _due_in(trees[0]):
+        if due is None:
+            node.replace(exp.AtTimeZone(this=exp.CurrentTimestamp(), zone=literal("UTC")))
+        else:
+            said = due.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
+            node.replace(exp.cast(literal(said), "timestamp"))
     return trees[0]
+
+
+def asks_due(source: Source, dialect: str) -> bool:
+    """Whether a source is a query of a time, so that it can be read as it was then."""
+    if source.query is None:
+        return False
+    return any(_due_in(tree) for tree in sqlglot.parse(source.query, read=dialect) if tree is not None)
+
+
+def _due_in(tree: exp.Expr) -> list[exp.Placeholder]:
+    return [node for node in tree.find_all(exp.Placeholder) if node.name == "due"]
 
 
 def from_item(source: Source, dialect: str, name: str) -> exp.Expr:
     """What stands after FROM for one source, under the given alias."""
     if source.query is not None:
-        return query_tree(source.query, dialect).subquery(alias=name)
+        return query_tree(source.query, dialect, source.due).subquery(alias=name)
     if source.path is not None:
         if dialect != "duckdb":
             raise PolicyError("files are read by DuckDB only", hint="load the file into a table of your database")

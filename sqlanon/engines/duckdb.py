@@ -11,7 +11,8 @@ import duckdb
 from sqlglot import exp
 
 from sqlanon.engines import ColumnInfo, Hardened, Relation, table_name
-from sqlanon.errors import EngineError, SourceError, did_you_mean
+from sqlanon.engines.manifest import current_file
+from sqlanon.errors import DatabaseLocked, EngineError, SourceError, did_you_mean
 from sqlanon.policy import Source
 
 NUMERIC = {
@@ -130,6 +131,8 @@ class DuckDB:
         if source.path is None or "://" in source.path:
             return source
         path = Path(source.path)
+        if path.is_dir() and (shown := current_file(path)) is not None:
+            return source.model_copy(update={"path": str(shown)})
         if path.is_dir():
             for ending in ("parquet", "csv"):
                 if any(path.rglob(f"*.{ending}")):
@@ -241,7 +244,7 @@ def _open(path: str, *, read_only: bool, config: dict[str, str]) -> duckdb.DuckD
         return duckdb.connect(path, read_only=read_only, config=dict(config))
     except duckdb.IOException as error:
         if "lock" in str(error).lower():
-            raise SourceError(
+            raise DatabaseLocked(
                 f"the database '{path}' is in use by another process that writes to it",
                 hint="wait until it is done, or check a copy of the file",
             ) from None

@@ -125,7 +125,7 @@ def _check(
             run_steps(engine, [step], lambda step: _require(engine, required.get(step.name)))
             if progress:
                 progress(place, len(planned))
-        _require_persons(engine, compiler)
+        require_persons(engine, compiler)
         # A release holds labels in place of quasi-identifiers; its sensitive values are the original ones.
         checked = narrowed.sensitive if release else tuple(compiler.hierarchies)
         valid = {name: item for name, item in compiler.hierarchies.items() if name in checked}
@@ -146,7 +146,7 @@ def _check(
     return Evidence(records, results, every - records, tuple(breaches), tuple(dict.fromkeys(notes)))
 
 
-def _require_persons(engine: Engine, compiler: Compiler) -> None:
+def require_persons(engine: Engine, compiler: Compiler) -> None:
     """Rows of nobody are no crowd to hide in, and no small part of one either: shares would come out too low."""
     person = compiler.policy.person
     if person is None:

@@ -59,10 +59,12 @@ def answered(call: Call, core: Core, rows: Scope, policy: Gateway) -> Answered:
     """Bind an aggregate call: adds its atoms to the core, and gives what to compute from them."""
     allowed = policy.functions
     if allowed is None and call.name in ("min", "max"):
+        share = "0.01" if call.name == "min" else "0.99"
+        asked = f"PERCENTILE_CONT({share}) WITHIN GROUP (ORDER BY …)"  # which both dialects have
         raise refused(
             call.node,
             f"{call.name.upper()}() is not answered: it would show one person's value",
-            hint="ask for QUANTILE_CONT(x, 0.99) or 0.01, or have the policy allow min and max as such quantiles",
+            hint=f"ask for {asked}, or have the policy allow min and max as such quantiles",
         )
     if allowed is not None and call.name not in allowed:
         listed = ", ".join(allowed)
@@ -270,18 +272,47 @@ def _variance(core: Core, value: Value, bounds: Interval, holds: exp.Expr | None
     rounded = steps(reach, parts.quantum) * parts.quantum
     size = steps(max(half, rounded * rounded - half), quantum)
     squares = core.atom(Atom("sum", _where(tree, holds), size, first, quantum, label="centred sum of squares"))
-    total, _ = _number(core, parts.total)
-    rows, _ = _number(core, parts.rows)
-    squared, _ = _number(core, squares)
+    total, total_width = _number(core, parts.total)
+    rows, rows_width = _number(core, parts.rows)
+    squared, squared_width = _number(core, squares)
+    most = reach * reach * (1.0 if call.population else 2.0)
+
+    def shown(mean_square: exp.Expr, mean_squared: exp.Expr, count: exp.Expr) -> exp.Expr:
+        spread: exp.Expr = _minus(mean_square, mean_squared)
+        if not call.population:
+            correction = _over(count.copy(), _at_least(_minus(count, number(1)), 1))
+            spread = exp.Paren(this=exp.Mul(this=spread, expression=correction))
+        held = _held(spread, 0.0, most)
+        return exp.Sqrt(this=held) if call.name == "stddev" else held
+
+    def mean_square(above: exp.Expr, count: exp.Expr) -> exp.Expr:
+        return _plus(number(half), _over(_times(above, quantum), count))
+
+    def mean_squared(above: exp.Expr, count: exp.Expr) -> exp.Expr:
+        mean = _over(_times(above, parts.quantum), count)
+        return exp.Paren(this=exp.Mul(this=mean, expression=mean.copy()))
+
+    def counts() -> tuple[exp.Expr, exp.Expr]:
+        return _at_least(_minus(rows, rows_width), 1), _at_least(_plus(rows, rows_width), 1)
+
+    def low() -> exp.Expr:
+        """The mean of squares at its least, less the mean at its furthest from zero."""
+        fewest, most_rows = counts()
+        below = _minus(squared, squared_width)
+        squares_end = _least(mean_square(below, fewest), [mean_square(below, most_rows)])
+        furthest = _plus(exp.Abs(this=total.copy()), total_width)
+        return shown(squares_end, mean_squared(furthest, fewest), most_rows)
+
+    def high() -> exp.Expr:
+        fewest, most_rows = counts()
+        above = _plus(squared, squared_width)
+        squares_end = _greatest(mean_square(above, fewest), [mean_square(above, most_rows)])
+        nearest = _at_least(_minus(exp.Abs(this=total.copy()), total_width), 0)
+        return shown(squares_end, mean_squared(nearest, most_rows), fewest)
+
     count = _at_least(rows, 1)
-    mean_square = _plus(number(half), _over(_times(squared, quantum), count))
-    mean = _over(_times(total, parts.quantum), count.copy())
-    spread: exp.Expr = _minus(mean_square, exp.Mul(this=mean, expression=mean.copy()))
-    if not call.population:
-        correction = _over(count.copy(), _at_least(_minus(count, number(1)), 1))
-        spread = exp.Paren(this=exp.Mul(this=spread, expression=correction))
-    held = _held(spread, 0.0, reach * reach * (1.0 if call.population else 2.0))
-    return Answered(_result(exp.Sqrt(this=held) if call.name == "stddev" else held, "float"))
+    spread = shown(mean_square(squared, count), mean_squared(total, count), count)
+    return Answered(_result(spread, "float"), low, high)
 
 
 def _as_date(days: Answered) -> Answered:

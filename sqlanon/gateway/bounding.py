@@ -116,22 +116,7 @@ class _Statement:
     def _bound(
         self, name: str, excess: str, source: str, content: Sequence[str], columns: Sequence[str], most: int
     ) -> None:
-        """The rows of persons that are not listed, and the first of those that are, in the order of a keyed hash."""
-        order = [_keyed_hash([UNIT, *content]), *_columns(content)]
-        place = exp.Window(
-            this=exp.RowNumber(),
-            partition_by=_columns([UNIT]),
-            order=exp.Order(expressions=[exp.Ordered(this=tree, nulls_first=False) for tree in order]),
-            over="OVER",
-        )
-        listed = exp.In(this=exp.column(UNIT), query=exp.Subquery(this=_select(_columns([UNIT]), excess)))
-        ranked = _select([*_columns(columns), _named(place, "place")], source, where=listed)
-        within = exp.LTE(this=exp.column("place"), expression=number(most))
-        same = exp.EQ(this=exp.column(UNIT, table=excess), expression=exp.column(UNIT, table=source))
-        others = exp.Not(this=exp.Exists(this=_select([number(1)], excess, where=same)))
-        rest = _select(_columns(columns), source, where=others)
-        sampled = _select(_columns(columns), _within(ranked, "ranked"), where=within)
-        self.add(name, exp.Union(this=rest, expression=sampled, distinct=False), kept=False)
+        self.add(name, _first_rows(excess, source, content, columns, most), kept=False)
 
     def plain(self, sums: Sequence[str], persons: Sequence[str], least: int) -> exp.Select:
         """One row a person: the plain query."""
@@ -169,6 +154,48 @@ class _Statement:
         return final
 
 
+def thinned(query: exp.Query, columns: Sequence[str], most: int) -> exp.Query:
+    """A private relation with at most so many rows a person, chosen by the keyed hash; `columns` are all but the unit.
+
+    Before two such relations are joined on the unit: the rows of a person are multiplied there, and how long a
+    statement runs would tell of a person with many rows, without noise.
+    """
+    over = exp.GT(this=_count(), expression=number(most))
+    steps = {
+        "own": query.copy(),
+        "many": _select(_columns([UNIT]), "own", by=[UNIT], having=over),
+    }
+    ends = _first_rows("many", "own", columns, [*columns, UNIT], most)
+    ctes = [
+        exp.CTE(this=step, alias=exp.TableAlias(this=exp.to_identifier(name)), materialized=False)
+        for name, step in steps.items()
+    ]
+    ends.set("with_", exp.With(expressions=ctes))
+    return ends
+
+
+def _first_rows(excess: str, source: str, content: Sequence[str], columns: Sequence[str], most: int) -> exp.Union:
+    """The rows of persons that are not listed, and the first of those that are, in the order of a keyed hash."""
+    order = [_keyed_hash([UNIT, *content]), *_columns(content)]
+    place = exp.Window(
+        this=exp.RowNumber(),
+        partition_by=_columns([UNIT]),
+        order=exp.Order(expressions=[exp.Ordered(this=tree, nulls_first=False) for tree in order]),
+        over="OVER",
+    )
+    listed = exp.In(this=exp.column(UNIT), query=exp.Subquery(this=_select(_columns([UNIT]), excess)))
+    name = "place"
+    while name in map(str.casefold, columns):
+        name += "_"
+    ranked = _select([*_columns(columns), _named(place, name)], source, where=listed)
+    within = exp.LTE(this=exp.column(name), expression=number(most))
+    same = exp.EQ(this=exp.column(UNIT, table=excess), expression=exp.column(UNIT, table=source))
+    others = exp.Not(this=exp.Exists(this=_select([number(1)], excess, where=same)))
+    rest = _select(_columns(columns), source, where=others)
+    sampled = _select(_columns(columns), _within(ranked, "ranked"), where=within)
+    return exp.Union(this=rest, expression=sampled, distinct=False)
+
+
 def _select(
     found: Sequence[exp.Expr],
     source: str | exp.Expr,
@@ -190,7 +217,7 @@ def _select(
 
 
 def _columns(names: Iterable[str]) -> list[exp.Expr]:
-    return [exp.column(name) for name in names]
+    return [exp.column(exp.to_identifier(name, quoted=True)) for name in names]
 
 
 def _named(tree: exp.Expr, name: str) -> exp.Expr:
@@ -220,8 +247,8 @@ def _at_least(amount: exp.Expr, least: int) -> exp.Expr | None:
 def _keyed_hash(columns: Sequence[str]) -> exp.Expr:
     """MD5 of the secret and the columns. Two rows that share one are put in order by the row itself."""
     tree: exp.Expr = exp.cast(exp.Parameter(this=exp.Literal.number(1)), exp.DataType.Type.TEXT, copy=False)
-    for name in columns:
-        shown = exp.cast(exp.column(name), exp.DataType.Type.TEXT, copy=False)
+    for column in _columns(columns):
+        shown = exp.cast(column, exp.DataType.Type.TEXT, copy=False)
         part = exp.Coalesce(this=shown, expressions=[exp.Literal.string("")])
         tree = exp.DPipe(this=tree, expression=exp.Literal.string("|"), safe=True)
         tree = exp.DPipe(this=tree, expression=part, safe=True)

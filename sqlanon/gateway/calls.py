@@ -73,7 +73,8 @@ def call_of(node: exp.Expr, scope: Scope) -> Call | None:
     name = NAMES.get(type(node))
     if name is None:
         if isinstance(node, exp.AggFunc):
-            raise refused(node, f"the aggregate {node.sql_name()}() is not answered")
+            name = node.meta.get("written", node.sql_name())[:60]
+            raise refused(node, f"the aggregate {name}() is not answered")
         return None
     if name == "count":
         return _count(node)

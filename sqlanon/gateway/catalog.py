@@ -176,6 +176,8 @@ class Catalog:
             if info.type.upper().startswith("ENUM"):
                 read = exp.cast(read, exp.DataType.Type.TEXT)
             if stored is not None and chain is not None:
+                # Two char values are the same whatever blanks they end in; the text has none of them.
+                read = exp.cast(read, exp.DataType.Type.TEXT) if stored.startswith("bpchar") else read
                 read, stored = as_computed(read, stored), None
             select = select.select(exp.alias_(read, column, quoted=True), copy=False)
             value = _value(name, column, kind, declared.get(column), unit == column, chain is None)

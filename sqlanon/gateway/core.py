@@ -139,13 +139,38 @@ def fixed_point(value: Value, bounds: Interval, quantum: float, centre: float) -
 def key_tree(value: Value) -> exp.Expr:
     """A key as it is grouped by: whole numbers as such, also where they were computed in doubles.
 
-    Times are held to years that every client can read: one that cannot be read would tell that it is there.
+    Times are held to years that every client can read: one that cannot be read would tell that it is there. Texts are
+    the same if all of their bytes are: where a column has a collation for which 'a' is 'A', the group would be called
+    by the spelling of whoever comes first.
     """
     if value.kind in TIMES:
         return clamp_time(value.tree)
+    if value.kind == "text":
+        return bytewise(value.tree)
     if value.kind == "int" and value.computed and value.bounds is not None and value.bounds.size < 2**62:
-        return exp.cast(value.tree.copy(), exp.DataType.Type.BIGINT, copy=False)
+        held = value.tree.copy() if value.clamped else clamp(value.tree, value.bounds.low, value.bounds.high)
+        return exp.cast(held, exp.DataType.Type.BIGINT, copy=False)
     return value.tree.copy()
+
+
+def bytewise(tree: exp.Expr) -> exp.Expr:
+    """A text for which only the same bytes are the same, whatever the collation of its column.
+
+    >>> bytewise(exp.column("x")).sql()
+    'x COLLATE "C"'
+    """
+    return exp.Collate(this=tree.copy(), expression=exp.to_identifier("C", quoted=True))
+
+
+def same_key(value: Any) -> Any:
+    """A key as it is shown: values that a GROUP BY takes for the same look the same, whoever's comes first.
+
+    >>> same_key(-0.0), same_key(0.5), same_key(float("nan")) is same_key(-float("nan")), same_key("-0.0")
+    (0.0, 0.5, True, '-0.0')
+    """
+    if not isinstance(value, float):
+        return value
+    return math.nan if math.isnan(value) else value + 0.0
 
 
 def reference(core: Core, name: str) -> exp.Expr:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ from sqlglot import exp
 
 from sqlanon.engines import Engine
 from sqlanon.errors import EngineError
-from sqlanon.gateway.core import Core
+from sqlanon.gateway.core import Core, same_key
 from sqlanon.gateway.kept import typed_key
 from sqlanon.gateway.keys import combined
 from sqlanon.gateway.noise import Key, noisy_table
@@ -37,7 +38,8 @@ class Data:
             ]
         public_keys = core.public_keys
         assert public_keys is not None
-        return combined(core, self.guarded(lambda: self.engine.query(public_keys), charged=False))
+        found = self.guarded(lambda: self.engine.query(public_keys), charged=False)
+        return combined(core, list(dict.fromkeys(_key(row) for row in found)))
 
     def noisy(self, part: Part, all_keys: list[Key] | None) -> list[tuple[Any, ...]]:
         found, histograms = self.exact(part)
@@ -54,14 +56,14 @@ class Data:
         if len(statements) > len(values):
             names = main_columns(core)
             for row in self.rows(statements.pop(0)):
-                found[tuple(row[:width])] = dict(zip(names, row[width:], strict=True))
+                found[_key(row[:width])] = dict(zip(names, row[width:], strict=True))
         for place, statement in zip(values, statements, strict=True):
             held: dict[Key, Any] = histograms.setdefault(place, {})
             for row in self.rows(statement):
                 if core.atoms[place].kind == "distinct":
-                    held[tuple(row[:width])] = row[width]
+                    held[_key(row[:width])] = row[width]
                 else:
-                    held.setdefault(tuple(row[:width]), {})[row[width]] = row[width + 1]
+                    held.setdefault(_key(row[:width]), {})[row[width]] = row[width + 1]
         return found, histograms
 
     def rows(self, statement: exp.Select) -> list[tuple[Any, ...]]:
@@ -92,6 +94,10 @@ class Data:
         finally:
             timer.cancel()
             timer.join()
+
+
+def _key(values: Sequence[Any]) -> Key:
+    return tuple(map(same_key, values))
 
 
 def failed(charged: bool) -> EngineError:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sqlanon.errors import Refused
 from sqlanon.gateway.explain import PLAN
 from sqlanon.gateway.parameters import numbered
 from sqlanon.gateway.prepared import Description, shown, type_of_slot
 from sqlanon.gateway.reading import Statement
-from sqlanon.gateway.selects import Binder
+from sqlanon.gateway.selects import Binder, not_shown
 from sqlanon.gateway.values import Learned, Relation
 
 
@@ -38,9 +37,5 @@ def description(
 
 def visible(relation: Relation) -> Relation:
     if relation.nature == "private":
-        raise Refused(
-            "rows of persons are not shown",
-            hint="ask for aggregates: COUNT, SUM, AVG, …, with a GROUP BY that does not hold the privacy unit",
-            sqlstate="42501",
-        )
+        raise not_shown()
     return relation

@@ -2,7 +2,8 @@
 
 A statement that runs into the timeout is an answer without noise: a join that grows without limit, but only for the
 rows of one person, would tell whether that person is there. What public tables multiply is counted in them, before
-anything is charged; how often a private table may be joined to itself is limited by number.
+anything is charged; how often a private table may be joined to itself is limited by number, and so are the rows of a
+person on each side of such a join (see `sources`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from sqlanon.errors import Refused
 from sqlanon.gateway.sources import Named, Rows, aliased
 
 MOST_ROWS = 1_000  # of one private row
+MULTIPLIED = 100  # what a join of private tables on the unit counts for beside public ones
 
 
 def fanouts_of(rows: Rows) -> tuple[exp.Select, ...]:
@@ -26,6 +28,8 @@ def fanouts_of(rows: Rows) -> tuple[exp.Select, ...]:
     found = [each for source in rows.sources for each in source.relation.fanouts]
     left = [source for source in rows.sources if source.relation.nature == "public"]
     reached = {source.alias for source in rows.sources if source not in left}
+    if left and rows.multiplied:
+        found.append(exp.Select(expressions=[exp.alias_(exp.Literal.number(MULTIPLIED), "n")]))
     while left:
         compared = {one.table: one.name for one, other in rows.equal if other.table in reached}
         source = next((each for each in left if each.alias in compared), left[0])

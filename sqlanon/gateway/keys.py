@@ -40,8 +40,9 @@ def set_key_mode(core: Core, rows: Rows, where: exp.Expr | None) -> None:
         else:
             core.mode = "private"
     for key in keys:
-        # Rows with other keys are left out before bounding, so that they cost their person nothing.
-        if core.mode != "private" and key.keys is not None and key.source is not None:
+        # Rows with other keys are left out before bounding, so that they cost their person nothing. Beside a key that
+        # is private too: a value that the policy does not declare is never shown.
+        if key.keys is not None and key.source is not None:
             core.rows = core.rows.where(_among(key), copy=True)
 
 

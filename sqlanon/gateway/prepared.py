@@ -14,7 +14,7 @@ from sqlanon.gateway.judged import Judge
 from sqlanon.gateway.noise import Limit, Noise
 from sqlanon.gateway.reading import Statement
 from sqlanon.gateway.selects import Binder
-from sqlanon.gateway.values import TIMES, Kind, Relation, Slot, Value
+from sqlanon.gateway.values import Kind, Relation, Slot, Value
 from sqlanon.ledger.limits import Left
 from sqlanon.mechanisms import Cost
 
@@ -130,12 +130,10 @@ def shown(relation: Relation, binder: Binder, intervals: bool) -> tuple[exp.Quer
     unordered = {place for place, value in enumerate(relation.columns.values(), start=1) if value.kind == "opaque"}
     if intervals and isinstance(tree, exp.Select) and not tree.args.get("distinct"):
         for name, bar in binder.bars.items():
-            if bar.low is not None and bar.high is not None:
-                for ending, side in (("low", bar.low), ("high", bar.high)):
-                    tree = tree.select(exp.alias_(side(), f"{name}_{ending}", quoted=True, copy=False), copy=False)
-                    names.append(f"{name}_{ending}")
-                    kind = relation.columns[name].kind
-                    types.append(TYPES[kind] if kind in TIMES else "float8")
+            for ending, side in (("low", bar.low), ("high", bar.high)):
+                tree = tree.select(exp.alias_(side(), f"{name}_{ending}", quoted=True, copy=False), copy=False)
+                names.append(f"{name}_{ending}")
+                types.append("float8")
     # The order of noisy rows must tell nothing; that of public ones has nothing to tell, and sorting costs.
     if relation.nature != "public" and isinstance(tree, exp.Select) and tree.args.get("order") is None:
         places = [place for place in range(1, len(names) + 1) if place not in unordered]

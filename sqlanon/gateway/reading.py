@@ -48,7 +48,7 @@ def read(text: str, dialect: str) -> Statement:
         raise Refused("a statement holds a zero byte", sqlstate="22021")
     if has_half_characters(text):
         raise Refused("a statement holds half a character", sqlstate="22021")
-    explain, text = _explain(text)
+    explain, text = explained(text)
     try:
         tokens = sqlglot.tokenize(text, read=dialect)
     except SqlglotError:
@@ -101,14 +101,15 @@ def _place(error: Exception, text: str) -> int | None:
     return sum(len(line) for line in lines[: details[0]["line"] - 1]) + max(1, details[0].get("col") or 1)
 
 
-def _explain(text: str) -> tuple[bool, str]:
+def explained(text: str) -> tuple[bool, str]:
     """Whether EXPLAIN stands before the statement, and the text with that word blanked out."""
     word = re.match(r"\s*EXPLAIN\b", text, flags=re.IGNORECASE)
     if word is None:
         return False, text
     rest = text[word.end() :]
-    if re.match(r"\s*(SELECT|WITH|\()", rest, flags=re.IGNORECASE) is None:
-        raise Refused("EXPLAIN takes no options and a SELECT", hint="EXPLAIN SELECT … is free", sqlstate="0A000")
+    if re.match(r"[\s(]*(SELECT|WITH)\b", rest, flags=re.IGNORECASE) is None:
+        hint = "EXPLAIN SELECT … is free, and shows cost, noise and what would run"
+        raise Refused("EXPLAIN takes a SELECT, and no options", hint=hint, sqlstate="0A000")
     return True, " " * word.end() + rest
 
 

@@ -19,6 +19,7 @@ from sqlanon.gateway.values import (
     NUMBERS,
     TIMES,
     UNDECLARED,
+    WIDEST,
     Interval,
     Kind,
     Value,
@@ -106,7 +107,8 @@ def spelling(node: exp.Expr) -> str:
     if isinstance(node, exp.Anonymous):
         return f"the function {str(node.this)[:60]}()"
     if isinstance(node, exp.Func) and not isinstance(node, exp.Connector | exp.Case | exp.Cast | exp.Exists):
-        return f"the function {node.sql_name()}()"
+        # As it was written: the parser's own name for to_char() is one that nobody has heard of.
+        return f"the function {node.meta.get('written', node.sql_name())[:60]}()"
     named: dict[type, str] = {exp.Subquery: "a subquery in an expression", exp.Exists: "EXISTS"}
     return named.get(type(node), node.key.upper())
 
@@ -348,4 +350,6 @@ def _mod(node: exp.Mod, scope: Scope) -> Value:
     quotient, _ = divided(left, right, a, b)
     rest = exp.Mul(this=operand(right), expression=truncated(quotient))
     tree = exp.Paren(this=exp.Sub(this=operand(left), expression=rest))
-    return made(tree, "int", [left, right], Interval(-b.size if a.low < 0 else 0.0, b.size if a.high > 0 else 0.0))
+    value = made(tree, "int", [left, right], Interval(-b.size if a.low < 0 else 0.0, b.size if a.high > 0 else 0.0))
+    # Of numbers beyond 2**53 what is left may be anything: their quotient is rounded by more than the divisor.
+    return replace(value, clamped=max(a.size, b.size) <= WIDEST)

@@ -23,6 +23,8 @@ UNIQUE_COLUMNS = {
     "JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = i.indkey[0] "
     "WHERE i.indisunique AND i.indisvalid AND i.indimmediate AND i.indnkeyatts = 1 AND i.indpred IS NULL "
     "AND i.indexprs IS NULL AND c.relkind = 'r' "
+    # A name without a schema may mean a table of another one, which comes first on the path.
+    "AND (n.nspname <> 'public' OR pg_table_is_visible(c.oid)) "
     # The rows of tables that inherit from this one are read with it, and no index of it covers them.
     "AND NOT EXISTS (SELECT 1 FROM pg_inherits h WHERE h.inhparent = c.oid)",
 }

@@ -10,8 +10,10 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from sqlanon.errors import Refused
 from sqlanon.gateway import casts, functions  # noqa: F401  (their rules register themselves)
-from sqlanon.gateway.aggregates import Aggregate, Answered, answered
+from sqlanon.gateway.aggregates import Aggregate, answered
+from sqlanon.gateway.bars import Ends, bars_of
 from sqlanon.gateway.calls import holds_aggregate
 from sqlanon.gateway.catalog import Catalog
 from sqlanon.gateway.conditions import condition
@@ -55,7 +57,7 @@ class Binder:
         self.cores: list[Core] = []
         self.tables: set[str] = set()  # of the policy, that the statement reads
         self.used: set[tuple[str, str]] = set()  # and their columns
-        self.bars: dict[str, Answered] = {}  # error bars of the columns of the outermost SELECT
+        self.bars: dict[str, Ends] = {}  # error bars of the columns of the outermost SELECT
 
     def query(self, node: exp.Expr, ctes: dict[str, Relation], depth: int = 0) -> Relation:
         if depth > MAX_DEPTH:
@@ -105,7 +107,8 @@ class Binder:
 
     def _select(self, node: exp.Select, ctes: dict[str, Relation], depth: int) -> Relation:
         only(node, *SELECT_ARGS)
-        rows = rows_of(node, self.catalog, self.dialect, lambda part: self._find(part, ctes, depth), self.used)
+        thin = self.aggregate is answered  # an exact answer is of all rows, and its time is no secret
+        rows = rows_of(node, self.catalog, self.dialect, lambda part: self._find(part, ctes, depth), self.used, thin)
         distinct = node.args.get("distinct")
         if distinct is not None:
             only(distinct)
@@ -123,10 +126,10 @@ class Binder:
             groups = [item.node for item in items]  # of an aggregate, DISTINCT is of the noisy rows
         keys = [bind(group, rows) for group in groups]
         if any(key.unit for key in keys):
-            return self._person(node, rows, items, keys)
+            return self._person(node, rows, items, keys, depth)
         if keys or has_aggregate:
             return self._core(node, rows, items, keys, depth, where)
-        return self._projection(node, rows, items)
+        return self._projection(node, rows, items, depth)
 
     def _bound(self, items: list[Item], place: Place) -> Columns:
         # What * stands for is a column of the rows; of a group it must be looked up among the keys.
@@ -138,16 +141,14 @@ class Binder:
 
     # ---- the four
 
-    def _projection(self, node: exp.Select, rows: Rows, items: list[Item]) -> Relation:
-        self._nothing_more(node)
-        place = Place(rows, "rows", self)
-        return self._private(rows, self._bound(items, place), [], None, rows.unique)
+    def _projection(self, node: exp.Select, rows: Rows, items: list[Item], depth: int) -> Relation:
+        columns = self._bound(items, Place(rows, "rows", self))
+        self._nothing_more(node, depth, "having", "order", "limit", "offset")
+        return self._private(rows, columns, [], None, rows.unique)
 
-    def _person(self, node: exp.Select, rows: Rows, items: list[Item], keys: list[Value]) -> Relation:
+    def _person(self, node: exp.Select, rows: Rows, items: list[Item], keys: list[Value], depth: int) -> Relation:
         """GROUP BY with the unit: one row a person (and key), exact, still private."""
-        for name in ("order", "limit", "offset"):
-            if node.args.get(name) is not None:
-                raise refused(node.args[name], f"{name.upper()} below the aggregate is not answered")
+        self._nothing_more(node, depth, "order", "limit", "offset")
         if node.args.get("distinct") is not None and node.args.get("group") is not None:
             raise refused(node, "DISTINCT below the aggregate is not answered", hint="GROUP BY alone is distinct")
         place = Place(rows, "person", self, keys=keys)
@@ -182,11 +183,16 @@ class Binder:
             name: replace(value, stored=None, plain=None).renamed(exp.column(exp.to_identifier(name, quoted=True)))
             for name, value in columns
         }
-        return Relation(select, outside, "private", unique=unique, fanouts=fanouts_of(rows), privates=rows.privates)
+        return Relation(
+            select, outside, "private", unique=unique, fanouts=fanouts_of(rows), privates=rows.privates,
+            multiplied=rows.multiplied and not unique,
+        )  # fmt: skip
 
-    def _nothing_more(self, node: exp.Select) -> None:
-        for name in ("having", "order", "limit", "offset"):
+    def _nothing_more(self, node: exp.Expr, depth: int, *names: str) -> None:
+        for name in names:
             if node.args.get(name) is not None:
+                if depth == 0:
+                    raise not_shown()  # there is no aggregate: whoever asks for five rows asks for rows
                 raise refused(
                     node.args[name],
                     f"{name.upper()} below the aggregate is not answered",
@@ -213,7 +219,8 @@ class Binder:
             select = select.where(condition(self._unnamed(having.this, items, rows), place).tree, copy=False)
         select = self._finished(node, select, columns, items, place)
         if depth == 0:
-            self.bars = {item.name: place.bars[id(item.node)] for item in items if id(item.node) in place.bars}
+            found = {item.name: bars_of(item.node, place, place.bars) for item in items}
+            self.bars = {name: ends for name, ends in found.items() if ends is not None}
         return Relation(select, _outside(columns), "noisy", labels=_labels(items))
 
     def _unnamed(self, node: exp.Expr, items: list[Item], rows: Rows) -> exp.Expr:
@@ -320,13 +327,14 @@ class Binder:
         if left.nature == "private":
             if type(node) is not exp.Union or node.args.get("distinct"):
                 raise refused(node, f"{name} of private rows is not answered", hint="UNION ALL is")
-            if any(node.args.get(part) is not None for part in ("order", "limit", "offset")):
-                raise refused(node, "ORDER BY and LIMIT below the aggregate are not answered")
+            self._nothing_more(node, depth, "order", "limit", "offset")
         made = type(node)(this=left.tree.copy(), expression=right.tree.copy(), distinct=bool(node.args.get("distinct")))
         if left.nature != "private":
             return self._around(node, Relation(made, columns, left.nature, labels=left.labels))
-        fanouts = (*left.fanouts, *right.fanouts)
-        return Relation(made, columns, "private", fanouts=fanouts, privates=left.privates + right.privates)
+        return Relation(
+            made, columns, "private", fanouts=(*left.fanouts, *right.fanouts), privates=left.privates + right.privates,
+            multiplied=left.multiplied or right.multiplied,
+        )  # fmt: skip
 
     def _around(self, node: exp.Expr, relation: Relation) -> Relation:
         """A set operation as a subquery, so that ORDER BY and LIMIT are bound by the same rules as elsewhere."""
@@ -344,6 +352,14 @@ class Binder:
         columns = self._bound(items, place)
         select = self._finished(outer, rows.tree, columns, items, place)
         return Relation(select, _outside(columns), relation.nature, labels=relation.labels)
+
+
+def not_shown() -> Refused:
+    return Refused(
+        "rows of persons are not shown",
+        hint="ask for aggregates: COUNT, SUM, AVG, …, with a GROUP BY that does not hold the privacy unit",
+        sqlstate="42501",
+    )
 
 
 def _matched(a: Value, b: Value) -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from sqlglot import exp
 
 from sqlanon.errors import did_you_mean
+from sqlanon.gateway.bounding import thinned
 from sqlanon.gateway.catalog import Catalog
 from sqlanon.gateway.conditions import comparable, condition, conjuncts
 from sqlanon.gateway.scalars import bind, only, refused
@@ -15,7 +17,10 @@ from sqlanon.gateway.values import UNIT, Nature, Relation, Value
 
 MAX_SOURCES = 12
 MAX_PRIVATES = 4  # private tables in one FROM: a person's rows are multiplied by each
+MOST_JOINED = 100_000  # rows that joins on the unit make of one person, about
 FindRelation = Callable[[exp.Expr], Relation]
+# How a join makes both sides the same person's rows: on the unit, or along a declared link, to either end of it.
+Linked = Literal["unit", "parent", "child"]
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,7 @@ class Rows:
     nature: Nature = "public"
     unit: exp.Expr | None = None
     unique: bool = False
+    multiplied: bool = False  # joins on the unit multiply a person's rows by each other
     equal: list[tuple[exp.Column, exp.Column]] = field(default_factory=list)  # columns that joins compare with =
     used: set[tuple[str, str]] = field(default_factory=set)  # tables and columns that were looked up
 
@@ -121,8 +127,18 @@ def _list(names: list[str]) -> str | None:
     return f"there are {', '.join(dict.fromkeys(names[:12]))}" if names else None
 
 
-def rows_of(select: exp.Select, catalog: Catalog, dialect: str, find: FindRelation, used: set[tuple[str, str]]) -> Rows:
-    """Bind FROM and its joins. `find` gives the relation of a table, a CTE or a subquery."""
+def rows_of(
+    select: exp.Select,
+    catalog: Catalog,
+    dialect: str,
+    find: FindRelation,
+    used: set[tuple[str, str]],
+    thin: bool = True,
+) -> Rows:
+    """Bind FROM and its joins. `find` gives the relation of a table, a CTE or a subquery.
+
+    `thin`: where a person's rows are multiplied by each other, each side has only so many of them.
+    """
     start = select.args.get("from_")
     rows = Rows(dialect, used=used)
     if start is None:
@@ -144,7 +160,21 @@ def rows_of(select: exp.Select, catalog: Catalog, dialect: str, find: FindRelati
         _join(rows, join, _named(join.this, number, rows, find), catalog)
     if rows.privates > MAX_PRIVATES:
         raise refused(select, f"more than {MAX_PRIVATES} private tables in a FROM are not answered", sqlstate="54001")
+    if rows.multiplied and thin:
+        _thin(rows, catalog.policy.rows)
+    rows.multiplied = rows.multiplied or any(each.relation.multiplied for each in rows.sources)
     return rows
+
+
+def _thin(rows: Rows, counted: int) -> None:
+    """Hold what joins on the unit make of one person to about MOST_JOINED rows; `counted` rows are always left."""
+    sides = {each.alias: each.relation for each in rows.sources if each.relation.nature == "private"}
+    sides = {alias: relation for alias, relation in sides.items() if not relation.unique}
+    most = max(counted, int(MOST_JOINED ** (1 / max(1, len(sides)))))
+    start, joins = rows.tree.args["from_"], rows.tree.args.get("joins") or []
+    for node in (start.this, *(join.this for join in joins)):
+        if node.alias in sides:
+            node.set("this", thinned(node.this, list(sides[node.alias].columns), most))
 
 
 def _named(node: exp.Expr, number: int, rows: Rows, find: FindRelation) -> Named:
@@ -193,6 +223,9 @@ def _join(rows: Rows, join: exp.Join, right: Named, catalog: Catalog) -> None:
         if side == "RIGHT":
             raise refused(join, "RIGHT JOIN of private tables is not answered", hint="write it as a LEFT JOIN")
         assert left_unit is not None
+        several = sum(each.relation.nature == "private" for each in before) > 1
+        once = rows.unique or right.relation.unique or linked == "parent" or (linked == "child" and not several)
+        rows.multiplied = rows.multiplied or not once
         on.append(exp.EQ(this=left_unit.copy(), expression=right.tree(UNIT)))
     elif side and (left_private if side == "RIGHT" else right_private):
         side = ""  # rows without a person would be added, and those are never read
@@ -220,10 +253,12 @@ def _without_unit(relation: Relation) -> Relation:
     return replace(relation, columns={name: replace(value, unit=False) for name, value in relation.columns.items()})
 
 
-def _on(rows: Rows, join: exp.Join, before: list[Named], right: Named, catalog: Catalog) -> tuple[list[exp.Expr], bool]:
+def _on(
+    rows: Rows, join: exp.Join, before: list[Named], right: Named, catalog: Catalog
+) -> tuple[list[exp.Expr], Linked | None]:
     """The conditions of a join, and whether one of them makes both sides the same person's rows."""
     conditions: list[exp.Expr] = []
-    linked = False
+    linked: Linked | None = None
     on, using = join.args.get("on"), join.args.get("using")
     if using:
         left_rows = Rows(rows.dialect, before, rows.using, used=rows.used)
@@ -236,7 +271,7 @@ def _on(rows: Rows, join: exp.Join, before: list[Named], right: Named, catalog: 
             left_side, right_side = comparable(join, a, b)  # an engine would cast a text to a number, and fail
             conditions.append(exp.EQ(this=left_side, expression=right_side))
             _compare(rows, a, b)
-            linked = linked or _same_person(a, b, catalog)
+            linked = _nearer(linked, _same_person(a, b, catalog))
             kept = right.alias if (join.args.get("side") or "").upper() == "RIGHT" else _table(a)
             rows.using[column.name.casefold()] = kept or right.alias
     if on is not None:
@@ -247,7 +282,9 @@ def _on(rows: Rows, join: exp.Join, before: list[Named], right: Named, catalog: 
                 a, b = bind(part.this, rows), bind(part.expression, rows)
                 across = (_table(a) == right.alias) != (_table(b) == right.alias)
                 _compare(rows, a, b)
-                linked = linked or (across and _same_person(a, b, catalog))
+                if across:
+                    left, other = (a, b) if _table(b) == right.alias else (b, a)
+                    linked = _nearer(linked, _same_person(left, other, catalog))
     return conditions, linked
 
 
@@ -260,15 +297,19 @@ def _table(value: Value) -> str | None:
     return value.shown.table if isinstance(value.shown, exp.Column) else None
 
 
-def _same_person(a: Value, b: Value, catalog: Catalog) -> bool:
-    """Both are the unit, or they are the two ends of a declared link."""
-    if a.unit and b.unit:
-        return True
-    if a.source is None or b.source is None:
-        return False
-    for (child, own), (parent, other) in ((a.source, b.source), (b.source, a.source)):
-        table = catalog.policy.tables.get(child)
-        link = table.link if table is not None else None
-        if link is not None and link.table == parent and link.on == {own: other}:
-            return True
-    return False
+def _nearer(one: Linked | None, two: Linked | None) -> Linked | None:
+    """Of two ways in which a join is linked, the one that makes fewer rows."""
+    return next((each for each in ("parent", "child", "unit") if each in (one, two)), None)
+
+
+def _same_person(left: Value, right: Value, catalog: Catalog) -> Linked | None:
+    """Both are the unit, or they are the two ends of a declared link: then, which end the right one is."""
+    if left.source is not None and right.source is not None:
+        ends: tuple[tuple[Linked, Value, Value], ...] = (("parent", left, right), ("child", right, left))
+        for found, child, parent in ends:
+            assert child.source is not None and parent.source is not None
+            table = catalog.policy.tables.get(child.source[0])
+            link = table.link if table is not None else None
+            if link is not None and link.table == parent.source[0] and link.on == {child.source[1]: parent.source[1]}:
+                return found
+    return "unit" if left.unit and right.unit else None

@@ -145,6 +145,7 @@ class Relation:
     table: str | None = None  # the table of the policy that it is, unchanged
     fanouts: tuple[exp.Select, ...] = ()  # of public tables inside: how many rows they make of one, multiplied
     privates: int = 0  # private tables inside, counted as often as they are read
+    multiplied: bool = False  # a person's rows were multiplied by each other inside
     labels: tuple[str, ...] = ()  # of the columns, as a client sees them, where that is not their names
 
     @property
@@ -238,6 +239,8 @@ def operand(value: Value) -> exp.Expr:
     if value.literal is not None:
         # A bare literal may be a DECIMAL to an engine, whose products overflow.
         return double(value.tree)
-    tree = value.tree.copy() if value.computed else double(value.tree)
+    # A tree that stands nowhere yet is taken as it is: a sum that is copied for each of its terms takes seconds.
+    own = value.tree if value.tree.parent is None else value.tree.copy()
+    tree = own if value.computed else double(value.tree)
     held = tree if value.clamped else clamp(tree, value.bounds.low, value.bounds.high)
     return flushed(held) if value.kind == "float" else held

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from sqlanon.gateway.calls import call_of
+from sqlanon.gateway.core import bytewise
 from sqlanon.gateway.plain import plain_aggregate
 from sqlanon.gateway.scalars import Scope, bind, only, refused, spelling
 from sqlanon.gateway.sources import Rows
@@ -46,7 +47,12 @@ def window(node: exp.Window, scope: Scope, private: Rows | None) -> Value:
 
 def _row_columns(rows: Rows) -> list[exp.Expr]:
     columns = [(source, name, value) for source in rows.sources for name, value in source.relation.columns.items()]
-    return [source.tree(name) for source, name, value in columns if value.kind != "opaque"]
+    # Of texts all bytes count: what a collation takes for the same would have no order.
+    return [
+        bytewise(source.tree(name)) if value.kind == "text" else source.tree(name)
+        for source, name, value in columns
+        if value.kind != "opaque"
+    ]
 
 
 def ordered(node: exp.Expr | None, scope: Scope) -> list[exp.Expr]:

@@ -90,11 +90,13 @@ def shown(left: Decimal, needed: Decimal) -> tuple[str, str]:
     (('0.20', '0.50'), ('0.1000', '0.1001'))
     >>> shown(Decimal(0), Decimal("1e-6"))
     ('0', '0.000001')
+    >>> shown(Decimal(0), Decimal("0.500000000001"))  # parts of a half that were rounded up
+    ('0', '0.50')
     """
     for digits in (2, 4, 6, 9, 12, 18, 24):
         unit = Decimal(1).scaleb(-digits)
         low = left.quantize(unit, rounding=ROUND_FLOOR, context=EXACT)
-        high = needed.quantize(unit, rounding=ROUND_CEILING, context=EXACT)
-        if high - low < 2 * (needed - left):
+        high = (needed / TOLERANCE).quantize(unit, rounding=ROUND_CEILING, context=EXACT)
+        if low < high and high - low < 2 * (needed - left):
             return f"{low:f}" if low else "0", f"{high:f}"
     return f"{left:f}", f"{needed:f}"

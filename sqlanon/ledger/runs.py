@@ -104,12 +104,38 @@ class Runs:
                 [outcome, _text(now), message or None, version, plan or None, run.id],
             )
 
+    def unsettled(self, number: int) -> Run | None:
+        """A run that never said how it ended, if it is one."""
+        query = f"SELECT {NAMES} FROM runs WHERE id = ? AND outcome IN ('running', 'lost')"
+        with self._open() as connection:
+            row = connection.execute(query, [number]).fetchone()
+        return None if row is None else _run(row)
+
+    def settle(self, run: Run, now: datetime, *, version: int | None, plan: str) -> None:
+        """Note that a run had done its work before its process died: its release is out."""
+        with self._open() as connection:
+            connection.execute(
+                "UPDATE runs SET outcome = 'done', ended = ?, message = 'its process died afterwards', version = ?, "
+                "plan_hash = ? WHERE id = ? AND outcome IN ('running', 'lost')",
+                [_text(now), version, plan, run.id],
+            )
+
+    def forget(self, run: Run) -> None:
+        """Give a claim back, as if it had never been."""
+        with self._open() as connection:
+            connection.execute("DELETE FROM runs WHERE id = ? AND outcome = 'running'", [run.id])
+
     def last_due(self, release: str) -> datetime | None:
         """The latest time for which there was a refresh that ended, well or refused for good."""
         query = "SELECT MAX(due) FROM runs WHERE release = ? AND outcome IN ('done', 'refused')"
         with self._open() as connection:
             found = connection.execute(query, [release]).fetchone()[0]
         return None if found is None else datetime.fromisoformat(found)
+
+    def is_done(self, release: str, due: datetime) -> bool:
+        query = "SELECT 1 FROM runs WHERE release = ? AND due = ? AND outcome = 'done'"
+        with self._open() as connection:
+            return connection.execute(query, [release, _text(due)]).fetchone() is not None
 
     def listed(self, release: str | None = None, limit: int = 20) -> list[Run]:
         """The newest first."""

@@ -117,7 +117,7 @@ def connect(path: Path, wait: float) -> sqlite3.Connection:
     except OSError as error:
         raise LedgerError(
             f"there is no ledger at {path}: {error.strerror}",
-            hint="If it was lost, put back its newest backup. Only for a new gateway: create a ledger.",
+            hint="If it was lost, put back its newest backup. For a new gateway: 'sqlanon budget init'.",
         ) from error
     if not stat.S_ISREG(found.st_mode):
         raise LedgerError(f"{path} is not a file", hint="Name the file of the ledger.")

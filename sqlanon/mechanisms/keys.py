@@ -54,6 +54,16 @@ def select_keys(groups: int, minimum: int, epsilon: float, delta: float) -> KeyS
     P[(X, Y) in S] <= P[(X, Y') in S] + delta <= exp(epsilon) * P[(X', Y') in S] + delta, and
     P[(X', Y') in S] <= P[(X', Y) in S] + delta <= exp(epsilon) * P[(X, Y) in S] + delta. ∎
 
+    Under zCDP this is delta-approximately rho-zCDP with rho = epsilon**2 / 2 (Bun and Steinke 2016, section 8: there
+    are events E and E', each of probability 1 - delta at least, so that what is released given E in D and given E' in
+    D' has a Rényi divergence of at most rho * alpha, each way and for every alpha > 1). Let E be that nothing of B is
+    released in D, and E' any event of D' with probability 1 - delta that is drawn apart from the release. Given these,
+    the releases are X and X', which are within exp(epsilon), so that their divergence is at most epsilon**2 / 2 * alpha
+    (there, proposition 3.3). Rhos and deltas add up, also where the next mechanism hangs on what was released before
+    it, as the values of selected keys do. And rho-zCDP is (rho + 2 * sqrt(rho * ln(1 / d)), d)-private, so that
+    P[M in S] <= delta + (1 - delta) * P[M in S | E] <= delta + (1 - delta) * (exp(eps) * P[M' in S | E'] + d)
+    <= exp(eps) * P[M' in S] + delta + d, as P[E'] >= 1 - delta; and the same with D and D' exchanged.
+
     OpenDP's make_laplace_threshold is not used: it releases what is equal to the threshold and leaves that out of its
     delta (its issue 2922, seen in 0.16).
 

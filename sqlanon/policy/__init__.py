@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -39,6 +40,7 @@ EXPECTED = {
     "source": "a mapping with table, view, query or path",
     "population": "a mapping with table, view, query or path",
     "release": "a mapping with table, view or path",
+    "keep": "a number of versions, from 0 to 1000",
     "schedule": "a mapping such as {cron: '0 3 * * *', tz: Europe/Athens}",
     "retries": "a number from 0 to 10",
     "history": "a mapping such as {hold_back: 0.05}",
@@ -53,6 +55,7 @@ EXPECTED = {
     "transformations": "a list such as [{rounding: {columns: [income], base: 1000}}]",
     "suppression_limit": "a number between 0 and 1",
     "pseudonym": "true or false",
+    "encrypt": "true or false",
     "algorithm": "the name of an algorithm, or a mapping of one name to its parameters",
 }
 
@@ -157,6 +160,10 @@ class Policy(BaseModel):
         """A path of this policy seen from the working directory; URLs stay as they are."""
         return path if "://" in path or path == ":memory:" else str(self.base / path)
 
+    def at(self, moment: datetime) -> Policy:
+        """This policy for a refresh that is due at a time."""
+        return self.model_copy(update={"source": self.source.at(moment)})
+
     def located(self) -> Policy:
         """This policy with the paths of its files seen from the working directory."""
         if self._written_paths:
@@ -167,7 +174,9 @@ class Policy(BaseModel):
         for key, part in parts.items():
             if part is not None and part.path is not None:
                 paths[key] = part.path
-                moved[key] = part.model_copy(update={"path": self.locate(part.path)})
+                # A path in pieces loses the sign that it is a folder.
+                ending = "/" if part.path.endswith("/") else ""
+                moved[key] = part.model_copy(update={"path": self.locate(part.path).removesuffix("/") + ending})
         policy = self.model_copy(update=moved)
         policy._written_paths = paths
         return policy
@@ -205,6 +214,12 @@ def load_serve(path: str | Path) -> Serve:
     """Read and check what the proxy serves, and all else that the file holds; a file may leave the section out."""
     file = Path(path)
     return parse_serve(yaml_lines.text_of(file), file.name, file.parent)
+
+
+def has_schedule(path: str | Path) -> bool:
+    """Whether a file holds something to refresh; it may hold a gateway alone."""
+    document = yaml_lines.read(yaml_lines.text_of(Path(path)), _is_text, section.is_date)
+    return isinstance(document.data, Mapping) and "schedule" in document.data
 
 
 def parse_serve(text: str, name: str = "policy.yml", base: Path = Path(".")) -> Serve:
@@ -303,6 +318,8 @@ def _is_text(path: KeyPath) -> bool:
             return serve.is_text(tuple(inner))
         case ("person" | "minimize" | "nulls" | "suppressed_rows" | "algorithm",):
             return True
+        case ("release", "keep"):
+            return False
         case ("source" | "population" | "release" | "qids", *_):
             return True
         case ("models", _, _, "attribute" | "qid", *_):

@@ -221,10 +221,13 @@ def _covers(source: str, target: str) -> bool:
     (True, True, False)
     >>> _covers("data/**/*.csv", "data/out.csv"), _covers("data/**/*.csv", "data/a/b/out.csv")
     (True, True)
+    >>> _covers("out/data.csv", "out/"), _covers("output.csv", "out/")
+    (True, False)
     """
     read, written = posixpath.normpath(source), posixpath.normpath(target)
     matches = fnmatchcase(written, read) or fnmatchcase(written, read.replace("**/", ""))
-    return written == read or written.startswith(read + "/") or matches
+    inside = target.endswith("/") and read.startswith(written + "/")
+    return written == read or written.startswith(read + "/") or inside or matches
 
 
 def check_models(draft: Draft) -> Iterator[Problem]:

@@ -45,6 +45,9 @@ class History(BaseModel):
     hold_back: Annotated[Number, Field(ge=0, le=1)] = Field(
         0.05, description="Share of rows that may be held back for a later release."
     )
+    encrypt: Annotated[bool, Field(strict=True)] = Field(
+        False, description="Keep what is kept about persons so that it tells nothing without the key."
+    )
 
     def uses(self, models: tuple[ModelUse, ...], *, sensitive: bool) -> tuple[HistoryUse, ...]:
         """What is asked for, or else the safe choice: see `chosen`."""

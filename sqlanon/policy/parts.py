@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, PrivateAttr, field_validator, model_validator
 from pydantic.json_schema import JsonSchemaValue, WithJsonSchema
 from pydantic_core import CoreSchema, PydanticCustomError
 
@@ -55,9 +56,10 @@ class Source(BaseModel):
     database: OptionalText = Field(None, description="File or URL of the database; an in-memory DuckDB if left out.")
     table: OptionalText = Field(None, description="Table, 'schema.table' allowed.")
     view: OptionalText = Field(None, description="View, 'schema.view' allowed.")
-    query: OptionalText = Field(None, description="SQL text of a SELECT.")
+    query: OptionalText = Field(None, description="SQL text of a SELECT; :due in it is the time of the refresh.")
     path: OptionalText = Field(None, description="Parquet or CSV file, folder or glob.")
     joins: tuple[Join, ...] = Field((), description="Child tables along foreign keys.")
+    _due: datetime | None = PrivateAttr(None)  # what :due stands for in the query
 
     @model_validator(mode="after")
     def _one_of(self) -> Source:
@@ -73,6 +75,16 @@ class Source(BaseModel):
         """The table, view, query or path itself."""
         return self.table or self.view or self.query or self.path or ""
 
+    @property
+    def due(self) -> datetime | None:
+        return self._due
+
+    def at(self, moment: datetime) -> Source:
+        """The same rows as of a time, where the query asks for it."""
+        found = self.model_copy()
+        found._due = moment
+        return found
+
 
 class Release(BaseModel):
     """Where the release is written: exactly one of table, view and path."""
@@ -80,12 +92,30 @@ class Release(BaseModel):
     model_config = SHARED
     table: OptionalText = Field(None, description="Table to write.")
     view: OptionalText = Field(None, description="View to write.")
-    path: OptionalText = Field(None, description="Parquet or CSV file to write.")
+    path: OptionalText = Field(
+        None, description="Parquet or CSV file to write; or a folder, ending in '/', with one file a version."
+    )
+    audience: OptionalText = Field(None, description="Whom it is shown to, for the record.")
+    keep: Annotated[int, Field(strict=True, ge=0, le=1000)] = Field(
+        0, description="How many earlier versions stay, to go back to; of a view or a folder."
+    )
 
     @model_validator(mode="after")
     def _one_of(self) -> Release:
         _require_one_of(self, ("table", "view", "path"))
+        if self.keep and not (self.view or self.is_folder):
+            said, hint = "a table or a single file keeps no earlier versions", "release a view, or a folder 'name/'"
+            raise PydanticCustomError("policy", "{said}", {"said": said, "hint": hint, "at": "keep"})
         return self
+
+    @property
+    def is_folder(self) -> bool:
+        return self.path is not None and self.path.endswith("/")
+
+    @property
+    def name(self) -> str:
+        """The table, view or path itself."""
+        return self.table or self.view or self.path or ""
 
 
 class Column(BaseModel):

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
+
+from sqlanon.gateway.explain import PLAN
+from sqlanon.gateway.reading import explained
 from sqlanon.policy.serve import Serve
+from sqlanon.proxy import types
+from sqlanon.proxy.backend import Column
 from sqlanon.proxy.catalogue import Catalogue, ColumnInfo, KeyInfo, Metadata, RoleInfo, TableInfo
 from sqlanon.proxy.querying import pg_type, typmod
 from sqlanon.proxy.settings import SERVER_VERSION
@@ -17,6 +23,9 @@ COMMENTS = {
     "released": "anonymized and released: answered plainly",
     "public": "public: answered plainly",
 }
+
+
+COST = "Names and types alone: answered as they are, at no cost."
 
 
 def metadata_of(serve: Serve, tables: Sequence[Mapping[str, Any]]) -> Metadata:
@@ -56,10 +65,14 @@ class Cataloguing:
         return {}
 
     def describe(self, ask: Ask) -> Described:
-        columns, oids = self._catalogue.describe(ask.sql, ask.types, principal=ask.principal, settings=ask.settings)
-        return Described(columns, oids)
+        explain, sql = explained(ask.sql)
+        columns, oids = self._catalogue.describe(sql, ask.types, principal=ask.principal, settings=ask.settings)
+        return Described((Column(PLAN, types.TEXT),) if explain else columns, oids)
 
     def run(self, ask: Ask) -> Answering:
+        if explained(ask.sql)[0]:
+            table = pa.table({PLAN: [COST]})
+            return Answering(self.describe(ask), Summary(rows=1, kind="catalogue"), _batches(table), whole=True)
         answer = self._catalogue.answer(
             ask.sql, ask.principal, ask.parameters, types=ask.types, settings=ask.settings, timeout=ask.timeout,
             formats=ask.sent,

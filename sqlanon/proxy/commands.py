@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from sqlanon.proxy.work import CopyOptions
@@ -14,6 +14,7 @@ class Question:
 
     text: str
     route: Literal["query", "catalogue"]
+    intervals: bool = False  # error bars are wanted, as columns of their own
 
 
 @dataclass(frozen=True)
@@ -104,3 +105,13 @@ Command = (
     Question | Copy | Transaction | Set | Reset | Show | Discard | Declare | Fetch | Close | Prepare | Execute
     | Deallocate | Nothing
 )  # fmt: skip
+
+
+def with_intervals(command: Command) -> Command:
+    """The same with error bars, where a question is about data."""
+    if isinstance(command, Question):
+        return replace(command, intervals=command.route == "query")
+    if isinstance(command, Copy | Declare | Prepare):
+        asked = command.question
+        return replace(command, question=replace(asked, intervals=asked.route == "query"))
+    return command

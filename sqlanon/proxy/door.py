@@ -23,7 +23,7 @@ from sqlanon.policy.serve import Serve
 from sqlanon.proxy import types
 from sqlanon.proxy.audit import AuditLog, Decision, Record
 from sqlanon.proxy.cataloguing import metadata_of
-from sqlanon.proxy.commands import Question
+from sqlanon.proxy.commands import Question, with_intervals
 from sqlanon.proxy.http_api import Result
 from sqlanon.proxy.keeping import SHARE, Room, decoded
 from sqlanon.proxy.lasting import Answering, Lasting, Recorded, is_lasting
@@ -120,7 +120,8 @@ class Door:
             or caller.simulated is not None
             or self.current.serve.is_dry(caller.principal)
         )
-        return Ask(sql=question.text, principal=caller.role, dry_run=bool(dry), **more)
+        bars = question.intervals
+        return Ask(sql=question.text, principal=caller.role, dry_run=bool(dry), intervals=bars, **more)
 
     @asynccontextmanager
     async def run(self, caller: Caller, question: Question, ask: Ask) -> AsyncIterator[Answering]:
@@ -204,11 +205,12 @@ class Door:
     # ---- whole answers, for HTTP
 
     async def query(
-        self, principal: str, sql: str, parameters: Sequence[Any], *, epsilon: float | None, dry_run: bool, door: str
-    ) -> Result:
+        self, principal: str, sql: str, parameters: Sequence[Any], *, epsilon: float | None, dry_run: bool, door: str,
+        intervals: bool = False,
+    ) -> Result:  # fmt: skip
         caller = Caller(principal, f"http{secrets.token_hex(6)}", "http")
         try:
-            question = _one_question(sql)
+            question = _one_question(sql, intervals)
         except Refused as error:
             await self.refused(caller, sql, error)
             raise
@@ -239,10 +241,13 @@ class Door:
         return Result([(column.name, column.type.name) for column in columns], rows, summary)
 
     async def explain(
-        self, principal: str, sql: str, parameters: Sequence[Any], *, epsilon: float | None, dry_run: bool, door: str
-    ) -> Result:
+        self, principal: str, sql: str, parameters: Sequence[Any], *, epsilon: float | None, dry_run: bool, door: str,
+        intervals: bool = False,
+    ) -> Result:  # fmt: skip
         text = sql if sql.lstrip().lower().startswith("explain") else f"EXPLAIN {sql}"
-        return await self.query(principal, text, parameters, epsilon=epsilon, dry_run=dry_run, door=door)
+        return await self.query(
+            principal, text, parameters, epsilon=epsilon, dry_run=dry_run, door=door, intervals=intervals
+        )
 
     async def budget(self, principal: str) -> Mapping[str, Any]:
         left = await self.left(principal)
@@ -292,6 +297,16 @@ class Door:
         self.metrics.reloads.add(1, decision="answered")
         return True
 
+    async def renew(self) -> None:
+        """Workers that open the data anew, under the same policy: a release has another version now. Until they are
+        ready the old ones answer."""
+        if self.broken:
+            return  # the next policy opens them
+        version = replace(self.current, number=self.current.number + 1)
+        self._adopt(version, *await self._opened(version))
+        self._described.clear()
+        self._lasting.clear()
+
     async def start(self) -> None:
         """Start all workers."""
         self._adopt(self.current, *await self._opened(self.current))
@@ -320,8 +335,9 @@ class Door:
         await asyncio.to_thread(self.audit.close)
 
 
-def _one_question(sql: str) -> Question:
+def _one_question(sql: str, intervals: bool) -> Question:
     found = [understood(statement) for statement in statements(sql)]
+    found = list(map(with_intervals, found)) if intervals else found
     if len(found) != 1 or not isinstance(found[0], Question):
         raise Refused("exactly one SELECT is answered at a time", sqlstate="0A000")
     return found[0]

@@ -31,7 +31,7 @@ ROUTES = {
     "/healthz": "GET",
     "/metrics": "GET",
 }
-KEYS = ("sql", "parameters", "epsilon", "dry_run")
+KEYS = ("sql", "parameters", "epsilon", "dry_run", "intervals")
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,14 @@ class Door(Protocol):
     """The choke point: it charges, audits and answers. Errors carry sqlstate, message, detail, hint and position."""
 
     async def query(
-        self, principal: str, sql: str, parameters: Sequence[Any], *, epsilon: float | None, dry_run: bool, door: str
-    ) -> Result: ...
+        self, principal: str, sql: str, parameters: Sequence[Any], *, epsilon: float | None, dry_run: bool, door: str,
+        intervals: bool = False,
+    ) -> Result: ...  # fmt: skip
 
     async def explain(
-        self, principal: str, sql: str, parameters: Sequence[Any], *, epsilon: float | None, dry_run: bool, door: str
-    ) -> Result: ...
+        self, principal: str, sql: str, parameters: Sequence[Any], *, epsilon: float | None, dry_run: bool, door: str,
+        intervals: bool = False,
+    ) -> Result: ...  # fmt: skip
 
     async def budget(self, principal: str) -> Mapping[str, Any]: ...
 
@@ -172,6 +174,7 @@ class Api:
             epsilon=asked["epsilon"],
             dry_run=asked["dry_run"],
             door="http",
+            intervals=asked["intervals"],
         )
         return Response(200, await asyncio.to_thread(_result, found) if len(found.rows) > 200 else _result(found))
 
@@ -226,10 +229,12 @@ def read_body(body: bytes) -> dict[str, Any]:
         raise HttpError(400, "'parameters' must be a list of texts, numbers, true, false and null")
     if epsilon is not None and not (type(epsilon) in (int, float) and 0 < epsilon <= 1000):
         raise HttpError(400, "'epsilon' must be a number greater than 0")
-    if type(data.get("dry_run", False)) is not bool:
-        raise HttpError(400, "'dry_run' must be true or false")
+    switches = {name: data.get(name, False) for name in ("dry_run", "intervals")}
+    for name, value in switches.items():
+        if type(value) is not bool:
+            raise HttpError(400, f"'{name}' must be true or false")
     wanted = float(epsilon) if epsilon is not None else None
-    return {"sql": sql, "parameters": parameters, "epsilon": wanted, "dry_run": data.get("dry_run", False)}
+    return {"sql": sql, "parameters": parameters, "epsilon": wanted, **switches}
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

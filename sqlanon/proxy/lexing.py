@@ -37,6 +37,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)|''", re.DOTALL)
+_EDGE = re.compile(r"/\*|\*/")  # of a comment
 _LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -67,7 +68,7 @@ def tokens(text: str) -> list[Token]:
             raise Refused("a quote is not closed", sqlstate="42601", position=place + 1)
         kind, raw, end = str(match.lastgroup), match.group(), match.end()
         if kind == "comment":
-            place = _comment_end(text, place)
+            place = comment_end(text, place)
             continue
         if kind == "dollar":
             closing = text.find(raw, end)
@@ -96,18 +97,14 @@ def tokens(text: str) -> list[Token]:
     return found
 
 
-def _comment_end(text: str, start: int) -> int:
-    """PostgreSQL's comments nest."""
-    depth, place = 1, start + 2
-    while depth:
-        opened, closed = text.find("/*", place), text.find("*/", place)
-        if closed < 0:
-            raise Refused("a comment is not closed", sqlstate="42601", position=start + 1)
-        if 0 <= opened < closed:
-            depth, place = depth + 1, opened + 2
-        else:
-            depth, place = depth - 1, closed + 2
-    return place
+def comment_end(text: str, start: int) -> int:
+    """PostgreSQL's comments nest. One pass: to look for each end anew would take time with the square of the length."""
+    depth = 0
+    for edge in _EDGE.finditer(text, start):
+        depth += 1 if edge.group() == "/*" else -1
+        if not depth:
+            return edge.end()
+    raise Refused("a comment is not closed", sqlstate="42601", position=start + 1)
 
 
 def _unescaped(match: re.Match[str]) -> str:

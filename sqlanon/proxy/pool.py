@@ -144,6 +144,12 @@ class Pool:
         return tuple(child.pid for child in self._children)
 
     @property
+    def file(self) -> Path | None:
+        """The file of the database, if it is one."""
+        told = [child.told["file"] for child in self._children if child.told.get("file")]
+        return Path(told[0][0]) if told else None
+
+    @property
     def alive(self) -> bool:
         """Whether anybody could be answered."""
         return any(child.alive for child in self._children)

@@ -83,7 +83,7 @@ class Querying:
 
     def describe(self, ask: Ask) -> Described:
         found = self._gate.describe(
-            ask.sql, ask.principal, declared(ask.types), dialect=ask.dialect, intervals=_intervals(ask)
+            ask.sql, ask.principal, declared(ask.types), dialect=ask.dialect, intervals=ask.intervals
         )
         oids = [pg_type(name).oid for name in found.parameters]
         given = [oid if oid not in (0, types.UNKNOWN.oid) else None for oid in ask.types]
@@ -101,7 +101,7 @@ class Querying:
         values = [value_of(value, oid) for value, oid in zip(ask.parameters, described.parameters, strict=True)]
         prepared = gate.prepare(
             ask.sql, ask.principal, values, kinds=kinds, dialect=ask.dialect, epsilon=ask.epsilon,
-            intervals=_intervals(ask),
+            intervals=ask.intervals,
         )  # fmt: skip
         if prepared.relation.nature == "public" and not prepared.statement.explain:
             kind: AnswerKind = "synthetic" if ask.dry_run else "plain"
@@ -202,10 +202,6 @@ def _columns(names: Sequence[str], of: Sequence[str]) -> tuple[Column, ...]:
     return tuple(Column(name, pg_type(kind), typmod(kind)) for name, kind in zip(names, of, strict=True))
 
 
-def _intervals(ask: Ask) -> bool:
-    return dict(ask.settings).get("sqlanon.intervals", "off") in ("on", "true", "1")
-
-
 def _once(batch: Any) -> Generator[Any, None, None]:
     yield batch
 
@@ -215,6 +211,7 @@ def _summary(prepared: Prepared, kind: AnswerKind, answer: Answer) -> Summary:
     return Summary(
         len(answer.rows), kind, answer.cost.epsilon, answer.cost.delta,
         left.epsilon if left else None, left.delta if left else None, answer.cached, answer.withheld,
+        max((part.noise.keys.threshold for part in prepared.parts if part.noise.keys is not None), default=None),
         tuple(sorted({table for table, _ in prepared.reads})),
         tuple(sorted(f"{table}.{column}" for table, column in prepared.reads if column)),
         prepared.shape,

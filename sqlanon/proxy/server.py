@@ -191,19 +191,20 @@ class Server:
             await connection.flush()
             return None
         serve = self.door.current.serve
-        wrong: tuple[str, str] | None = None
+        wrong: Refused | None = None
         if name not in serve.gateway.principals:
-            wrong = ("28000", f'role "{name[:63]}" is not in the policy')
-        elif startup.parameters.get("database", name) != serve.database_name:
-            wrong = ("3D000", f'database "{startup.parameters.get("database", name)[:63]}" does not exist')
+            wrong = Refused(f'role "{name[:63]}" is not in the policy', sqlstate="28000")
+        elif (wanted := startup.parameters.get("database", name)) != serve.database_name:
+            hint = f'there is one database here, "{serve.database_name}"'
+            wrong = Refused(f'database "{wanted[:63]}" does not exist', sqlstate="3D000", hint=hint)
         elif len(self.sessions) >= serve.limits.connections or self._closing:
-            wrong = ("53300", "sorry, too many clients already")
+            wrong = Refused("sorry, too many clients already", sqlstate="53300")
         elif startup.parameters.get("replication", "off") not in ("off", "false", "0", "no"):
-            wrong = ("0A000", "replication is not answered")
+            wrong = Refused("replication is not answered", sqlstate="0A000")
         if wrong:
             self.door.metrics.logins.add(1, door="pg", decision="refused")
-            self.door.logins.refused(name, "pg", connection.address, wrong[0])
-            connection.put(backend.error_response("FATAL", *wrong))
+            self.door.logins.refused(name, "pg", connection.address, wrong.sqlstate)
+            connection.put(error_bytes(wrong, "FATAL"))
             await connection.flush()
             return None
         connection.put(backend.authentication_sasl_final(last) + backend.authentication_ok())
@@ -215,6 +216,7 @@ class Server:
             principal,
             lambda role: self.door.may_simulate(principal, role),
             lambda: self.door.current.serve.gateway.budget.statement.epsilon,
+            lambda: self.door.current.serve.gateway.budget.statement.default,
         )
         process, secret = self._identity()
         caller = Caller(principal, f"{process:08x}{secrets.token_hex(4)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -54,8 +55,15 @@ async def check(path: Path) -> tuple[Serve, int]:
         return door.current.serve, found.lines
 
 
-async def run(path: Path, ready: Callable[[Server, HttpServer | None], None]) -> None:
-    """Serve until a signal says stop."""
+async def run(
+    path: Path,
+    ready: Callable[[Server, HttpServer | None], None],
+    beside: Callable[[threading.Event, Callable[[], None]], None] | None = None,
+) -> None:
+    """Serve until a signal says stop.
+
+    `beside` works in a thread until its event is set, such as a scheduler, and calls what it is given when it changed
+    data. What it is about at the end is finished first."""
     async with opened(path) as (door, users):
         tls = _tls(door.current.serve)
         server = Server(door, users, tls)
@@ -65,13 +73,21 @@ async def run(path: Path, ready: Callable[[Server, HttpServer | None], None]) ->
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-        changed = asyncio.Event()
+        changed, renewed = asyncio.Event(), asyncio.Event()
         loop.add_signal_handler(signal.SIGHUP, changed.set)
-        watch = asyncio.create_task(_watch(door, changed))
+        watch = asyncio.create_task(_watch(door, changed, renewed))
+        ended = threading.Event()
+
+        def renew() -> None:
+            loop.call_soon_threadsafe(renewed.set)
+
+        other = asyncio.create_task(_beside(beside, ended, renew, stop))
         ready(server, http)
         try:
             await stop.wait()
         finally:
+            ended.set()
+            await other
             watch.cancel()
             with suppress(asyncio.CancelledError):
                 await watch
@@ -101,14 +117,36 @@ def _tls(serve: Serve) -> certificates.TlsContext | None:
     return certificates.load(*files) if files else None
 
 
-async def _watch(door: Door, changed: asyncio.Event) -> None:
-    """Read the policy again when its file changes, or when a signal says so."""
-    seen = _state(door.path)
+async def _beside(
+    work: Callable[[threading.Event, Callable[[], None]], None] | None,
+    ended: threading.Event,
+    tell: Callable[[], None],
+    stop: asyncio.Event,
+) -> None:
+    if work is None:
+        return
+    try:
+        await asyncio.to_thread(work, ended, tell)
+    except Exception as error:  # half of what was asked for is not served silently
+        log.error("what runs beside the server failed (%s): the server stops", type(error).__name__)
+        stop.set()
+
+
+async def _watch(door: Door, changed: asyncio.Event, renewed: asyncio.Event) -> None:
+    """Read the policy again when its file changes, or when a signal says so; open the data again when they did."""
+    seen, data = _state(door.path), _state(door.queries.file)
     while True:
         with suppress(TimeoutError):
             async with asyncio.timeout(WATCH):
                 await changed.wait()
-        state = _state(door.path)
+        state, now = _state(door.path), _state(door.queries.file)
+        if renewed.is_set() or now != data:
+            data = now
+            renewed.clear()
+            try:
+                await door.renew()
+            except Exception as error:
+                log.error("the data cannot be opened again: %s", type(error).__name__)
         if state == seen and not changed.is_set():
             continue
         seen = state
@@ -122,7 +160,9 @@ async def _watch(door: Door, changed: asyncio.Event) -> None:
             log.error("the policy cannot be used, and nothing is answered until it can: %s", type(error).__name__)
 
 
-def _state(path: Path) -> tuple[int, int, int] | None:
+def _state(path: Path | None) -> tuple[int, int, int] | None:
+    if path is None:
+        return None
     try:
         found = path.stat()
     except OSError:

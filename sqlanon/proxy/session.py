@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from sqlanon.errors import Refused, SqlanonError
 from sqlanon.proxy import backend, extended, wire
 from sqlanon.proxy.answers import copy, rows
-from sqlanon.proxy.commands import Command, Copy, Declare, Question
+from sqlanon.proxy.commands import Command, Copy, Declare, Question, with_intervals
 from sqlanon.proxy.commands import Execute as ExecuteCommand
 from sqlanon.proxy.commands import Fetch as FetchCommand
 from sqlanon.proxy.commands import Show as ShowCommand
@@ -235,7 +235,7 @@ class Session:
             raise Refused(
                 "current transaction is aborted, commands ignored until end of transaction block", sqlstate="25P02"
             )
-        return command
+        return with_intervals(command) if self.settings.get("sqlanon.intervals") == "on" else command
 
     # ---- statements and portals
 
@@ -345,7 +345,7 @@ class Session:
     def notice(self, summary: Summary | None) -> None:
         said = notice_of(summary) if summary is not None else None
         if said and self.settings.get("client_min_messages").lower() not in ("warning", "error", "fatal", "panic"):
-            self.connection.put(backend.notice_response("NOTICE", "00000", said))
+            self.connection.put(said)
 
     def warn(self, sqlstate: str, message: str) -> None:
         self.connection.put(backend.notice_response("WARNING", sqlstate, message))

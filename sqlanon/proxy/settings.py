@@ -127,6 +127,7 @@ CHECKED: dict[str, tuple[str, Callable[[str], str]]] = {
     "statement_timeout": ("0", milliseconds),
     "sqlanon.epsilon": ("", _epsilon),
     "sqlanon.dry_run": ("off", switch),
+    "sqlanon.intervals": ("off", switch),
 }
 SIMULATE = "sqlanon.simulate"
 
@@ -138,6 +139,7 @@ class Settings:
     principal: str
     may_simulate: Callable[[str], bool] = lambda _: False
     most_epsilon: Callable[[], float] = lambda: float("inf")
+    usual_epsilon: Callable[[], float | None] = lambda: None  # of a statement, where nothing is set
     values: dict[str, str] = field(default_factory=dict)
     starting: dict[str, str] = field(default_factory=dict)  # from the start of the connection: what RESET goes back to
     _before: dict[str, str] | None = None  # of the transaction
@@ -160,6 +162,8 @@ class Settings:
     def show(self, name: str) -> str:
         """As SHOW writes it."""
         value = self.get(name)
+        if name.lower() == "sqlanon.epsilon" and not value and (usual := self.usual_epsilon()) is not None:
+            return f"{usual:g}"
         return with_unit(value) if name.lower() == "statement_timeout" else value
 
     def put(self, name: str, value: str | None, *, local: bool = False) -> None:
@@ -228,9 +232,10 @@ class Settings:
         return {name: self.get(name) for name in REPORTED}
 
     def all(self) -> tuple[tuple[str, str], ...]:
-        if self._shown is None or self._shown[0] != self.values:
+        now = self.values | {"sqlanon.epsilon": self.show("sqlanon.epsilon")}  # which a new policy may change
+        if self._shown is None or self._shown[0] != now:
             names = {*FIXED, *FREE, *CHECKED, SIMULATE, "session_authorization"}
-            self._shown = dict(self.values), tuple(sorted((spelt(name), self.show(name)) for name in names))
+            self._shown = now, tuple(sorted((spelt(name), self.show(name)) for name in names))
         return self._shown[1]
 
 

@@ -15,8 +15,17 @@ def error_bytes(error: Exception, severity: str = "ERROR") -> bytes:
     )
 
 
-def notice_of(summary: Summary) -> str | None:
+def notice_of(summary: Summary) -> bytes | None:
     """What is to be said about an answer."""
+    said = _said(summary)
+    if said is None:
+        return None
+    # Or whoever sees no row would think that there is none.
+    few = f"groups of fewer than about {summary.threshold:g} persons are left out" if summary.threshold else None
+    return backend.notice_response("NOTICE", "00000", said, hint=few if summary.kind == "dp" else None)
+
+
+def _said(summary: Summary) -> str | None:
     left = f"; {summary.left_epsilon:g} left" if summary.left_epsilon is not None else ""
     if summary.kind == "synthetic":
         return "made-up data: nothing is spent, and nothing is true"

@@ -51,6 +51,7 @@ class Ask:
     formats: tuple[int, ...] = ()  # of results: none is all text, one is for all, or one a column
     copy: CopyOptions | None = None
     dry_run: bool = False
+    intervals: bool = False  # error bars are wanted, as columns of their own
     dialect: str = "postgres"
     timeout: float = 30.0
     settings: tuple[tuple[str, str], ...] = ()
@@ -88,6 +89,7 @@ class Summary:
     left_delta: float | None = None
     cached: bool = False
     withheld: int = 0
+    threshold: int | None = None  # persons that a group takes to be shown, noise aside: of query and policy alone
     tables: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()  # "table.column"
     shape: str = ""  # the statement with every literal replaced by ?

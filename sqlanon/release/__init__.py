@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlglot import exp
@@ -28,6 +29,7 @@ from sqlanon.policy import AlgorithmUse, Policy, missing_columns
 from sqlanon.release.asked import require_algorithm
 from sqlanon.release.blocked import blocked
 from sqlanon.release.document import described, without_originals, workload_of
+from sqlanon.release.fingerprint import fingerprint
 from sqlanon.release.history import Comparison, compare, remember, require_safe
 from sqlanon.release.history.kept import kept_versions
 from sqlanon.release.record import newest, of_name
@@ -60,25 +62,35 @@ def publish(
     secret: str | None = None,
     workload: bool = True,
     progress: Progress | None = None,
+    plan_hash: str | None = None,
+    run: int | None = None,
 ) -> Published:
     """Find, write, check and swap in the release of a policy. An error at any point leaves the previous one in place.
 
     `time_limit` in seconds is for the search; `secret` is the key of pseudonyms and draws; `workload` asks for the
-    error of random counts, which takes a few seconds. `progress` is told what is going on, and how much of it is done.
+    error of random counts, which takes a few seconds. With `plan_hash`, or how it begins, only that plan is carried
+    out.
+    `run` is the number of the run in the record of runs, which the evidence then names.
+    `progress` is told what is going on, and how much of it is done.
     """
     target = None if dry_run else target_of(policy, engine)
     if any(column.pseudonym for column in policy.columns.values()) and not dry_run:
         require_secret(secret, "pseudonyms")
     if target is not None and target.kind != "path":
-        _require_history(policy, engine, target.name)
+        require_history(policy, engine, target.name)
     task = prepared(policy, engine, time_limit=time_limit, progress=progress, secret=secret)
     try:
         solution, plan = solved(task)
+        if plan_hash is not None and not plan.hash.startswith(plan_hash.lower()):
+            raise PolicyError(
+                f"the plan is no longer the same: it is {plan.hash[:16]} now",
+                hint="the policy or the data changed; look at the new one with 'sqlanon plan'",
+            )
         how = rewriting(task, solution, secret)
         if target is None:
             return Published(plan, described(task, solution, plan, how))
         _tell(progress, "writing the release", 0, 2)
-        found, document = _write(task, target, solution, plan, how, progress, workload, secret)
+        found, document = _write(task, target, solution, plan, how, progress, workload, secret, run)
         _tell(progress, "checking the release", 2, 2)
         return Published(plan, document, found)
     finally:
@@ -116,6 +128,7 @@ def _write(
     progress: Progress | None,
     workload: bool,
     secret: str | None,
+    run: int | None,
 ) -> tuple[Evidence, Mapping[str, Any]]:
     staged: Staged | None = None
     beside: Comparison | None = None
@@ -130,6 +143,8 @@ def _write(
             found = check(task.policy, task.engine, release=staged.source, hidden=staged.hidden, limit=0)
             _require_safe(found)
             document = described(task, solution, plan, how, found, target, staged)
+            if run is not None:
+                document["run"] = run
             if beside is not None:
                 document["history"] = beside.described()
                 without_originals(document)
@@ -140,7 +155,9 @@ def _write(
                 _tell(progress, "asking the release", 0, 1)
                 document["workload"] = workload_of(task, how)
                 _tell(progress, "asking the release", 1, 1)
-            target.swap(staged, plan, document)
+            # Of the rows that were read in this transaction, so that the record speaks of what was published.
+            known = fingerprint(task.engine, task.prelude.rows, secret) if _has_record(task.policy) else None
+            target.swap(staged, plan, document, known)
         target.finish(staged, document)
     except BaseException:
         if staged is not None:
@@ -160,6 +177,8 @@ def prepared(
     """The compressed table of a policy, after its transformations, with hierarchies that are known to cover it."""
     if not policy.transformations:
         return _prepared(policy, engine, time_limit, progress)
+    if policy.source.due is None:  # one time for all statements, as below
+        policy = policy.at(datetime.now(UTC))
     _require_roles(policy, _columns(policy, engine))
     _tell(progress, "transforming the rows", 0, 1)
     made = apply(policy, engine, secret, prefix="sqlanon_search")
@@ -185,6 +204,8 @@ def _prepared(
     prelude: Prelude | None = None,
 ) -> Problem:
     require_algorithm(policy)
+    if policy.source.due is None:  # one time for all statements, or they would not read the same rows
+        policy = policy.at(datetime.now(UTC))
     rows = relation(engine.resolve(policy.source), engine.dialect)
     available = [item.name for item in engine.columns(rows)]
     missing_columns(policy, available)
@@ -272,7 +293,7 @@ def _algorithm(task: Problem) -> tuple[str, Any, str]:
     return "heuristic", algorithms.algorithm("heuristic").Params(), f"heuristic, since {nodes:.1e} nodes are too many"
 
 
-def _require_history(policy: Policy, engine: Engine, name: str) -> None:
+def require_history(policy: Policy, engine: Engine, name: str) -> None:
     """A release whose past is compared must go on so, and one whose past is not known cannot begin with it: not even
     if it was dropped meanwhile, since what was seen was seen."""
     earlier = newest(engine, name)
@@ -358,9 +379,14 @@ def _require_safe(found: Evidence) -> None:
     )
 
 
+def _has_record(policy: Policy) -> bool:
+    """Beside a single file there is its evidence, and nothing that tells versions apart."""
+    return policy.release is not None and (policy.release.path is None or policy.release.is_folder)
+
+
 def _tell(progress: Progress | None, what: str, done: int, every: int) -> None:
     if progress:
         progress(what, done, every)
 
 
-__all__ = ["Published", "Rewriting", "prepared", "publish", "report", "solved"]
+__all__ = ["Progress", "Published", "Rewriting", "prepared", "publish", "report", "require_history", "solved"]

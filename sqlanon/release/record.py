@@ -17,11 +17,27 @@ from sqlanon.errors import PolicyError, SourceError
 from sqlanon.plan import Plan
 
 RELEASES = "sqlanon_releases"
-CURRENT, SUPERSEDED, RETIRED = "current", "superseded", "retired"
+CURRENT, SUPERSEDED, WITHDRAWN, RETIRED = "current", "superseded", "withdrawn", "retired"
 COLUMNS = {
     "release": "text", "version": "bigint", "status": "text", "created": "text", "plan_hash": "text", "plan": "text",
-    "evidence": "text",
+    "evidence": "text", "audience": "text", "policy_hash": "text", "data_version": "text", "fingerprint": "text",
+    "behind": "text",
 }  # fmt: skip
+
+
+FIRST = ("release", "version", "status", "created", "plan_hash")
+LATER = ("policy_hash", "audience", "data_version", "fingerprint", "behind")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the record says of a version beside its evidence. `data_version` is a fingerprint of the source, keyed where
+    there is a key; `fingerprint` one of the released rows, and `behind` the table that holds them, where it is kept."""
+
+    audience: str | None = None
+    data_version: str | None = None
+    fingerprint: str | None = None
+    behind: str | None = None
 
 
 @dataclass(frozen=True)
@@ -33,6 +49,8 @@ class Version:
     status: str
     created: str
     plan_hash: str
+    policy_hash: str | None = None
+    shown: Shown = Shown()
 
 
 @dataclass(frozen=True)
@@ -110,12 +128,22 @@ def versions(engine: Engine, name: str | None = None) -> list[Version]:
     if engine.find([RELEASES]) is None:
         return []
     where = None if name is None else exp.column("release").eq(literal(name))
-    names: tuple[exp.Expr | str, ...] = ("release", "version", "status", "created", "plan_hash")
-    if not _has_versions(engine):  # one row a release, as it was at first
-        names = ("release", literal(1), literal(CURRENT), "created", "plan_hash")
+    # A record of earlier days has fewer columns; at first it had one row a release.
+    known, missing = _known(engine), {"version": literal(1), "status": literal(CURRENT)}
+    names = [name if name in known else missing.get(name, exp.Null()) for name in (*FIRST, *LATER)]
     rows = engine.query(select(*names, source=table(RELEASES), where=where))
-    found = [Version(str(who), int(number), str(status), str(at), str(plan)) for who, number, status, at, plan in rows]
+    found = [
+        Version(str(who), int(number), str(status), str(at), str(plan), policy, Shown(*rest))
+        for who, number, status, at, plan, policy, *rest in rows
+    ]
     return sorted(found, key=lambda item: (item.created, item.version), reverse=True)
+
+
+def versions_of(engine: Engine, name: str) -> list[Version]:
+    """What was published under a name, however it was spelt, the newest version first."""
+    own = spelt(engine, name)
+    found = [item for item in versions(engine) if spelt(engine, item.release) == own]
+    return sorted(found, key=lambda item: item.version, reverse=True)
 
 
 def of_version(engine: Engine, name: str, version: int) -> dict[str, Any] | None:
@@ -129,15 +157,21 @@ def of_version(engine: Engine, name: str, version: int) -> dict[str, Any] | None
     return read_evidence(rows[0][0], name) if rows else None
 
 
-def record(engine: Engine, name: str, plan: Plan, document: Mapping[str, Any], replaces: Recorded | None) -> None:
+def record(
+    engine: Engine,
+    name: str,
+    plan: Plan,
+    document: Mapping[str, Any],
+    replaces: Recorded | None,
+    shown: Shown,
+) -> None:
     """Keep the evidence with the release, in the same database and transaction: one row a version."""
     columns = [
         exp.ColumnDef(this=exp.to_identifier(item), kind=exp.DataType.build(kind)) for item, kind in COLUMNS.items()
     ]
     schema = exp.Schema(this=table(RELEASES), expressions=columns)
     engine.execute(exp.Create(this=schema, kind="TABLE", exists=True))
-    if not _has_versions(engine):
-        _upgrade(engine)
+    _upgrade(engine)
     names = {name, replaces.name} if replaces else {name}
     theirs = exp.column("release").isin(*(literal(item) for item in sorted(names)))
     greatest = exp.Max(this=exp.column("version"))
@@ -146,7 +180,8 @@ def record(engine: Engine, name: str, plan: Plan, document: Mapping[str, Any], r
     engine.execute(exp.update(RELEASES, {"status": SUPERSEDED}, where=exp.and_(theirs.copy(), _shown())))
     values = (
         name, int(last or 0) + 1, CURRENT, str(document["created"]), plan.hash, plan.to_json(),
-        json.dumps(document, ensure_ascii=False),
+        json.dumps(document, ensure_ascii=False), shown.audience, plan.policy, shown.data_version, shown.fingerprint,
+        shown.behind,
     )  # fmt: skip
     rows = exp.values([tuple(literal(value) for value in values)])
     engine.execute(exp.insert(rows, RELEASES, columns=list(COLUMNS)))
@@ -158,6 +193,21 @@ def retire(engine: Engine, name: str) -> None:
     engine.execute(exp.update(RELEASES, {"status": RETIRED}, where=same))
 
 
+def shown_again(engine: Engine, now: Version, earlier: Version) -> None:
+    """Note that an earlier version is shown again. What was shown until now stays the newest: it was seen."""
+    for item, status in ((now, WITHDRAWN), (earlier, CURRENT)):
+        engine.execute(exp.update(RELEASES, {"status": status}, where=_is(item)))
+
+
+def forget_table(engine: Engine, item: Version) -> None:
+    """Note that the table of a version is gone."""
+    engine.execute(exp.update(RELEASES, {"behind": None}, where=_is(item)))
+
+
+def _is(item: Version) -> exp.Expr:
+    return exp.and_(exp.column("release").eq(literal(item.release)), exp.column("version").eq(literal(item.version)))
+
+
 def _current(engine: Engine) -> exp.Expr:
     return _shown() if _has_versions(engine) else exp.true()
 
@@ -166,18 +216,24 @@ def _shown() -> exp.Expr:
     return exp.column("status").eq(literal(CURRENT))
 
 
+def _known(engine: Engine) -> set[str]:
+    return {item.name for item in engine.columns(select(exp.Star(), source=table(RELEASES)))}
+
+
 def _has_versions(engine: Engine) -> bool:
-    known = {item.name for item in engine.columns(select(exp.Star(), source=table(RELEASES)))}
-    return "version" in known
+    return "version" in _known(engine)
 
 
 def _upgrade(engine: Engine) -> None:
-    """A record of the time when there was one row a release."""
-    for name in ("version", "status"):
-        kind = exp.DataType.build(COLUMNS[name])
-        added = exp.ColumnDef(this=exp.to_identifier(name), kind=kind)
-        engine.execute(exp.Alter(this=table(RELEASES), kind="TABLE", actions=[added]))
-    engine.execute(exp.update(RELEASES, {"version": 1, "status": CURRENT}))
+    """A record of earlier days; there was a time when it had one row a release."""
+    known = _known(engine)
+    for name in COLUMNS:
+        if name not in known:
+            kind = exp.DataType.build(COLUMNS[name])
+            added = exp.ColumnDef(this=exp.to_identifier(name), kind=kind)
+            engine.execute(exp.Alter(this=table(RELEASES), kind="TABLE", actions=[added]))
+    if "version" not in known:
+        engine.execute(exp.update(RELEASES, {"version": 1, "status": CURRENT}))
 
 
 def foreign(kind: str, name: str) -> PolicyError:

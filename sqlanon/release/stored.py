@@ -12,6 +12,7 @@ from sqlanon.algorithms._search import Search
 from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError
 from sqlanon.policy import Policy
+from sqlanon.release import past
 from sqlanon.release.record import of_file, of_name
 
 KS = (2, 3, 5, 10, 20, 50)
@@ -25,7 +26,7 @@ def stored(policy: Policy, engine: Engine) -> dict[str, Any]:
         raise PolicyError("the policy names no release", hint="add for example 'release: {table: patients_released}'")
     if given.path is None:
         return of_release(engine, given.table or given.view or "")
-    found = of_file(given.path)
+    found = past.evidence(policy, engine) if given.is_folder else of_file(given.path)
     if found is None:
         raise PolicyError(f"there is no evidence for '{given.path}'", hint="publish it first")
     return found

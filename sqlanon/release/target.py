@@ -21,7 +21,19 @@ from sqlanon.engines import Engine, table_name
 from sqlanon.errors import EngineError, PolicyError
 from sqlanon.plan import Plan
 from sqlanon.policy import Policy, Source
-from sqlanon.release.record import Recorded, evidence_file, foreign, of_file, of_relation, record
+from sqlanon.release.fingerprint import fingerprint
+from sqlanon.release.record import (
+    CURRENT,
+    Recorded,
+    Shown,
+    evidence_file,
+    foreign,
+    forget_table,
+    of_file,
+    of_relation,
+    record,
+    versions_of,
+)
 from sqlanon.release.rewriting import Rewriting
 
 
@@ -43,7 +55,7 @@ class Target(Protocol):
 
     def described(self, staged: Staged) -> dict[str, str]: ...
     def stage(self, how: Rewriting) -> Staged: ...
-    def swap(self, staged: Staged, plan: Plan, document: Mapping[str, Any]) -> None: ...
+    def swap(self, staged: Staged, plan: Plan, document: Mapping[str, Any], data_version: str | None) -> None: ...
     def finish(self, staged: Staged, document: Mapping[str, Any]) -> None: ...
     def discard(self, staged: Staged) -> None: ...
 
@@ -53,11 +65,18 @@ def target_of(policy: Policy, engine: Engine) -> Target:
     given = policy.release
     if given is None:
         raise PolicyError("the policy names no release", hint="add for example 'release: {table: patients_released}'")
+    if given.is_folder:
+        from sqlanon.release.folder import FolderTarget
+
+        folder = FolderTarget(engine, given.name, audience=given.audience, keep=given.keep)
+        folder.require_ours()
+        return folder
     if given.path is not None:
-        file = FileTarget(engine, given.path)
+        file = FileTarget(engine, given.path, audience=given.audience)
         file.require_ours()
         return file
-    target = RelationTarget(engine, given.table or given.view or "", "table" if given.table else "view")
+    kind = "table" if given.table else "view"
+    target = RelationTarget(engine, given.name, kind, audience=given.audience, keep=given.keep)
     # The policy knows its own spelling only; what a query reads, and other spellings, the database knows.
     if any(_reads(engine, source, target.name) for source in _sources(policy)):
         raise PolicyError(
@@ -90,6 +109,8 @@ class RelationTarget:
     engine: Engine
     name: str
     kind: str  # table or view
+    audience: str | None = None
+    keep: int = 0  # tables of earlier versions that stay behind a view
 
     def require_ours(self) -> Recorded | None:
         there = self.engine.find(table_parts(self.name))
@@ -102,7 +123,7 @@ class RelationTarget:
 
     def described(self, staged: Staged) -> dict[str, str]:
         behind = {"table": staged.name} if self.kind == "view" else {}
-        return {"kind": self.kind, "name": self.name, **behind}
+        return {"kind": self.kind, "name": self.name, **behind, **shared(self.audience)}
 
     def stage(self, how: Rewriting) -> Staged:
         ending = "staged" if self.kind == "table" else datetime.now(UTC).strftime("%Y%m%d%H%M%S%f")
@@ -110,26 +131,48 @@ class RelationTarget:
         create(self.engine, name, how.select)
         return Staged(name, Source(table=name), how.hidden)
 
-    def swap(self, staged: Staged, plan: Plan, document: Mapping[str, Any]) -> None:
+    def swap(self, staged: Staged, plan: Plan, document: Mapping[str, Any], data_version: str | None) -> None:
         _without_hidden(self.engine, staged)
-        shown = staged.name
+        rows = exp.select("*").from_(table_tree(staged.name))
+        known = fingerprint(self.engine, rows) if self.keep else None  # rows that may be shown again
+        old = self.show(staged.name)
+        behind = staged.name if self.kind == "view" else None
+        record(self.engine, self.name, plan, document, old, Shown(self.audience, data_version, known, behind))
+        if old is not None and old.table is not None and not self.keep:
+            _drop(self.engine, old.table, "table")  # also one of before the record named it
+        self.prune(self.keep)
+
+    def show(self, name: str) -> Recorded | None:
+        """Let others see a table, or a view of it, in place of what they saw; the record of that."""
+        shown = name
         if self.kind == "view":
             shown = beside(self.name, "staged")
-            create(self.engine, shown, exp.select("*").from_(table_tree(staged.name)), kind="VIEW")
+            create(self.engine, shown, exp.select("*").from_(table_tree(name)), kind="VIEW")
         old = self.require_ours()
         if old is not None:
             self.engine.copy_grants(table_parts(self.name), table_parts(shown))
             _drop(self.engine, self.name, old.kind)
-            if old.table is not None:
-                _drop(self.engine, old.table, "table")
         _rename(self.engine, shown, self.name, self.kind)
-        record(self.engine, self.name, plan, document, old)
+        return old
+
+    def prune(self, keep: int) -> None:
+        """Drop the tables behind earlier versions, but for the newest so many of them."""
+        earlier = [item for item in versions_of(self.engine, self.name) if item.shown.behind and item.status != CURRENT]
+        for item in earlier[keep:]:
+            assert item.shown.behind is not None
+            _drop(self.engine, item.shown.behind, "table")
+            forget_table(self.engine, item)
 
     def finish(self, staged: Staged, document: Mapping[str, Any]) -> None:
         return None
 
     def discard(self, staged: Staged) -> None:
         return None  # the transaction takes it back
+
+
+def shared(audience: str | None) -> dict[str, str]:
+    """With whom, for the evidence."""
+    return {} if audience is None else {"audience": audience}
 
 
 def create(engine: Engine, name: str, query: exp.Query, kind: str = "TABLE") -> None:
@@ -177,6 +220,7 @@ class FileTarget:
 
     engine: Engine
     name: str
+    audience: str | None = None
     kind: str = "path"
 
     def require_ours(self) -> Recorded | None:
@@ -195,7 +239,7 @@ class FileTarget:
         return Recorded(self.name, document)
 
     def described(self, staged: Staged) -> dict[str, str]:
-        return {"kind": self.kind, "name": self.name}
+        return {"kind": self.kind, "name": self.name, **shared(self.audience)}
 
     def stage(self, how: Rewriting) -> Staged:
         path = Path(self.name)
@@ -214,7 +258,7 @@ class FileTarget:
             raise
         return Staged(str(staged), Source(path=str(staged)))
 
-    def swap(self, staged: Staged, plan: Plan, document: Mapping[str, Any]) -> None:
+    def swap(self, staged: Staged, plan: Plan, document: Mapping[str, Any], data_version: str | None) -> None:
         return None
 
     def finish(self, staged: Staged, document: Mapping[str, Any]) -> None:

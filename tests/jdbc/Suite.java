@@ -123,6 +123,7 @@ public class Suite {
         check(mode, options, "parameters", Suite::parameters);
         check(mode, options, "text_for_a_number", mode.equals("simple") ? db -> { } : Suite::textForANumber);
         check(mode, options, "values_come_back", db -> valuesComeBack(db, mode));
+        check(mode, options, "kinds", Suite::kinds);
         check(mode, options, "fetch_size", db -> fetchSize(db, mode));
         check(mode, options, "transactions", Suite::transactions);
         check(mode, options, "errors", Suite::errors);
@@ -239,6 +240,62 @@ public class Suite {
                 same(null, rows.getString(8));
                 same(Time.valueOf("23:59:59"), rows.getTime(9));
             }
+        }
+    }
+
+    // Every type as it comes from a table: as text, or as bytes where the driver asks for them.
+    static void kinds(Connection db) throws Exception {
+        String sql = "SELECT i2, i4, i8, num, f4, f8, flag, txt, vc, d, t, ts, tz, iv, u, raw, js, ia, ta FROM kinds ORDER BY id";
+        try (PreparedStatement asked = db.prepareStatement(sql); ResultSet rows = asked.executeQuery()) {
+            rows.next();
+            same((short) -32768, rows.getShort(1));
+            same(Integer.MIN_VALUE, rows.getInt(2));
+            same(Long.MIN_VALUE, rows.getLong(3));
+            same(new BigDecimal("-1234567890123456.7891"), rows.getBigDecimal(4));
+            same(-1.5f, rows.getFloat(5));
+            same(2.5e-300, rows.getDouble(6));
+            same(true, rows.getBoolean(7));
+            same("Ünïcödé ☃", rows.getString(8));
+            same("short", rows.getString(9));
+            same(LocalDate.of(44, 3, 15), rows.getObject(10, LocalDate.class));
+            same(LocalTime.MIDNIGHT, rows.getObject(11, LocalTime.class));
+            same(LocalDateTime.of(1900, 1, 1, 0, 0), rows.getObject(12, LocalDateTime.class));
+            same(OffsetDateTime.of(1999, 12, 31, 23, 59, 59, 999_999_000, ZoneOffset.UTC).toInstant(),
+                    rows.getObject(13, OffsetDateTime.class).toInstant());
+            org.postgresql.util.PGInterval span = (org.postgresql.util.PGInterval) rows.getObject(14);
+            same(Arrays.asList(1, 2, 3, 0), Arrays.asList(span.getYears(), span.getMonths(), span.getDays(), span.getHours()));
+            same(UUID.fromString("00112233-4455-6677-8899-aabbccddeeff"), rows.getObject(15));
+            same(true, Arrays.equals(new byte[] {0, -1, 39, 92}, rows.getBytes(16)));
+            same("{\"a\": [1, null, \"ü\"]}", rows.getString(17));
+            same(new Integer[] {1, null, -3}, rows.getArray(18).getArray());
+            same(new String[] {"a", "b\"c,", ""}, rows.getArray(19).getArray());
+            rows.next();
+            same((short) 32767, rows.getShort(1));
+            same(Integer.MAX_VALUE, rows.getInt(2));
+            same(Long.MAX_VALUE, rows.getLong(3));
+            same(new BigDecimal("0.0001"), rows.getBigDecimal(4));
+            same(16777216f, rows.getFloat(5));
+            same(1e300, rows.getDouble(6));
+            same(false, rows.getBoolean(7));
+            same("", rows.getString(8));
+            same("exactly twenty chars", rows.getString(9));
+            same(LocalDate.of(9999, 12, 31), rows.getObject(10, LocalDate.class));
+            same(LocalTime.of(23, 59, 59, 999_999_000), rows.getObject(11, LocalTime.class));
+            same(LocalDateTime.of(2038, 1, 19, 3, 14, 8, 1_000), rows.getObject(12, LocalDateTime.class));
+            same(OffsetDateTime.of(2024, 2, 29, 10, 0, 0, 0, ZoneOffset.UTC).toInstant(),
+                    rows.getObject(13, OffsetDateTime.class).toInstant());
+            span = (org.postgresql.util.PGInterval) rows.getObject(14);
+            same(Arrays.asList(-1, 2, 3, 4.5), Arrays.asList(span.getDays(), span.getHours(), span.getMinutes(), span.getSeconds()));
+            same(new UUID(-1, -1), rows.getObject(15));
+            same(0, rows.getBytes(16).length);
+            same("null", rows.getString(17));
+            same(new Integer[] {Integer.MAX_VALUE}, rows.getArray(18).getArray());
+            same(new String[] {"NULL", "ä"}, rows.getArray(19).getArray());
+            rows.next();
+            for (int i = 1; i <= 19; i++) {
+                same(null, rows.getObject(i));
+            }
+            same(false, rows.next());
         }
     }
 
@@ -436,15 +493,31 @@ public class Suite {
     static void queryTimeout(Connection db) throws Exception {
         try (Statement asked = db.createStatement()) {
             asked.setQueryTimeout(1);
-            long started = System.nanoTime();
-            refused("57014", each -> asked.executeQuery(SLOW), db);
-            long spent = (System.nanoTime() - started) / 1_000_000;
-            same(true, 900 < spent && spent < 1600);
+            long least = Long.MAX_VALUE;  // a busy machine may hold up some of them
+            for (int turn = 0; turn < 6 && least >= 1600; turn++) {
+                long started = System.nanoTime();
+                refused("57014", each -> asked.executeQuery(SLOW), db);
+                least = Math.min(least, (System.nanoTime() - started) / 1_000_000);
+            }
+            if (least <= 900 || least >= 1600) {
+                throw new AssertionError("the timeout of a second took " + least + " ms");
+            }
         }
         same(1, one(db, "SELECT 1"));
     }
 
     static void cancel(Connection db) throws Exception {
+        long least = Long.MAX_VALUE;
+        for (int turn = 0; turn < 6 && least >= 500; turn++) {
+            least = Math.min(least, cancelled(db));
+            same(1, one(db, "SELECT 1"));
+        }
+        if (least >= 500) {
+            throw new AssertionError("the cancel took " + least + " ms");
+        }
+    }
+
+    static long cancelled(Connection db) throws Exception {
         try (Statement asked = db.createStatement()) {
             long[] when = new long[1];
             Thread other = new Thread(() -> {
@@ -460,11 +533,8 @@ public class Suite {
             refused("57014", each -> asked.executeQuery(SLOW), db);
             long spent = (System.nanoTime() - when[0]) / 1_000_000;
             other.join();
-            if (spent >= 500) {
-                throw new AssertionError("the cancel took " + spent + " ms");
-            }
+            return spent;
         }
-        same(1, one(db, "SELECT 1"));
     }
 
     static void copyOut(Connection db) throws Exception {

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from sqlanon.compiler.source import table_tree
-from sqlanon.compiler.tree import literal, select, table, union_all
+from sqlanon.compiler.tree import count_all, literal, select, table, union_all
 from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError
 from sqlanon.policy import Policy
+from sqlanon.release.history import sealing
 from sqlanon.release.record import newest, spelt
 
 SHORTEST_KEY = 16
@@ -31,14 +31,20 @@ COLUMNS: dict[str, dict[str, str]] = {
 
 
 class Kept:
-    """The history of one release; empty tables before its first version."""
+    """The history of one release; empty tables before its first version.
+
+    Where the policy asks for it, tables of persons and groups are stored encrypted. They are read through temporary
+    tables, which last as long as the transaction, and are written in place of the old ones."""
 
     def __init__(self, engine: Engine, name: str) -> None:
         self._engine = engine
         self._prefix = _prefix(engine, name)
         self._check = ""
-        if engine.find([self.table("versions")]) is None:
-            for short, columns in COLUMNS.items():
+        self._opened: dict[str, str] = {}
+        self._seals = False
+        for short, columns in COLUMNS.items():
+            stored = (self.table(short), self._sealed(short))
+            if all(engine.find([name]) is None for name in stored):
                 self._create(self.table(short), columns)
         if engine.dialect == "postgres":  # another refresh waits here, and then sees what this one did
             lock = f"TABLE {self.table('versions')} IN EXCLUSIVE MODE"
@@ -54,7 +60,11 @@ class Kept:
             )
 
     def table(self, short: str) -> str:
-        return f"{self._prefix}_{short}"
+        """What is kept, to be read."""
+        return self._opened.get(short, f"{self._prefix}_{short}")
+
+    def _sealed(self, short: str) -> str:
+        return f"{self._prefix}_{short}_sealed"
 
     def _create(self, name: str, columns: dict[str, str]) -> None:
         declared = [
@@ -85,6 +95,39 @@ class Kept:
                 "the key, the person column or its type is not that of the earlier releases: nobody would be found",
                 hint="set SQLANON_KEY to the key of the earlier releases, or release under another name",
             )
+        self._unseal(secret, policy)
+
+    def _unseal(self, secret: str, policy: Policy) -> None:
+        """Read what is encrypted, and from now on write it so if the policy asks for it."""
+        assert policy.history is not None
+        self._seals = policy.history.encrypt
+        stored = [short for short in sealing.SEALED if self._engine.find([self._sealed(short)]) is not None]
+        if stored and not self._seals:
+            raise policy.error(
+                "what is kept of this release is encrypted, and the policy does not ask for it any more",
+                "history",
+                hint="add 'encrypt: true' to 'history'",
+            )
+        if not self._seals:
+            return
+        sealing.load_key(self._engine, secret)
+        values = self.table("past_values")
+        for short in stored:
+            made = f"{sealing.OPENED}_{short}"
+            rows = sealing.opened(
+                self._engine.dialect, short, COLUMNS[short], self._sealed(short), values, self.version
+            )
+            self._engine.create_temporary(made, rows)
+            counts = {
+                self._engine.query(select(count_all(), source=table(name)))[0][0]
+                for name in (made, self._sealed(short))
+            }
+            if len(counts) != 1:
+                raise PolicyError(
+                    "what is kept of earlier releases cannot be decrypted as a whole",
+                    hint="tables of sqlanon were changed: restore them, or release under another name",
+                )
+            self._opened[short] = made
 
     def last_group(self) -> int:
         greatest = exp.Max(this=exp.column("group_id"))
@@ -96,13 +139,19 @@ class Kept:
 
     def replace(self, short: str, parts: Sequence[exp.Query]) -> None:
         """Written anew, and put in the place of the old one: most rows change with each release."""
-        own, new = self.table(short), self.table(f"{short}_next")
+        seals = self._seals and short in sealing.SEALED
+        plain, new = f"{self._prefix}_{short}", f"{self._prefix}_{short}_next"
+        own = self._sealed(short) if seals else plain
         names = [exp.column(name) for name in COLUMNS[short]]
         listed: list[exp.Query] = [
             select(*(name.copy() for name in names), source=part.subquery(alias="n")) for part in parts
         ]
-        self._engine.execute(exp.Create(this=table(new), kind="TABLE", expression=union_all(listed)))
-        self._engine.execute(exp.Drop(tables=[table(own)], kind="TABLE"))
+        rows = union_all(listed)
+        if seals:
+            rows = sealing.sealed(self._engine.dialect, short, COLUMNS[short], rows, self.version + 1)
+        self._engine.execute(exp.Create(this=table(new), kind="TABLE", expression=rows))
+        for old in {own, plain}:
+            self._engine.execute(exp.Drop(tables=[table(old)], kind="TABLE", exists=True))
         action = exp.AlterRename(this=exp.Table(this=exp.to_identifier(own)))
         self._engine.execute(exp.Alter(this=table(new), kind="TABLE", actions=[action]))
 
@@ -110,10 +159,8 @@ class Kept:
         row = (version, plan_hash, held_back, self._check)
         values = exp.values([tuple(literal(item) for item in row)])
         self._engine.execute(exp.insert(values, self.table("versions")))
-
-    def forget(self) -> None:
-        for short in COLUMNS:
-            self._engine.execute(exp.Drop(tables=[table_tree(self.table(short))], kind="TABLE", exists=True))
+        self._engine.drop_temporary([*self._opened.values(), *([sealing.KEY] if self._seals else [])])
+        self._opened.clear()
 
 
 def _prefix(engine: Engine, name: str) -> str:

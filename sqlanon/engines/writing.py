@@ -1,0 +1,114 @@
+"""Open a database to write to it, also while others read it.
+
+A DuckDB file that somebody has open cannot be written. Then a copy of it is, and takes its place in one step once all
+went well; whoever has the old file open goes on reading it, and sees the new one when it opens the file again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from sqlanon.engines import Engine, connect
+from sqlanon.errors import DatabaseLocked, EngineError
+
+PATIENCE = 30.0  # seconds that a refresh waits for another one to end
+AFTERWARDS = 0.2  # seconds that the old file stays locked: for who opened it just before it was replaced
+
+
+@contextmanager
+def writing(url: str | None, *, memory_limit: str | None = None) -> Iterator[Engine]:
+    """An engine that may write; closed at the end, and what it wrote is seen then, or never after an error."""
+    try:
+        engine = connect(url, read_only=False, memory_limit=memory_limit)
+    except DatabaseLocked:
+        assert url is not None
+        path = Path(os.path.realpath(url.removeprefix("duckdb://")))
+        with (
+            _replaced(path) as copy,
+            closing(connect(str(copy), read_only=False, memory_limit=memory_limit)) as engine,
+        ):
+            yield engine
+        return
+    with closing(engine):
+        yield engine
+
+
+@contextmanager
+def _replaced(path: Path) -> Iterator[Path]:
+    """A copy of a file, which takes its place at the end if there is no error. Meanwhile nobody can write to the file:
+    what he wrote would be lost."""
+    lock = _waited(path)
+    copy = path.with_name(f".{path.name}.next")
+    log = Path(f"{copy}.wal")
+    try:
+        with path.open("rb") as original:
+            try:
+                # The same lock as DuckDB's own, of those who read. It is gone as soon as this process closes the file
+                # anywhere else, so it is opened here once, and copied from this handle.
+                fcntl.lockf(original, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError:
+                raise DatabaseLocked(
+                    f"the database '{path}' is in use by another process that writes to it",
+                    hint="wait until it is done",
+                ) from None
+            _require_same(original.fileno(), path)
+            if Path(f"{path}.wal").exists():
+                raise EngineError(
+                    f"'{path.name}' has a log that was not written into it yet, and others read it",
+                    hint="stop those who read it, and open it once to write",
+                )
+            _copied(original.fileno(), copy)
+            shutil.copymode(path, copy)
+            yield copy
+            if log.exists():
+                raise EngineError("the database could not be written to the end", hint="is the disk full?")
+            with copy.open("rb") as written:
+                os.fsync(written.fileno())
+            _require_same(original.fileno(), path)
+            os.replace(copy, path)
+            time.sleep(AFTERWARDS)
+    finally:
+        copy.unlink(missing_ok=True)
+        log.unlink(missing_ok=True)
+        os.close(lock)
+
+
+def _require_same(opened: int, path: Path) -> None:
+    """Somebody may put another file in its place by hand, which must not be lost."""
+    mine, theirs = os.fstat(opened), path.stat()
+    if (mine.st_dev, mine.st_ino) != (theirs.st_dev, theirs.st_ino):
+        raise EngineError(f"'{path.name}' was replaced by another file meanwhile", hint="try again")
+
+
+def _waited(path: Path) -> int:
+    """One copy at a time: of two, one would be lost. The lock goes with its process."""
+    made = os.open(path.with_name(f".{path.name}.lock"), os.O_CREAT | os.O_RDWR, 0o600)
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            fcntl.flock(made, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return made
+        except OSError:
+            if time.monotonic() > until:
+                os.close(made)
+                raise EngineError(
+                    f"another process writes a new version of '{path.name}'", hint="wait until it is done"
+                ) from None
+            time.sleep(0.1)
+
+
+def _copied(source: int, copy: Path) -> None:
+    """Inside the file system, which need not read it at all where it knows how to share blocks."""
+    with copy.open("wb") as target:
+        left, place = os.fstat(source).st_size, 0
+        while place < left:
+            done = os.copy_file_range(source, target.fileno(), left - place, offset_src=place)
+            if not done:
+                raise EngineError("the database could not be copied", hint="was it cut short meanwhile?")
+            place += done

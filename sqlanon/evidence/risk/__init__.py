@@ -1,0 +1,331 @@
+"""How likely persons are found in a table, or what is found out about them: all risk measures of `sql/risk`.
+
+Everything of the size of the data is done by the statements in `sql/risk`; what is solved here are equations on counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from sqlglot import exp
+
+from sqlanon.compiler.checks import Compiler
+from sqlanon.compiler.classes import Grouping, class_population, class_values, classes, totals
+from sqlanon.compiler.risk import (
+    class_households,
+    class_weights,
+    improper_weights,
+    missing_values,
+    own_population,
+    partitions,
+    persons_and_rows,
+)
+from sqlanon.compiler.source import relation
+from sqlanon.compiler.tree import bind, referenced, select, summed, table
+from sqlanon.engines import Engine
+from sqlanon.errors import PolicyError, did_you_mean
+from sqlanon.evidence.checks import prepare, require_persons
+from sqlanon.evidence.risk.estimates import population_uniqueness
+from sqlanon.evidence.risk.special import Score, Subset, Suda, special_uniques
+from sqlanon.evidence.risk.work import Work
+from sqlanon.evidence.risk.worst_case import worst_disclosure
+from sqlanon.families import Plugin, family, plugin
+from sqlanon.policy import Policy, Source
+
+Numbers = Mapping[str, float | str | None]
+MOST_KNOWLEDGE = 10  # implications; how to spread more over the records of a class takes too many ways
+# Whose statements are asked for one by one, since something follows from them here.
+FOLLOWED = ("population_uniqueness", "ck_safety", "distinction_separation", "suda")
+
+
+@dataclass(frozen=True)
+class Risk:
+    """Risks of one table; nothing in it tells of a single person."""
+
+    records: int
+    classes: int
+    quasi_identifiers: tuple[str, ...]
+    counts: str  # rows, or persons
+    threshold: float  # above which a record is at risk
+    measures: Mapping[str, Numbers]  # by the name of the measure
+    attributes: Mapping[str, Mapping[str, Numbers]] = field(default_factory=dict)  # by sensitive attribute
+    subsets: tuple[Subset, ...] = ()
+    suda: Suda | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is known beside the table, and what shall be measured."""
+
+    weight: str | None = None
+    household: str | None = None
+    sampling_fraction: float | None = None
+    threshold: float = 0.2
+    knowledge: int = 3
+    subsets: bool = False
+    suda: bool = False
+    max_size: int | None = None
+
+    @property
+    def rows_only(self) -> str | None:
+        """What can be measured in rows only, if it was asked for."""
+        if self.weight is not None:
+            return "sampling weights"
+        return "sets of quasi-identifiers" if self.subsets or self.suda else None
+
+
+def risk(
+    policy: Policy,
+    engine: Engine,
+    *,
+    release: Source | None = None,
+    weight: str | None = None,
+    household: str | None = None,
+    sampling_fraction: float | None = None,
+    threshold: float = 0.2,
+    knowledge: int = 3,
+    subsets: bool = False,
+    suda: bool = False,
+    max_size: int | None = None,
+) -> Risk:
+    """Measure the risks of a policy's source, or of a release of it, inside the engine.
+
+    `weight` names the column of sampling weights, `household` the one of households; `sampling_fraction` is the share
+    of the population that the table holds. `knowledge` is the most implications that an attacker may know; `subsets`
+    and `suda` look at all sets of up to `max_size` quasi-identifiers.
+    """
+    asked = Asked(weight, household, sampling_fraction, threshold, knowledge, subsets, suda, max_size)
+    _require_sense(policy, asked)
+    compiler, _, notes = prepare(policy.model_copy(update={"models": ()}), engine, release)
+    if not compiler.policy.quasi_identifiers:
+        raise PolicyError("no quasi-identifier is given", hint="say which columns an attacker may know: --qi age,zip")
+    work = Work(engine, compiler.prelude)
+    try:
+        work.run()  # rows that are numbered, where a NULL matches nothing
+        grouping = _grouping(engine, compiler, asked)
+        return _Measuring(compiler, work, grouping, asked).all(notes)
+    finally:
+        work.drop()
+
+
+def risks_of_release(policy: Policy, engine: Engine, release: Source, **asked: Any) -> dict[str, Any]:
+    """The risks of a source and of its release side by side, as plain data for a report."""
+    return {
+        "source": as_data(risk(policy, engine, **asked)),
+        "release": as_data(risk(policy, engine, release=release, **asked)),
+    }
+
+
+def as_data(found: Risk) -> dict[str, Any]:
+    """A risk as mappings, lists and numbers."""
+    return asdict(found)
+
+
+def _require_sense(policy: Policy, asked: Asked) -> None:
+    fraction = asked.sampling_fraction
+    if fraction is not None and not 0 < fraction <= 1:
+        raise PolicyError(f"the sampling fraction must be above 0 and at most 1, not {fraction:g}")
+    if fraction is not None and policy.population is not None:
+        raise PolicyError(
+            "a sampling fraction and a population are given",
+            hint="give the population table if you have it, or the fraction if you have not",
+        )
+    if not 0 < asked.threshold <= 1:
+        raise PolicyError(f"the threshold must be above 0 and at most 1, not {asked.threshold:g}")
+    if not 0 <= asked.knowledge <= MOST_KNOWLEDGE:
+        raise PolicyError(f"an attacker may know 0 to {MOST_KNOWLEDGE} implications, not {asked.knowledge}")
+    if asked.max_size is not None and asked.max_size < 1:
+        raise PolicyError(f"sets have at least one column, not {asked.max_size}")
+    if asked.household is not None and asked.weight is None:
+        raise PolicyError(
+            "the risk of households needs sampling weights", hint="name their column: --weight; 1 for a full census"
+        )
+    if policy.nulls == "unique" and (asked.subsets or asked.suda):
+        raise PolicyError(
+            "'nulls: unique' cannot be combined with sets of quasi-identifiers",
+            hint="every NULL would be a unique of its own: fill them, or take 'nulls: value'",
+        )
+
+
+def _grouping(engine: Engine, compiler: Compiler, asked: Asked) -> Grouping:
+    """The classes; what counts rows may be asked of persons too, if each has one row."""
+    policy, prelude = compiler.policy, compiler.prelude
+    require_persons(engine, compiler)
+    known = {
+        item.name: item for item in engine.columns(relation(compiler.source, engine.dialect, compiler.child_columns))
+    }
+    for name in (asked.weight, asked.household):
+        if name is not None and name not in known:
+            raise PolicyError(f"column '{name}' is not in the table", hint=did_you_mean(name, known))
+    if asked.weight is not None:
+        if not known[asked.weight].numeric:
+            raise PolicyError(
+                f"'{asked.weight}' is of type {known[asked.weight].type}, and weights are numbers",
+                hint="cast the column in a query",
+            )
+        wrong = int(engine.query(improper_weights(prelude, asked.weight))[0][0] or 0)
+        if wrong:
+            raise PolicyError(
+                f"the weight '{asked.weight}' is NULL, zero, negative or not finite in {wrong:,} rows",
+                hint="a weight says how many persons a row stands for: leave out rows that stand for nobody",
+            )
+    if asked.household is not None:
+        nowhere = int(engine.query(missing_values(prelude, asked.household))[0][0] or 0)
+        if nowhere:
+            raise PolicyError(
+                f"the household '{asked.household}' is NULL in {nowhere:,} rows",
+                hint="give each row a household of its own at least",
+            )
+    person = policy.person
+    if person is not None and asked.rows_only:
+        persons, rows = engine.query(persons_and_rows(prelude, person))[0]
+        if persons != rows:
+            raise PolicyError(
+                f"{asked.rows_only} count rows, but persons of '{person}' have several",
+                hint="make a table with one row a person, or leave the person out",
+            )
+        person = None
+    return Grouping(policy.quasi_identifiers, person=person, nulls_match=policy.nulls == "value")
+
+
+@dataclass
+class _Measuring:
+    """The measures of one table, over relations that are made once."""
+
+    compiler: Compiler
+    work: Work
+    grouping: Grouping
+    asked: Asked
+
+    def all(self, notes: list[str]) -> Risk:
+        policy, asked = self.compiler.policy, self.asked
+        prelude = self.work.prelude
+        if policy.sensitive and self.grouping.person is None:
+            prelude.rolls_up_from.setdefault(self.grouping, policy.sensitive[0])
+        sizes = self._sizes()
+        records = sum(size * count for size, count in sizes.items())
+        fraction = self._fraction(records)
+        measures = {item.name: self._numbers(item) for item in self._plain() if "sensitive" not in item.needs}
+        if fraction is not None and policy.population is None:
+            measures["population_uniqueness"] = population_uniqueness(sizes, fraction)
+        short = measures.get("journalist", {}).get("short_classes")
+        if short:
+            notes.append(f"{short:,} classes have more records than the population: is that table the population?")
+        subsets: tuple[Subset, ...] = ()
+        scores: Suda | None = None
+        if asked.subsets or asked.suda:
+            subsets, scores = special_uniques(
+                self.work,
+                self.grouping,
+                max_size=asked.max_size,
+                sampling_fraction=fraction,
+                pairs=2 * sizes.get(2, 0),
+            )
+        return Risk(
+            records=records,
+            classes=sum(sizes.values()),
+            quasi_identifiers=self.grouping.columns,
+            counts="persons" if policy.person else "rows",
+            threshold=asked.threshold,
+            measures=measures,
+            attributes={name: self._of_attribute(name) for name in policy.sensitive},
+            subsets=subsets if asked.subsets else (),
+            suda=scores if asked.suda else None,
+            notes=tuple(dict.fromkeys(notes)),
+        )
+
+    def _plain(self) -> list[Plugin]:
+        """The measures whose statement gives one row of numbers, as far as what they need is given."""
+        policy, asked = self.compiler.policy, self.asked
+        given = {"sensitive"}
+        given |= {"population"} if policy.population is not None else set()
+        given |= {"weight"} if asked.weight is not None else set()
+        given |= {"household"} if asked.household is not None else set()
+        return [
+            item
+            for item in family("risk").values()
+            if not item.makes and item.name not in FOLLOWED and given.issuperset(item.needs)
+        ]
+
+    def _of_attribute(self, name: str) -> dict[str, Numbers]:
+        found = {item.name: self._numbers(item, name) for item in self._plain() if "sensitive" in item.needs}
+        atoms = self.asked.knowledge + 1
+        rows = self._rows(plugin("risk", "ck_safety"), name)
+        chosen = [(int(number), int(excluded), float(chance), float(odds)) for number, excluded, chance, odds in rows]
+        worst = worst_disclosure(chosen, atoms)
+        found["ck_safety"] = {str(known): value for known, value in enumerate(worst)}
+        return found
+
+    def _sizes(self) -> dict[int, int]:
+        return {int(size): int(count) for size, count in self._rows(plugin("risk", "population_uniqueness"))}
+
+    def _fraction(self, records: int) -> float | None:
+        """The share of the population in the table: as given, or as the weights say."""
+        asked = self.asked
+        if asked.sampling_fraction is not None or not records:
+            return asked.sampling_fraction
+        if asked.weight is not None:
+            weights = exp.Sum(this=exp.column("weight"))
+            name = self._relation("class_weights", None)
+            self.work.run()
+            whole = float(self.work.engine.query(select(weights, source=table(name)))[0][0])
+            return min(1.0, records / whole)
+        if self.compiler.policy.population is not None:
+            name = self._relation("class_population", None)
+            self.work.run()
+            people = self.work.engine.query(select(summed(exp.column("population")), source=table(name)))[0][0]
+            return min(1.0, records / int(people)) if people else None
+        return None
+
+    def _numbers(self, item: Plugin, attribute: str | None = None) -> Numbers:
+        names = bind(item.sql, self._params(item), {}).named_selects
+        row = self._rows(item, attribute)[0]
+        return {name: _plain_number(value) for name, value in zip(names, row, strict=True)}
+
+    def _rows(self, item: Plugin, attribute: str | None = None) -> list[tuple[Any, ...]]:
+        relations = {name: self._relation(name, attribute) for name in referenced(item.sql)}
+        self.work.run()
+        return self.work.engine.query(bind(item.sql, self._params(item), relations))
+
+    def _params(self, item: Plugin) -> dict[str, Any]:
+        given = {"threshold": self.asked.threshold, "atoms": self.asked.knowledge + 1}
+        return item.filled({name: value for name, value in given.items() if item.param(name)})
+
+    def _relation(self, name: str, attribute: str | None) -> str:
+        prelude, grouping, policy = self.work.prelude, self.grouping, self.compiler.policy
+        match name:
+            case "classes":
+                return classes(prelude, grouping)
+            case "class_values" if attribute is not None:
+                return class_values(prelude, grouping, attribute)
+            case "totals" if attribute is not None:
+                return totals(prelude, grouping, attribute, numeric=False)
+            case "partitions":
+                return partitions(prelude, self.asked.knowledge + 1)
+            case "class_population" if policy.population is not None:
+                rows = self.compiler.population
+                if rows is None:
+                    rows = relation(self.work.engine.resolve(policy.population), prelude.dialect)
+                return class_population(prelude, grouping, rows, self.compiler.population_has_persons)
+            case "class_population":
+                return own_population(prelude, grouping)
+            case "class_weights" if self.asked.weight is not None:
+                return class_weights(prelude, grouping, self.asked.weight)
+            case "class_households" if self.asked.household is not None:
+                return class_households(prelude, grouping, self.asked.household)
+        maker = next(item for item in family("risk").values() if item.makes == name)
+        relations = {each: self._relation(each, attribute) for each in referenced(maker.sql)}
+        return prelude.once(name, (grouping,), lambda: bind(maker.sql, self._params(maker), relations))
+
+
+def _plain_number(value: Any) -> float | None:
+    """Engines give integers, decimals and doubles; counts stay whole."""
+    if value is None:
+        return None
+    return value if isinstance(value, int) else float(value)
+
+
+__all__ = ["Asked", "Risk", "Score", "Subset", "Suda", "as_data", "risk", "risks_of_release"]

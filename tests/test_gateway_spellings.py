@@ -1,0 +1,94 @@
+"""Values that a GROUP BY takes for the same, and that look different: none of them tells whose row came first."""
+
+from __future__ import annotations
+
+import math
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Database
+from gateway_world import EXACT, World, policy, world
+
+COLUMNS = {
+    "users": {"user_id": "BIGINT", "real": "DOUBLE PRECISION", "word": "TEXT", "padded": "TEXT"},
+    "words": {"word": "TEXT", "meaning": "TEXT"},
+}
+OTHERS = range(8, 20)
+
+
+def spelled(
+    engine: Any, folder: Path, first: dict[str, Any], columns: dict[str, dict[str, str]] | None = None
+) -> World:
+    """Person 7 comes first, and writes the same values in another way than all others."""
+    calm = {"real": 0.0, "word": "smith", "padded": "x"}
+    users = [{"user_id": 7, **calm, **first}, *({"user_id": who, **calm} for who in OTHERS)]
+    words = [{"word": "SMITH", "meaning": "a"}, {"word": "smith", "meaning": "b"}]
+    tables = {"users": {"columns": {"word": {}, "real": {"low": -5, "high": 5}}}, "words": {"public": True}}
+    given = policy(tables=tables, rows=3, groups=3, minimum_group=2)
+    made = columns or COLUMNS
+    return world(folder, {"users": users, "words": words}, given=given, mechanisms=EXACT, engine=engine, columns=made)
+
+
+def bits(value: Any) -> Any:
+    return struct.pack(">d", value) if isinstance(value, float) else value
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "real",
+        "real * 2",
+        "0.0 * (CASE WHEN user_id = 7 THEN -1.0 ELSE 1.0 END)",
+        "CEIL(real - 0.5 * (CASE WHEN user_id = 7 THEN 1 ELSE 0 END)) * 1000000000 * 10000000000",
+    ],
+)
+def test_zeros_have_one_sign(database: Database, tmp_path: Path, key: str) -> None:
+    """Or the sign of a key would tell, without noise, whether the row of person 7 fits a condition."""
+    found = spelled(database.engine, tmp_path, {"real": -0.0}).rows(
+        f"SELECT {key} AS k, COUNT(*) FROM users GROUP BY 1"
+    )
+    assert [bits(key) for key, _ in found] == [bits(0.0)] or [key for key, _ in found] == [0]
+    assert found[0][1] == len(OTHERS) + 1
+
+
+def test_nan_has_one_sign(database: Database, tmp_path: Path) -> None:
+    made = spelled(database.engine, tmp_path, {"real": -math.nan})
+    made.gate.engine.engine._connection.execute("UPDATE users SET real = 'nan' WHERE user_id <> 7")  # type: ignore[attr-defined]
+    found = made.rows("SELECT real, COUNT(*), MEDIAN(real) FROM users GROUP BY 1")
+    assert [(bits(key), count) for key, count, _ in found] == [(bits(math.nan), len(OTHERS) + 1)]
+    assert found[0][2] > 4, "the rows of a quantile are found under the same key"
+
+
+def collated(kind: str) -> dict[str, dict[str, str]]:
+    return COLUMNS | {name: COLUMNS[name] | {"word": kind} for name in ("users", "words")}
+
+
+@pytest.fixture
+def blind(database: Database) -> dict[str, dict[str, str]]:
+    """Columns for which 'SMITH' = 'smith'."""
+    if database.engine.dialect == "duckdb":
+        return collated("TEXT COLLATE NOCASE")
+    try:
+        database.run("CREATE COLLATION blind (provider = icu, locale = 'und-u-ks-level2', deterministic = false)")
+    except Exception:
+        pytest.skip("this PostgreSQL is built without ICU, and so has no such collations")
+    return collated("TEXT COLLATE blind")
+
+
+def test_a_group_is_not_called_by_the_spelling_of_one(
+    database: Database, blind: dict[str, dict[str, str]], tmp_path: Path
+) -> None:
+    made = spelled(database.engine, tmp_path, {"word": "SMITH"}, blind)
+    assert made.rows("SELECT word, COUNT(*) FROM users GROUP BY 1") == [("smith", len(OTHERS))]
+    # Under the one name or the other, all of the rows would be found, or none.
+    public = "SELECT w.word, COUNT(*) FROM words w JOIN users u ON u.word = w.word GROUP BY 1"
+    assert dict(made.rows(public)) == {"SMITH": len(OTHERS) + 1, "smith": len(OTHERS) + 1}
+    assert made.rows("SELECT DISTINCT word FROM (SELECT user_id, word FROM users) t") == [("smith",)]
+
+
+def test_blanks_at_the_end_of_char(postgres: Database, tmp_path: Path) -> None:
+    columns = COLUMNS | {"users": COLUMNS["users"] | {"padded": "BPCHAR"}}
+    made = spelled(postgres.engine, tmp_path, {"padded": "x    "}, columns)
+    assert made.rows("SELECT padded, COUNT(*) FROM users GROUP BY 1") == [("x", len(OTHERS) + 1)]
