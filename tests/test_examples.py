@@ -240,7 +240,7 @@ def test_readme_policy_is_valid() -> None:
     assert gateway == (ROOT / "examples" / "gateway" / "policy.yml").read_text(encoding="utf-8")
     assert parse_serve(gateway + section).administrators == ("alice",)
     assert parse(weekly).history is not None
-    assert len(parse(perturbed).transformations) == 4
+    assert len(parse(perturbed).transformations) == 3
     policy = parse(text)
     assert [use.name for use in policy.models] == ["k_anonymity", "distinct_l_diversity", "t_closeness"]
 
