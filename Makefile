@@ -21,6 +21,7 @@ bench: $(VENV)/installed-test
 	$(BIN)/python tests/bench/gateway.py 100000 10000000
 	$(BIN)/python tests/bench/proxy.py
 	$(BIN)/python tests/bench/history.py
+	$(BIN)/python tests/bench/methods.py
 	$(BIN)/python tests/bench/risk.py
 
 lint: $(VENV)/installed-test

@@ -84,6 +84,8 @@ def check(
     TABLE names the table in it. A table that was published is checked under the policy of its release, if no option
     asks for something else. Only classes are shown, never the rows of persons.
     """
+    import os
+
     from sqlanon.engines import connect
     from sqlanon.evidence.checks import check as measure
 
@@ -96,7 +98,8 @@ def check(
         source = _release_source(release) if release else None
         with _progress() as progress:
             told = (lambda done, total: progress("measuring", done, total)) if progress else None
-            found = measure(policy, engine, release=source, limit=limit, progress=told)
+            secret = os.environ.get("SQLANON_KEY")
+            found = measure(policy, engine, release=source, limit=limit, progress=told, secret=secret)
         lost, why = _loss(policy, engine, source) if source else (None, None)
     finally:
         engine.close()
@@ -133,7 +136,7 @@ def publish(
     """Find the anonymization with the least loss, write the release, check it as written, and swap it in.
 
     POLICY is a policy file that names its release. If anything fails, the previous release stays as it was.
-    Pseudonyms take their key from the environment variable SQLANON_KEY.
+    Pseudonyms and random transformations take their key from the environment variable SQLANON_KEY.
     """
     import os
 
@@ -179,6 +182,8 @@ def publish(
 )  # fmt: skip
 def report(policy_file: str, output: Path, explore: float) -> None:
     """Write the evidence of a release as one self-contained HTML page that a data-protection officer can read."""
+    import os
+
     from sqlanon.engines import connect
     from sqlanon.release import report as gather
     from sqlanon.report import render
@@ -187,7 +192,8 @@ def report(policy_file: str, output: Path, explore: float) -> None:
     engine = connect(url)
     try:
         with _progress() as progress:
-            document = gather(policy, engine, explore=explore, progress=progress)
+            secret = os.environ.get("SQLANON_KEY")
+            document = gather(policy, engine, explore=explore, secret=secret, progress=progress)
     finally:
         engine.close()
     output.write_text(render(document), encoding="utf-8")
@@ -256,7 +262,7 @@ def init(database: str, table: str | None, output: Path | None, force: bool) -> 
 @main.command()
 @click.argument("name", required=False)
 def explain(name: str | None) -> None:
-    """Say what a privacy model, loss or risk measure, hierarchy or algorithm means, with its parameters and its SQL."""
+    """Say what a model, measure, hierarchy, transformation or algorithm means, with its parameters and its SQL."""
     from sqlanon.console import explain as show
 
     show(name)
@@ -265,7 +271,7 @@ def explain(name: str | None) -> None:
 @main.command()
 @click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
 def models(as_json: bool) -> None:
-    """List the privacy models, loss metrics, kinds of hierarchy and algorithms."""
+    """List the privacy models, loss metrics, kinds of hierarchy, transformations and algorithms."""
     from sqlanon.console import catalogue, print_catalogue
 
     if as_json:
@@ -338,6 +344,8 @@ def _loss(policy: Any, engine: Any, source: Any) -> tuple[Any, str | None]:
     """The loss of a release, or why it cannot be measured: that is no reason to withhold the verdict."""
     from sqlanon.evidence.loss import loss
 
+    if policy.transformations:
+        return None, "the loss was not measured: values of the release were changed by transformations"
     if not policy.hierarchies:
         return None, "the loss was not measured: the policy has no hierarchies"
     try:

@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from sqlanon import algorithms, hierarchies
+from sqlanon import algorithms, hierarchies, transformations
 from sqlanon.errors import PolicyError, did_you_mean, number
 from sqlanon.evidence.checks import CheckResult, Evidence
 from sqlanon.evidence.loss import Loss
@@ -156,6 +156,10 @@ def catalogue() -> dict[str, list[dict[str, Any]]]:
         {"name": name, "summary": _first_paragraph(module.__doc__), "params": _parameter_names(module)}
         for name, module in ((name, algorithms.algorithm(name)) for name in algorithms.names())
     ]
+    found["transformations"] = [
+        {"name": name, "summary": _first_line(module.__doc__), "params": _parameter_names(module)}
+        for name, module in ((name, transformations.method(name)) for name in transformations.names())
+    ]
     return found
 
 
@@ -175,8 +179,9 @@ def _first_line(text: str | None) -> str:
 def print_catalogue() -> None:
     console = Console(highlight=False)
     titles = {"models": "Privacy models", "loss": "Loss metrics", "hierarchies": "Kinds of hierarchy"}
-    titles |= {"algorithms": "Algorithms", "history": "Privacy models across releases"}
-    titles |= {"risk": "Risk measures"}
+    titles |= {"algorithms": "Algorithms", "transformations": "Transformations"}
+    titles["history"] = "Privacy models across releases"
+    titles["risk"] = "Risk measures"
     for folder, entries in catalogue().items():
         console.print(f"[bold]{titles[folder]}[/]")
         for entry in entries:
@@ -193,19 +198,23 @@ def explain(name: str | None) -> None:
     """Print the manual page of a plug-in."""
     console = Console(highlight=False)
     known = [*(name for folder in FAMILIES for name in family(folder)), *hierarchies.kinds(), *algorithms.names()]
+    known += transformations.names()
     if name is None or name not in known:
-        message = (
-            "explain what?" if name is None else f"there is no model, metric, hierarchy or algorithm called '{name}'"
-        )
+        every = "model, metric, hierarchy, transformation or algorithm"
+        message = "explain what?" if name is None else f"there is no {every} called '{name}'"
         hint = did_you_mean(name, known) if name else None
         raise PolicyError(message, hint=hint or "'sqlanon models' lists all of them")
     for folder, kind in FAMILIES.items():
         if name in family(folder):
             _explain_plugin(console, family(folder)[name], kind)
             return
-    of_hierarchy = name in hierarchies.kinds()
-    module = hierarchies.kinds()[name] if of_hierarchy else algorithms.algorithm(name)
-    console.print(f"[bold]{name}[/], {'a kind of hierarchy' if of_hierarchy else 'an algorithm'}\n")
+    if name in hierarchies.kinds():
+        module, kind = hierarchies.kinds()[name], "a kind of hierarchy"
+    elif name in transformations.names():
+        module, kind = transformations.method(name), "a transformation"
+    else:
+        module, kind = algorithms.algorithm(name), "an algorithm"
+    console.print(f"[bold]{name}[/], {kind}\n")
     console.print(Text((module.__doc__ or "").strip()), soft_wrap=True)
     _explain_fields(console, module.Params.model_json_schema().get("properties", {}))
 

@@ -31,11 +31,15 @@ class Plan:
     passes: tuple[Mapping[str, int], ...] = ()
     regions: Mapping[str, Any] | None = None
     bits: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # how each column lies in the packed key
+    # What the SQL of transformations depends on beside the policy: types of columns, and how rows are told apart.
+    transformed: Mapping[str, Any] = field(default_factory=dict)
     version: int = VERSION
 
     def to_json(self) -> str:
         """The same plan always gives the same text; losses are kept to 12 digits, which no order of sums changes."""
         data = asdict(self)
+        if not self.transformed:
+            del data["transformed"]
         data["loss"] = float(f"{self.loss:.12g}")
         return json.dumps(data, sort_keys=True, ensure_ascii=False, indent=2)
 
@@ -62,6 +66,8 @@ def policy_hash(policy: Policy) -> str:
     """A hash of what a policy asks, whatever its file looks like. Where files lie is no part of it."""
     data = policy.model_dump(mode="json")
     data["source"].pop("database", None)
+    if not data["transformations"]:  # as plans of before there were any
+        del data["transformations"]
     if data["history"] is None:  # as plans of before there was one
         del data["history"]
     else:  # how the past is kept is not seen in a release

@@ -10,6 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent / "bench"))
 import checks
 import gateway
+import methods
 import mondrian
 import proxy
 import risk
@@ -28,6 +29,13 @@ def test_partition_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> Non
     mondrian.run(5_000)
     printed = capsys.readouterr().out
     for name in mondrian.MODELS:
+        assert name in printed
+
+
+def test_methods_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> None:
+    methods.run(2_000, times=1)
+    printed = capsys.readouterr().out
+    for name in methods.METHODS:
         assert name in printed
 
 

@@ -236,12 +236,24 @@ def test_every_example_is_run_here() -> None:
 
 
 def test_readme_policy_is_valid() -> None:
-    text, _, weekly, gateway, section = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
+    text, _, perturbed, weekly, gateway, section = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
     assert gateway == (ROOT / "examples" / "gateway" / "policy.yml").read_text(encoding="utf-8")
     assert parse_serve(gateway + section).administrators == ("alice",)
     assert parse(weekly).history is not None
+    assert len(parse(perturbed).transformations) == 3
     policy = parse(text)
     assert [use.name for use in policy.models] == ["k_anonymity", "distinct_l_diversity", "t_closeness"]
+
+
+def test_readme_transformations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(main, ["demo"]).exit_code == 0
+    text = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)[2]
+    Path(text.splitlines()[0].removeprefix("# ")).write_text(text, encoding="utf-8")
+    monkeypatch.setenv("SQLANON_KEY", "at least sixteen characters that nobody can guess")
+    result = CliRunner().invoke(main, ["publish", "demo/perturbed.yml", "--no-workload"])
+    assert result.exit_code == 0, result.output + result.stderr
+    assert result.output.startswith("table patients_perturbed: ")
 
 
 def test_readme_pseudonyms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,7 +262,7 @@ def test_readme_pseudonyms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     _, text, *_ = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
     file = Path(text.splitlines()[0].removeprefix("# "))
     file.write_text(text, encoding="utf-8")
-    (shown,) = re.findall(r"\$ export SQLANON_KEY='(.*?)'\n\$ sqlanon (.*?)\n(.*?)…", README, flags=re.DOTALL)
+    shown, _ = re.findall(r"\$ export SQLANON_KEY='(.*?)'\n\$ sqlanon (.*?)\n(.*?)…", README, flags=re.DOTALL)
     monkeypatch.setenv("SQLANON_KEY", shown[0])
     result = CliRunner().invoke(main, shown[1].split())
     assert result.exit_code == 0, result.output + result.stderr

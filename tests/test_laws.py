@@ -33,7 +33,7 @@ LAYERS = [
     {"compiler"},
     {"plan"},
     {"policy", "report"},
-    {"hierarchies", "families", "mechanisms"},
+    {"hierarchies", "transformations", "families", "mechanisms"},
     {"errors"},
     {"__init__"},
 ]
@@ -171,7 +171,18 @@ KEPT = {
     "pairs": "version BIGINT, class_id BIGINT, our_id BIGINT, their_id BIGINT, ours BIGINT, theirs BIGINT",
     "next_groups": "group_id BIGINT, class_id BIGINT, next_id BIGINT",
 }
-OWN = {"hierarchies": VALIDATION, "history": histories.RELATIONS, "releases": histories.RELATIONS | KEPT}
+TRANSFORMED = {
+    "drawn": "row_id BIGINT, value DOUBLE PRECISION, stratum TEXT, key TEXT, shift DOUBLE PRECISION, "
+    "draw DOUBLE PRECISION, second DOUBLE PRECISION",
+    "moves": "source TEXT, target TEXT, p DOUBLE PRECISION",
+    "marginals": "value TEXT, n DOUBLE PRECISION",
+}
+OWN = {
+    "transformations": TRANSFORMED,
+    "hierarchies": VALIDATION,
+    "history": histories.RELATIONS,
+    "releases": histories.RELATIONS | KEPT,
+}
 
 
 # Where what is measured is not compared with one parameter of its own name alone.
@@ -209,7 +220,7 @@ def test_a_report_compares_what_is_measured_with_its_own_limit() -> None:
 
 def test_every_sql_file_runs_as_it_stands(database: Database) -> None:
     """As a person would run it in psql or duckdb: canonical tables, and values put for the parameters."""
-    for folder in ("models", "loss", "hierarchies", "recoding", "history", "releases", "risk"):
+    for folder in ("models", "loss", "hierarchies", "recoding", "history", "releases", "risk", "transformations"):
         for name, columns in {**CANONICAL, **RECODING, **OWN.get(folder, {})}.items():
             database.run(f"DROP TABLE IF EXISTS {name}")
             database.run(f"CREATE TABLE {name} ({columns})")
@@ -223,7 +234,9 @@ def test_every_sql_file_runs_as_it_stands(database: Database) -> None:
 
 def test_every_sql_file_belongs_to_a_family() -> None:
     folders = {path.parent.name for path in sql_root().rglob("*.sql") if "compiled" not in path.parts}
-    assert folders == {"models", "loss", "hierarchies", "recoding", "state", "history", "releases", "risk"}
+    assert folders == {
+        "models", "loss", "hierarchies", "recoding", "state", "history", "releases", "risk", "transformations",
+    }  # fmt: skip
 
 
 def test_every_kind_of_hierarchy_has_a_manual_page() -> None:

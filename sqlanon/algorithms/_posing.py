@@ -54,6 +54,7 @@ def problem(
     deadline: float | None = None,
     progress: Callable[[str, int, int], None] | None = None,
     brings: frozenset[str] = frozenset(),
+    prelude: Prelude | None = None,
 ) -> Problem:
     """Compress the rows of a policy, once, for any number of searches. The caller closes it.
 
@@ -61,10 +62,12 @@ def problem(
     `compressed.values` then.
     `brings` are relations that not every algorithm has, so that it can reach models that others cannot: those of the
     nodes of the lattice, or those that it makes itself.
+    `prelude` holds the tables that `rows` are made of, if these were made before.
     """
-    draft = _draft(policy, engine.dialect, hierarchies, rows, carry, brings)
+    before = len(prelude.steps) if prelude else 0
+    draft = _draft(policy, engine.dialect, hierarchies, rows, carry, brings, prelude)
     try:
-        run_steps(engine, draft.prelude.steps)
+        run_steps(engine, draft.prelude.steps[before:])
         done = len(draft.prelude.steps)
         placed, keys = laid_out(draft.domains, engine.query(sizes(draft.domains)), strangers=_has_population(draft))
         made = _packed(policy, engine, hierarchies, draft, placed, keys)
@@ -91,9 +94,10 @@ def outlined(
     hierarchies: Mapping[str, Hierarchy],
     rows: exp.Select,
     bits: Mapping[str, Sequence[int]],
+    prelude: Prelude | None = None,
 ) -> Problem:
     """The same on paper: all tables planned, none made, with the bits that a plan gives each quasi-identifier."""
-    draft = _draft(policy, engine.dialect, hierarchies, rows, (), OF_NODES)
+    draft = _draft(policy, engine.dialect, hierarchies, rows, (), OF_NODES, prelude)
     if policy.person is not None and _has_population(draft):
         raise PolicyError(
             "a script cannot tell whether the population names its persons", hint="'sqlanon publish' asks the database"
@@ -153,8 +157,9 @@ def _draft(
     rows: exp.Select,
     carry: Sequence[str],
     brings: frozenset[str] = frozenset(),
+    before: Prelude | None = None,
 ) -> _Draft:
-    prelude = Prelude(rows, dialect, prefix="sqlanon_search")
+    prelude = before or Prelude(rows, dialect, prefix="sqlanon_search")
     compiler = Compiler(policy, hierarchies, dialect, policy.source, shared=prelude)
     _require_models(policy, brings)
     uses = [

@@ -80,6 +80,8 @@ class Problem(Classes):
     engine: Engine = field(kw_only=True)
     hierarchies: Mapping[str, Hierarchy] = field(kw_only=True)
     prelude: Prelude = field(kw_only=True)
+    asked: Policy | None = None  # as its owner wrote it, where `policy` reads the rows after its transformations
+    transformed: Mapping[str, Any] = field(default_factory=dict)  # for the plan
     records: int = 0
     limit: int = 0  # rows that may be suppressed
     rows: int = 0  # of the compressed table
@@ -121,6 +123,10 @@ class Problem(Classes):
     def is_nested(self, item: Requirement) -> bool:
         """Without suppression one broken class makes a node fail, and what is below a node that fails fails too."""
         return item.nested or (item.monotone and self.limit == 0)
+
+    @property
+    def written(self) -> Policy:
+        return self.asked or self.policy
 
     def tell(self, what: str, done: int, every: int) -> None:
         if self.progress:

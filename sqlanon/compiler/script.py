@@ -27,8 +27,8 @@ def created(step: Step, dialect: str) -> str:
     if step.private:
         begin = f"CREATE TEMPORARY {'VIEW' if dialect == 'spark' else 'TABLE'} {step.name}"
         return (
-            f"-- Make the table {step.name} yourself before you go on: it holds the key of the pseudonyms, which no\n"
-            f"-- script shows, as the one row of its column {step.columns[0]}:\n"
+            f"-- Make the table {step.name} yourself before you go on: it holds the key of pseudonyms and draws,\n"
+            f"-- which no script shows, as the one row of its column {step.columns[0]}:\n"
             f"-- {begin} AS SELECT 'the value of SQLANON_KEY' AS {step.columns[0]}"
         )
     if dialect == "spark":

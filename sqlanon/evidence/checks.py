@@ -20,6 +20,7 @@ from sqlanon.errors import PolicyError, SourceError
 from sqlanon.evidence.absent import absent_values
 from sqlanon.evidence.hierarchies import build_hierarchies, require_valid
 from sqlanon.evidence.loss import infer_levels
+from sqlanon.evidence.transformed import apply, needs_secret
 from sqlanon.families import plugin
 from sqlanon.hierarchies import Hierarchy
 from sqlanon.policy import Policy, Source, missing_columns
@@ -73,14 +74,48 @@ def check(
     hidden: Sequence[str] = (),
     limit: int = 5,
     progress: Callable[[int, int], None] | None = None,
+    secret: str | None = None,
 ) -> Evidence:
     """Measure every model of a policy inside the engine: on its source, or on a release of it.
 
     Hierarchies are validated against the source; a release holds their labels instead of its values.
     `hidden` are columns of a staged release that nobody will see, such as the person key.
     `progress` is told after each step how many of how many are done.
+
+    A policy with transformations is measured on its source as it is. A release of it is compared with the rows after
+    the transformations, for which draws need the `secret`; without it, with the release itself.
     """
-    compiler, checks, notes = prepare(policy, engine, release)
+    if not policy.transformations:
+        return _check(policy, engine, release, hidden, limit, progress, [], whole=True)
+    plain = policy.model_copy(update={"transformations": ()})
+    if release is None:
+        said = ["the source was measured as it is, before its transformations"]
+        return _check(plain, engine, release, hidden, limit, progress, said, whole=True)
+    if needs_secret(policy) and not secret:
+        said = ["without SQLANON_KEY the rows after the transformations are not known: distributions were compared"]
+        said[0] += " with that of the release itself, and what was suppressed was not counted"
+        return _check(plain, engine, release, hidden, limit, progress, said, whole=False)
+    made = apply(policy, engine, secret)
+    try:
+        return _check(made.policy, engine, release, hidden, limit, progress, [], whole=True)
+    finally:
+        drop_steps(engine, made.prelude.steps)
+
+
+def _check(
+    policy: Policy,
+    engine: Engine,
+    release: Source | None,
+    hidden: Sequence[str],
+    limit: int,
+    progress: Callable[[int, int], None] | None,
+    said: Sequence[str],
+    *,
+    whole: bool,
+) -> Evidence:
+    """`whole` where the source of the policy is what the release was made from."""
+    compiler, checks, notes = prepare(policy, engine, release, whole=whole)
+    notes = [*said, *notes]
     narrowed = compiler.policy
     steps = compiler.prelude.steps
     required = {item.result: item for item in checks}
@@ -102,7 +137,8 @@ def check(
         if records:
             notes += absent_values(narrowed, engine, checks)
         results = tuple(_result(engine, item, limit) for item in checks)
-        breaches = _breaches(policy, engine, release, compiler, records, hidden)
+        breaches = _breaches(policy, engine, release, compiler, records if whole else None, hidden)
+        breaches += [] if records else ["there is no row to measure"]
     finally:
         drop_steps(engine, steps)
     if every > records:
@@ -129,11 +165,12 @@ def _breaches(
     engine: Engine,
     release: Source | None,
     compiler: Compiler,
-    records: int,
+    records: int | None,
     hidden: Sequence[str],
 ) -> list[str]:
-    """What is wrong with the table as a whole, whatever its classes are like."""
-    found = [] if records else ["there is no row to measure"]
+    """What is wrong with the table as a whole, whatever its classes are like. `records` is None where it cannot be
+    compared with the number of rows of the source."""
+    found: list[str] = []
     if release is None:
         return found
     names = [item.name for item in engine.columns(relation(compiler.source, engine.dialect))]
@@ -143,6 +180,8 @@ def _breaches(
             found.append(f"the release holds the identifier '{name}'")
         elif _count(engine, _same_values(compiler, engine, policy, name)):
             found.append(f"the release holds values of the identifier '{name}' where pseudonyms should be")
+    if records is None:
+        return found
     original = _count(engine, relation(engine.resolve(policy.source), engine.dialect))
     missing = original - records
     # With a history rows also wait for a later release; how many more may is known when it is compared.
@@ -162,7 +201,9 @@ def _same_values(compiler: Compiler, engine: Engine, policy: Policy, name: str) 
     return exp.select("*").from_(released).where(text(column(name)).isin(query=own))
 
 
-def prepare(policy: Policy, engine: Engine, release: Source | None = None) -> tuple[Compiler, list[Check], list[str]]:
+def prepare(
+    policy: Policy, engine: Engine, release: Source | None = None, *, whole: bool = True
+) -> tuple[Compiler, list[Check], list[str]]:
     """Compile the checks of a policy for what the engine holds; nothing but the schema is read yet."""
     source = engine.resolve(release or policy.source)
     children = _child_columns(policy, engine, source)
@@ -186,7 +227,7 @@ def prepare(policy: Policy, engine: Engine, release: Source | None = None) -> tu
         compiler.population_has_persons = policy.person in [item.name for item in held]
     if release is not None and policy.population is not None:
         compiler.population = _population_like(policy, engine, compiler, hierarchies)
-    if release is not None:
+    if release is not None and whole:
         compiler.prelude.baseline = _distribution(policy, engine, compiler)
     checks = compiler.checks()
     _require_numbers(policy, checks, available)

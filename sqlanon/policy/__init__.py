@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, PrivateAttr, ValidationError
 
 from sqlanon.errors import PolicyError, did_you_mean
 from sqlanon.families import family
-from sqlanon.policy import checks, gateway_checks, history, options, schema, serve, shape, yaml_lines
+from sqlanon.policy import checks, gateway_checks, history, options, schema, serve, shape, transforming, yaml_lines
 from sqlanon.policy import gateway as section
 from sqlanon.policy.checks import Draft, Role
 from sqlanon.policy.gateway import Gateway
@@ -29,6 +29,7 @@ from sqlanon.policy.parts import (
     Release,
     Source,
     Text,
+    TransformationUse,
 )
 from sqlanon.policy.schedule import Schedule
 from sqlanon.policy.serve import GatewayFile, Serve
@@ -52,6 +53,7 @@ EXPECTED = {
     "qids": "a mapping of names to lists of columns",
     "hierarchies": "a mapping of columns to hierarchies",
     "models": "a list such as [{k_anonymity: {k: 5}}]",
+    "transformations": "a list such as [{rounding: {columns: [income], base: 1000}}]",
     "suppression_limit": "a number between 0 and 1",
     "pseudonym": "true or false",
     "encrypt": "true or false",
@@ -72,6 +74,9 @@ class Policy(BaseModel):
     hierarchies: dict[Text, HierarchyUse] = Field(default_factory=dict, description="How columns are generalized.")
     models: Annotated[tuple[ModelUse, ...], Field(min_length=1)] = Field(
         description="Privacy models, all of which must hold."
+    )
+    transformations: tuple[TransformationUse, ...] = Field(
+        (), description="Methods that change values before the search, in this order."
     )
     suppression_limit: Annotated[Number, Field(ge=0, le=1)] = Field(
         0.0, description="Share of rows that may be suppressed."
@@ -288,7 +293,7 @@ def _build(data: Any, origin: Origin, found: Iterable[Problem], model: type[_Fil
     problems += empty.values()
     problems += [problem for problem in misshapen if not _told_elsewhere(problem, empty)]
     problems += [*checks.problems(draft), *gateway_checks.problems(draft), *serve.problems(draft)]
-    problems += history.problems(draft)
+    problems += [*history.problems(draft), *transforming.problems(draft)]
     if policy is None or problems:
         raise yaml_lines.report(problems or misshapen, origin)
     policy._origin = origin
@@ -301,7 +306,7 @@ def _build(data: Any, origin: Origin, found: Iterable[Problem], model: type[_Fil
 
 def _told_elsewhere(problem: Problem, told: Container[KeyPath]) -> bool:
     # Models and hierarchies are checked against their own headers, which say more than a type can.
-    checked = problem.path[:1] in (("models",), ("hierarchies",)) and len(problem.path) > 1
+    checked = problem.path[:1] in (("models",), ("hierarchies",), ("transformations",)) and len(problem.path) > 1
     return checked or problem.path in told
 
 
@@ -319,6 +324,8 @@ def _is_text(path: KeyPath) -> bool:
         case ("source" | "population" | "release" | "qids", *_):
             return True
         case ("models", _, _, "attribute" | "qid", *_):
+            return True
+        case ("transformations", _, _, "columns" | "strata" | "within", *_):
             return True
         case ("models", _, str(name), str(key), *_) if name in family("models"):
             param = family("models")[name].param(key)
@@ -352,6 +359,6 @@ def json_schema() -> dict[str, Any]:
 
 
 __all__ = [
-    "AlgorithmUse", "Column", "HierarchyUse", "Join", "ModelUse", "Policy", "Release", "Source",
+    "AlgorithmUse", "Column", "HierarchyUse", "Join", "ModelUse", "Policy", "Release", "Source", "TransformationUse",
     "from_options", "json_schema", "load", "missing_columns", "parse",
 ]  # fmt: skip

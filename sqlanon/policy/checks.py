@@ -74,7 +74,7 @@ def _empty_below(value: Any, path: KeyPath) -> Iterator[Problem]:
         if len(path) == 3 and path[:2] in (("gateway", "tables"), ("gateway", "principals")):
             hint = "write '{}' if there is nothing to say about it"
         yield Problem(f"{shape.label_of(path)} has no value", hint, path)
-    elif path[0] in ("models", "hierarchies"):
+    elif path[0] in ("models", "hierarchies", "transformations"):
         return  # below these, nothing stands for "no parameters"
     elif isinstance(value, Mapping):
         for key, item in value.items():

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, Private
 from pydantic.json_schema import JsonSchemaValue, WithJsonSchema
 from pydantic_core import CoreSchema, PydanticCustomError
 
-from sqlanon import hierarchies
+from sqlanon import hierarchies, transformations
 from sqlanon.policy import schema
 from sqlanon.policy.checks import Role
 
@@ -192,6 +192,38 @@ class ModelUse(BaseModel):
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         own = handler.resolve_ref_schema(handler(core))["properties"]
         return schema.of_model({"attribute": own["attribute"], "qid": own["qid"]})
+
+
+class TransformationUse(BaseModel):
+    """A method that changes values before a release is searched for; written `method: {parameter: value}`."""
+
+    model_config = SHARED
+    name: str
+    params: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_written(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping) or len(value) != 1 or "name" in value:
+            return value
+        name, params = next(iter(value.items()))
+        return {"name": name, "params": {} if params is None else params}
+
+    @model_validator(mode="after")
+    def _valid_params(self) -> TransformationUse:
+        if self.name not in transformations.names():
+            raise PydanticCustomError("policy", "unknown transformation")
+        transformations.method(self.name).Params.model_validate(self.params)
+        return self
+
+    def changed(self) -> tuple[str, ...]:
+        """The columns that the method changes."""
+        names: tuple[str, ...] = transformations.method(self.name).Params.model_validate(self.params).changed()
+        return names
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return schema.of_transformation(handler)
 
 
 class AlgorithmUse(BaseModel):

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 
-from sqlanon import hierarchies
+from sqlanon import hierarchies, transformations
 from sqlanon.families import Param, Plugin, family
 
 _TYPES = {
@@ -43,6 +43,12 @@ def of_hierarchy(handler: GetJsonSchemaHandler) -> JsonSchemaValue:
     """One key: a kind of hierarchy, with its parameters."""
     kinds = sorted(hierarchies.kinds().items())
     return _one_key({kind: handler(module.Params.__pydantic_core_schema__) for kind, module in kinds})
+
+
+def of_transformation(handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    """One key: a method, with its parameters."""
+    methods = {name: transformations.method(name).Params for name in transformations.names()}
+    return _one_key({name: handler(params.__pydantic_core_schema__) for name, params in methods.items()})
 
 
 def _one_key(properties: dict[str, Any]) -> JsonSchemaValue:

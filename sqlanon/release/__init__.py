@@ -19,9 +19,11 @@ from sqlanon.compiler.classes import Prelude
 from sqlanon.compiler.compressed import root_only
 from sqlanon.compiler.source import relation, table_tree
 from sqlanon.engines import Engine
+from sqlanon.engines.steps import drop_steps
 from sqlanon.errors import EngineError, PolicyError
 from sqlanon.evidence.checks import Evidence, check
 from sqlanon.evidence.hierarchies import build_hierarchies, require_valid
+from sqlanon.evidence.transformed import apply, needs_secret, require_secret
 from sqlanon.plan import Plan, policy_hash
 from sqlanon.policy import AlgorithmUse, Policy, missing_columns
 from sqlanon.release.asked import require_algorithm
@@ -48,7 +50,6 @@ from sqlanon.release.target import Staged, Target, target_of
 
 # The most nodes of a lattice that the exact search holds in memory; beyond that a heuristic looks for a good one.
 MOST_NODES = 2_000_000
-SHORTEST_KEY = 16  # a shorter one can be found by trying
 
 Progress = Callable[[str, int, int], None]
 
@@ -76,22 +77,19 @@ def publish(
 ) -> Published:
     """Find, write, check and swap in the release of a policy. An error at any point leaves the previous one in place.
 
-    `time_limit` in seconds is for the search; `secret` is the key of pseudonyms; `workload` asks for the error of
-    random counts, which takes a few seconds. With `plan_hash`, or how it begins, only that plan is carried out.
+    `time_limit` in seconds is for the search; `secret` is the key of pseudonyms and draws; `workload` asks for the
+    error of random counts, which takes a few seconds. With `plan_hash`, or how it begins, only that plan is carried
+    out.
     `run` is the number of the run in the record of runs, which the evidence then names.
     `progress` is told what is going on, and how much of it is done.
     """
     target = None if dry_run else target_of(policy, engine)
-    hashed = any(column.pseudonym for column in policy.columns.values())
-    if hashed and not dry_run and len(secret or "") < SHORTEST_KEY:
-        raise PolicyError(
-            f"pseudonyms need a key of at least {SHORTEST_KEY} characters",
-            hint="set the environment variable SQLANON_KEY to a long secret",
-        )
+    if any(column.pseudonym for column in policy.columns.values()) and not dry_run:
+        require_secret(secret, "pseudonyms")
     if target is not None and target.kind != "path":
         require_history(policy, engine, target.name)
         require_named(policy, engine, target.name)
-    task = prepared(policy, engine, time_limit=time_limit, progress=progress)
+    task = prepared(policy, engine, time_limit=time_limit, progress=progress, secret=secret)
     try:
         if policy.release is not None:
             read_past(task, policy.release.table or policy.release.view or "", secret)
@@ -113,13 +111,19 @@ def publish(
 
 
 def report(
-    policy: Policy, engine: Engine, *, explore: float = 30.0, progress: Progress | None = None
+    policy: Policy,
+    engine: Engine,
+    *,
+    explore: float = 30.0,
+    secret: str | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """The stored evidence of a release, with the map of what other k and suppression limits would cost, for which at
-    most `explore` seconds are spent; 0 leaves it out."""
+    most `explore` seconds are spent; 0 leaves it out. So does a policy with draws whose `secret` is not given."""
     document = stored(policy, engine)
-    if explore > 0 and len(document["plan"]["passes"]) == 1:
-        task = prepared(policy, engine, time_limit=explore, progress=progress)
+    drawn = needs_secret(policy) and not secret
+    if explore > 0 and len(document["plan"]["passes"]) == 1 and not drawn:
+        task = prepared(policy, engine, time_limit=explore, progress=progress, secret=secret)
         try:
             asked = max((use.params["k"] for use in policy.models if "k" in use.params), default=None)
             document["map"] = risk_utility_map(task, (asked, policy.suppression_limit))
@@ -198,9 +202,42 @@ def _write(
 
 
 def prepared(
-    policy: Policy, engine: Engine, *, time_limit: float | None = None, progress: Progress | None = None
+    policy: Policy,
+    engine: Engine,
+    *,
+    time_limit: float | None = None,
+    progress: Progress | None = None,
+    secret: str | None = None,
 ) -> Problem:
-    """The compressed table of a policy, with hierarchies that are known to cover it."""
+    """The compressed table of a policy, after its transformations, with hierarchies that are known to cover it."""
+    if not policy.transformations:
+        return _prepared(policy, engine, time_limit, progress)
+    if policy.source.due is None:  # one time for all statements, as below
+        policy = policy.at(datetime.now(UTC))
+    _require_roles(policy, _columns(policy, engine))
+    _tell(progress, "transforming the rows", 0, 1)
+    made = apply(policy, engine, secret, prefix="sqlanon_search")
+    _tell(progress, "transforming the rows", 1, 1)
+    try:
+        task = _prepared(made.policy, engine, time_limit, progress, made.prelude)
+    except BaseException:
+        drop_steps(engine, made.prelude.steps)
+        raise
+    task.asked, task.transformed = policy, made.outline.described()
+    return task
+
+
+def _columns(policy: Policy, engine: Engine) -> list[str]:
+    return [item.name for item in engine.columns(relation(engine.resolve(policy.source), engine.dialect))]
+
+
+def _prepared(
+    policy: Policy,
+    engine: Engine,
+    time_limit: float | None,
+    progress: Progress | None,
+    prelude: Prelude | None = None,
+) -> Problem:
     require_algorithm(policy)
     if policy.source.due is None:  # one time for all statements, or they would not read the same rows
         policy = policy.at(datetime.now(UTC))
@@ -223,6 +260,7 @@ def prepared(
         carry=_carried(policy),
         brings=_brings(policy),
         progress=progress,
+        prelude=prelude,
     )
     try:
         if not task.records:
@@ -326,7 +364,7 @@ def _earlier_levels(task: Problem) -> dict[str, int] | None:
 
 def _plan(task: Problem, name: str, params: Mapping[str, Any], solution: Solution) -> Plan:
     return Plan(
-        policy=policy_hash(task.policy),
+        policy=policy_hash(task.written),
         algorithm=name,
         params=params,
         # Recoding in regions or in several passes lowers the certainty penalty, whatever the policy minimizes.
@@ -339,6 +377,7 @@ def _plan(task: Problem, name: str, params: Mapping[str, Any], solution: Solutio
         passes=tuple(task.levels(node) for node in solution.passes),
         regions=digest(task, solution.regions.labels) if solution.regions else None,
         bits={domain.name: domain.bits for domain in task.domains},
+        transformed=task.transformed,
     )
 
 

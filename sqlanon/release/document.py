@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon import __version__
+from sqlanon import __version__, transformations
 from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._solution import Solution
 from sqlanon.compiler.compressed import Domain, code
@@ -35,7 +35,7 @@ from sqlanon.evidence.ranges import boxes_at
 from sqlanon.evidence.workload import workload
 from sqlanon.families import family, plugin
 from sqlanon.plan import Plan
-from sqlanon.policy import Policy
+from sqlanon.policy import Policy, TransformationUse
 from sqlanon.release.rewriting import Rewriting
 from sqlanon.release.target import Staged, Target
 
@@ -53,7 +53,7 @@ def described(
     staged: Staged | None = None,
 ) -> dict[str, Any]:
     """Everything that was measured. Without `found` it is the plan of a dry run."""
-    policy = task.policy
+    policy = task.written
     document: dict[str, Any] = {
         "sqlanon": __version__,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -73,6 +73,8 @@ def described(
         "versions": versions(),
         "not_protected": not_protected(policy),
     }
+    if policy.transformations:
+        document["transformations"] = [changed(use) for use in policy.transformations]
     if found is not None and target is not None and staged is not None:
         released = relation(task.engine.resolve(staged.source), task.engine.dialect)
         before, after = class_sizes(task, None), class_sizes(task, released)
@@ -109,6 +111,8 @@ def written(policy: Policy) -> str:
     }
     if "models" in (data.get("history") or {}):
         data["history"]["models"] = [_use(item) for item in data["history"]["models"]]
+    if "transformations" in data:
+        data["transformations"] = [{item["name"]: item.get("params", {})} for item in data["transformations"]]
     if "algorithm" in data:
         data["algorithm"] = {data["algorithm"]["name"]: data["algorithm"].get("params", {})}
     return json.dumps(data, indent=2, ensure_ascii=False)
@@ -124,6 +128,21 @@ def _json(plan: Plan) -> dict[str, Any]:
     if len(plan.passes) == 1:
         data["levels"] = dict(plan.passes[0])
     return data
+
+
+def changed(use: TransformationUse) -> dict[str, Any]:
+    """A method with all its parameters, and what it is; nothing that it drew."""
+    module = transformations.method(use.name)
+    params = module.Params.model_validate(use.params).model_dump(mode="json")
+    return {"method": use.name, "params": params, "summary": (module.__doc__ or "").strip().splitlines()[0]}
+
+
+def unprotected(name: str) -> str:
+    """The paragraph of a manual page that says what the method does not do, as one line."""
+    paragraphs = (transformations.method(name).__doc__ or "").split("\n\n")
+    found = next((part for part in paragraphs if part.startswith("What it does not protect:")), "")
+    sentence = " ".join(found.partition("\ncite:")[0].split())
+    return sentence.removeprefix("What it does not protect: ")
 
 
 def checked(item: CheckResult) -> dict[str, Any]:
@@ -306,7 +325,8 @@ def not_protected(policy: Policy) -> list[str]:
     needs = {need for use in policy.models for need in plugin("models", use.name).needs}
     if policy.sensitive and "sensitive" not in needs:
         found.append(f"nothing hides how {', '.join(policy.sensitive)} is spread inside a class: no model looks at it")
-    kept = [name for name, item in policy.columns.items() if item.role == "insensitive"]
+    altered = {name for use in policy.transformations for name in use.changed()}
+    kept = [name for name, item in policy.columns.items() if item.role == "insensitive" and name not in altered]
     if kept:
         found.append(f"{', '.join(kept)}: released as it is, since the policy calls it insensitive")
     if policy.person is None:
@@ -316,6 +336,7 @@ def not_protected(policy: Policy) -> list[str]:
     hashed = [name for name, item in policy.columns.items() if item.pseudonym]
     if hashed:
         found.append(f"{', '.join(hashed)}: pseudonyms link the rows of a person, and whoever has the key knows them")
+    found += [f"{name}: {unprotected(name)}" for name in dict.fromkeys(use.name for use in policy.transformations)]
     if policy.history is None:
         found.append("other releases of the same persons may be compared with this one")
     else:

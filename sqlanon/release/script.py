@@ -11,12 +11,15 @@ from sqlglot import exp
 
 from sqlanon.algorithms._posing import outlined
 from sqlanon.algorithms._solution import Solution
+from sqlanon.compiler.classes import Prelude
 from sqlanon.compiler.compressed import root_only
 from sqlanon.compiler.script import created
 from sqlanon.compiler.source import relation, table_tree
+from sqlanon.compiler.transformed import Outline, rows_of, transformed
 from sqlanon.engines import ColumnInfo, Relation
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.hierarchies import build_hierarchies
+from sqlanon.evidence.transformed import planned
 from sqlanon.plan import Plan, policy_hash
 from sqlanon.policy import Policy, Source
 from sqlanon.release.rewriting import rewriting
@@ -79,8 +82,13 @@ def release_script(policy: Policy, plan: Plan, dialect: str) -> str:
             f"{plan.algorithm} recodes locally: its plan is a table of regions, not a script",
             hint="'sqlanon publish' writes it",
         )
+    if policy.transformations:
+        policy, prelude = _transformed(policy, plan, dialect)
+    else:
+        prelude = None
     hierarchies = {name: root_only() for name in policy.quasi_identifiers} | build_hierarchies(policy)
-    task = outlined(policy, Paper(dialect), hierarchies, relation(policy.source, dialect), plan.bits)
+    rows = relation(policy.source, dialect)
+    task = outlined(policy, Paper(dialect), hierarchies, rows, plan.bits, prelude)
     if task.unsettled and plan.suppressed:
         raise PolicyError(
             "a script cannot tell how often classes have to be suppressed until no model is broken any more",
@@ -96,6 +104,18 @@ def release_script(policy: Policy, plan: Plan, dialect: str) -> str:
     if name:
         made = exp.Create(this=table_tree(name), kind="TABLE", expression=how.select)
     return "\n\n".join([*parts, made.sql(dialect, pretty=True) + ";"]) + "\n"
+
+
+def _transformed(policy: Policy, plan: Plan, dialect: str) -> tuple[Policy, Prelude]:
+    """The policy that reads the rows after its transformations, and their tables, with what the plan knows of them."""
+    outline = Outline(**plan.transformed)
+    rows = relation(policy.source, dialect)
+    prelude = Prelude(rows, dialect, prefix="sqlanon_search")
+    actions = transformed(policy, rows, outline, prelude, None)
+    prelude.steps += planned(actions)
+    prelude.rows = rows_of(policy, outline.types)
+    source = Source(database=policy.source.database, query=prelude.rows.sql(dialect))
+    return policy.model_copy(update={"source": source, "transformations": ()}), prelude
 
 
 def _levels(plan: Plan) -> str:

@@ -1,0 +1,188 @@
+"""The rows of a policy after its transformations, as temporary tables in front of all others.
+
+The identity of a row, which draws are made of, is what identifies it: the person column and all identifiers. Where
+several rows share them, they are numbered in the order of a hash over all their columns; without any such column, the
+identity is that hash, with a number among rows that are equal in everything, and so may stand for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from sqlglot import exp
+
+from sqlanon import transformations
+from sqlanon.compiler.classes import Prelude, Step
+from sqlanon.compiler.tree import (
+    alias,
+    bind,
+    column,
+    count_all,
+    literal,
+    nested,
+    select,
+    table,
+    text,
+    union_all,
+    window,
+)
+from sqlanon.errors import PolicyError
+from sqlanon.families import plugin
+from sqlanon.policy import Policy
+from sqlanon.transformations import KEY, ROW, Ask, File, Given, Make
+from sqlanon.transformations._sql import canonical
+
+PREFIX = "sqlanon_changed"
+RESULT = f"{PREFIX}_rows"
+Identity = Literal["unique", "numbered"]
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What must be known of a table to write the SQL of its transformations; kept with the plan."""
+
+    types: Mapping[str, str]  # of all columns, in the dialect of the engine that has them
+    dialect: str
+    identity: Identity = "numbered"
+    records: Mapping[str, int] | None = None  # rows before each method that asks for their number
+
+    def described(self) -> dict[str, Any]:
+        return {"types": dict(self.types), "dialect": self.dialect, "identity": self.identity} | (
+            {"records": dict(self.records)} if self.records else {}
+        )
+
+
+Action = Step | Ask
+
+
+def key_columns(policy: Policy) -> tuple[str, ...]:
+    """The columns that identify a row, if there are any."""
+    person = (policy.person,) if policy.person is not None else ()
+    return tuple(dict.fromkeys((*person, *policy.identifiers)))
+
+
+def uniqueness(policy: Policy, rows: exp.Select, types: Mapping[str, exp.DataType]) -> exp.Select | None:
+    """Asks for the number of rows, and of different identities."""
+    named = key_columns(policy)
+    if not named:
+        return None
+    distinct = exp.Count(this=exp.Distinct(expressions=[_written(named, types)]))
+    if len(named) == 1:  # the values themselves are counted faster than their text
+        distinct = exp.Count(this=exp.Distinct(expressions=[column(named[0])]))
+    return select(count_all(), distinct, source=nested(rows.copy(), "source"))
+
+
+def _written(names: Sequence[str], types: Mapping[str, exp.DataType]) -> exp.Expr:
+    tree = canonical(names[0], types[names[0]])
+    for name in names[1:]:
+        tree = exp.DPipe(this=exp.DPipe(this=tree, expression=literal("|")), expression=canonical(name, types[name]))
+    return tree
+
+
+def identified(policy: Policy, rows: exp.Select, types: Mapping[str, exp.DataType], identity: Identity) -> exp.Select:
+    """The rows with ROW and KEY."""
+    named = key_columns(policy)
+    columns = [column(name) for name in types]
+    numbered = alias(window(exp.RowNumber()), ROW, quoted=True)
+    source = nested(rows.copy(), "source")
+    if identity == "unique":
+        return select(numbered, alias(_written(named, types), KEY, quoted=True), *columns, source=source)
+    whole = exp.MD5(this=_written(list(types), types))
+    own = _written(named, types) if named else whole.copy()
+    hashed = select(alias(own, "own"), alias(whole, "whole"), *columns, source=source)
+    place = window(exp.RowNumber(), partition=[exp.column("own")], order=[exp.column("whole")])
+    key = exp.DPipe(this=exp.DPipe(this=exp.column("own"), expression=literal("#")), expression=text(place))
+    return select(
+        numbered, alias(key, KEY, quoted=True), *(item.copy() for item in columns), source=nested(hashed, "h")
+    )
+
+
+def transformed(
+    policy: Policy, rows: exp.Select, outline: Outline, prelude: Prelude, secret: str | None
+) -> list[Action]:
+    """The tables to make, and the questions to ask between them; the last table, RESULT, is the new source.
+
+    The secret and what is derived from it come first, and are added to the prelude, which pseudonyms share.
+    """
+    types = {name: exp.DataType.build(kind, dialect=outline.dialect) for name, kind in outline.types.items()}
+    tree = identified(policy, rows, types, outline.identity)
+    actions: list[Action] = []
+    labels: list[str] = []
+    seeds = f"{PREFIX}_seeds"
+    for place, use in enumerate(policy.transformations):
+        module = transformations.method(use.name)
+        params = module.Params.model_validate(use.params)
+        given = Given(
+            tree,
+            types,
+            prelude.dialect,
+            seeds,
+            f"{PREFIX}_{place + 1}",
+            _label(use.name, params, labels),
+            policy.person,
+            (outline.records or {}).get(str(place), 0),
+        )
+        try:
+            made = module.change(params, given)
+        except PolicyError as error:
+            raise policy.error(
+                f"{use.name}: {error.message}", "transformations", place, use.name, hint=error.hint
+            ) from None
+        labels += made.seeds
+        actions += _bound(made.steps, policy, place)
+        tree = made.rows
+    last = select(*(column(name) for name in types), source=nested(tree, "changed"))
+    actions.append(Step(RESULT, last))
+    before = _seeds(prelude, seeds, labels, secret) if labels else []
+    return [*before, *actions]
+
+
+def _label(name: str, params: Any, taken: Sequence[str]) -> str:
+    """What the draws of a method are known by: not its place, so that another method before it changes none of them."""
+    own = f"{name}({','.join(params.changed())})"
+    return own + "'" * sum(label.startswith(own) for label in {item.rsplit("/", 1)[0] for item in taken})
+
+
+def _seeds(prelude: Prelude, name: str, labels: Sequence[str], secret: str | None) -> list[Action]:
+    """A table (label, seed): each seed is a keyed hash of its label, and tells nothing of the others."""
+    done = len(prelude.steps)
+    private = prelude.load("secret", (), ("key",), ((secret or "",),), private=True)
+    rows = []
+    for label in dict.fromkeys(labels):
+        named = exp.DPipe(this=exp.column("key"), expression=literal(f":{label}"))
+        inner = _sha256(named, prelude.dialect)
+        outer = _sha256(exp.DPipe(this=exp.column("key"), expression=inner), prelude.dialect)
+        # Half of it: with the identity of a row it fits into one block of the hash that draws are made of.
+        seed = exp.Substring(this=outer, start=literal(1), length=literal(32))
+        rows.append(select(alias(text(literal(label)), "label"), alias(seed, "seed"), source=table(private)))
+    loaded = list(prelude.steps[done:])
+    del prelude.steps[done:]
+    return [*loaded, Step(name, union_all(rows))]
+
+
+def _sha256(value: exp.Expr, dialect: str) -> exp.Expr:
+    if dialect == "postgres":
+        value = exp.Anonymous(this="convert_to", expressions=[value, literal("UTF8")])
+    return exp.SHA2(this=value, length=literal(256))
+
+
+def _bound(steps: Sequence[transformations.Step], policy: Policy, place: int) -> Iterator[Action]:
+    for step in steps:
+        if isinstance(step, Ask):
+            use = policy.transformations[place]
+            yield replace(step, message=f"{use.name}: {step.message}", at=("transformations", place, use.name))
+        else:
+            yield Step(step.name, _query(step))
+
+
+def _query(item: Make) -> exp.Query:
+    if isinstance(item.query, File):
+        return bind(plugin("transformations", item.query.name).sql, item.query.params, item.query.relations)
+    return item.query
+
+
+def rows_of(policy: Policy, types: Mapping[str, str]) -> exp.Select:
+    """The new source: the columns of the old one, after all transformations."""
+    return select(*(column(name) for name in types), source=table(RESULT))

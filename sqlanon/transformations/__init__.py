@@ -1,0 +1,117 @@
+"""Transformations: methods that change values, or leave out rows, before a release is searched for.
+
+Each is one module of this package, found by its file name: its docstring is the manual page, `Params` is what a policy
+may say, `change(params, given)` gives the SQL. A name with an underscore in front is no method.
+
+Nothing here has a connection: a method is told what the table looks like, and answers with the temporary tables to make
+(`Make`), the questions to ask of the data before (`Ask`), and the rows as they are afterwards.
+
+Draws are made of keyed hashes: of a seed, which is derived from the secret for each method and column, and of the
+identity of a row. So the same secret gives the same release, on every engine, and in every release that follows: who
+compares two of them cannot average the noise away.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from sqlglot import exp
+
+from sqlanon.errors import PolicyError, did_you_mean
+
+# Beside a user's own columns, which no sane person calls like this: the number of a row, which tells rows apart and
+# means nothing else; and its identity, which draws are made of.
+ROW = "\u2205 number"
+KEY = "\u2205 identity"
+
+
+@dataclass(frozen=True)
+class File:
+    """A statement from `sql/transformations/`, with its parameters, and the tables that its relations stand for."""
+
+    name: str
+    params: Mapping[str, Any]
+    relations: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Make:
+    """A temporary table."""
+
+    name: str
+    query: exp.Query | File
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What must not be found in the data: if the query gives a row, the method cannot go on."""
+
+    query: exp.Query
+    message: str
+    hint: str
+    at: tuple[str | int, ...] = ()  # the place in the policy
+
+
+Step = Make | Ask
+
+
+@dataclass(frozen=True)
+class Given:
+    """The table as a method finds it. `rows` has all `columns`, and ROW and KEY; copy it for each use."""
+
+    rows: exp.Select
+    columns: Mapping[str, exp.DataType]
+    dialect: str
+    seeds: str  # a table (label, seed)
+    prefix: str  # of the names of temporary tables
+    label: str  # of the method, among all of a policy
+    person: str | None = None
+    records: int = 0  # rows, where the method asks for it
+
+    def name(self, what: str) -> str:
+        """The name of a temporary table of this method."""
+        return f"{self.prefix}_{what}"
+
+    def seed(self, what: str) -> str:
+        """The label of the seed for one column, or for another use."""
+        return f"{self.label}/{what}"
+
+
+@dataclass(frozen=True)
+class Changed:
+    """`rows` are the rows afterwards, over the tables of `steps`; it has all columns, and ROW and KEY."""
+
+    rows: exp.Select
+    steps: Sequence[Step] = ()
+    seeds: Sequence[str] = field(default=())  # labels of the seeds that it draws from
+
+
+@cache
+def names() -> tuple[str, ...]:
+    found = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return tuple(name for name in found if not name.startswith("_"))
+
+
+def method(name: str) -> ModuleType:
+    """The module of a method.
+
+    >>> method("rounding").__doc__.splitlines()[0]
+    'Numbers are rounded to multiples of a base: 41,377 becomes 41,000.'
+    """
+    if name not in names():
+        raise PolicyError(
+            f"unknown transformation '{name}'", hint=did_you_mean(name, names()) or f"there are {', '.join(names())}"
+        )
+    return import_module(f"{__name__}.{name}")
+
+
+def is_keyed(name: str, params: Any) -> bool:
+    """Whether a method, with these parameters, draws from the secret."""
+    keyed = method(name).keyed
+    return bool(keyed(params)) if callable(keyed) else bool(keyed)

@@ -1,0 +1,161 @@
+"""Values are kept with one probability, and otherwise replaced by any value of the domain (randomized response).
+
+    transformations:
+      - random_replacement: {columns: [disease], retention: 0.3, rho1: 0.1, rho2: 0.5}
+
+The new value is drawn evenly from `domain`, or from the values that occur in the column; it may be the old one. With
+`rho1` and `rho2` it is refused unless nobody whose suspicion was at most rho1 can become sure to rho2 or more: for D
+values, (p + (1 - p) / D) / ((1 - p) / D) must be less than rho2 (1 - rho1) / (rho1 (1 - rho2)). NULL stays NULL. Each
+row has its own draw, which is the same in every release.
+
+What it does not protect: other columns, by which a person may be known; and a person with several rows, each of which
+is drawn by itself. Without `rho1` and `rho2` nothing is promised. A domain that is taken from the data is itself told.
+cite: Warner 1965; Agrawal, Srikant and Thomas 2005; Evfimievski, Gehrke and Srikant 2003 (amplification)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pydantic import Field, field_validator, model_validator
+from sqlglot import exp
+
+from sqlanon.transformations import KEY, Ask, Changed, Given, Make, Step
+from sqlanon.transformations._lookup import DRAW, Label, drawn, listed, marginals, require_categories, unlisted
+from sqlanon.transformations._params import Base, Columns, Share
+from sqlanon.transformations._sql import (
+    BIGINT,
+    TEXT,
+    alias,
+    bigint,
+    case,
+    column,
+    crossed,
+    digest,
+    double,
+    is_null,
+    number,
+    over,
+    plus,
+    selected,
+    table,
+    times,
+    uniform,
+)
+
+OTHER = "\u2205 other"
+
+
+class Params(Base):
+    columns: Columns = Field(description="Columns of categories: text, integers, booleans or dates.")
+    retention: Share = Field(description="Probability that a value is kept, between 0 and 1.")
+    domain: tuple[Label, ...] | None = Field(
+        None, description="What may take its place; the values of the column if left out."
+    )
+    rho1: Share | None = Field(None, description="What an attacker may have guessed before, as a probability.")
+    rho2: Share | None = Field(None, description="How sure the attacker must not become.")
+
+    @field_validator("domain")
+    @classmethod
+    def _has_two(cls, domain: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if domain is not None and len(set(domain)) < 2:
+            raise ValueError("a domain has at least two values")
+        if domain is not None and len(set(domain)) < len(domain):
+            raise ValueError("a value is there twice; keep one")
+        return domain
+
+    @model_validator(mode="after")
+    def _is_private(self) -> Params:
+        if (self.rho1 is None) != (self.rho2 is None):
+            raise ValueError("'rho1' and 'rho2' belong together; give both")
+        if self.rho1 is not None and self.rho2 is not None:
+            if self.rho2 <= self.rho1:
+                raise ValueError("'rho2' must be greater than 'rho1'")
+            if self.domain is not None and amplification(self.retention, len(self.domain)) >= self.limit():
+                raise ValueError(
+                    f"a retention of {self.retention:g} over {len(self.domain)} values lets an attacker go from"
+                    f" {self.rho1:g} to {self.rho2:g}; keep fewer values, or accept a larger rho2"
+                )
+        return self
+
+    def limit(self) -> float:
+        assert self.rho1 is not None and self.rho2 is not None
+        return self.rho2 * (1 - self.rho1) / (self.rho1 * (1 - self.rho2))
+
+
+keyed = True
+
+
+def amplification(retention: float, values: int) -> float:
+    """How many times likelier a result is from one value than from another.
+
+    >>> round(amplification(0.2, 10), 9)
+    3.5
+    """
+    other = (1 - retention) / values
+    return (retention + other) / other
+
+
+def change(params: Params, given: Given) -> Changed:
+    require_categories(given, params.columns)
+    steps: list[Step] = []
+    labels: list[str] = []
+    for place, name in enumerate(params.columns, start=1):
+        prefix = given.name(f"column_{place}")
+        counts, domain, size = f"{prefix}_counts", f"{prefix}_domain", f"{prefix}_size"
+        steps += [marginals(given, name, counts), *_domain(params, name, counts, domain)]
+        whole = alias(exp.Count(this=exp.Star()), "n")
+        steps.append(Make(size, exp.select(whole).from_(table(domain))))
+        steps += _questions(params, name, size)
+        label = given.seed(name)
+        second = alias(uniform(given.dialect, digest(given.dialect, "s", column(KEY, "r")), 1), OTHER)
+        rows = drawn(given, label, [second]).subquery(alias="t")
+        kept = exp.Or(
+            this=exp.LT(this=column(DRAW, "t"), expression=number(params.retention)),
+            expression=is_null(column(name, "t")),
+        )
+        other = exp.Cast(this=exp.column("value", table="d"), to=given.columns[name].copy())
+        tree = selected(given, {name: case((kept, column(name, "t")), default=other)}, rows)
+        tree = crossed(tree, table(size, "z"))
+        at = bigint(exp.Floor(this=times(column(OTHER, "t"), double(exp.column("n", table="z")))))
+        tree.append("joins", exp.Join(this=table(domain, "d"), side="LEFT", on=exp.column("place", table="d").eq(at)))
+        labels.append(label)
+        given = replace(given, rows=tree)
+    return Changed(given.rows, steps, labels)
+
+
+def _domain(params: Params, name: str, counts: str, made: str) -> list[Step]:
+    if params.domain is not None:
+        rows = list(enumerate(params.domain))
+        written = listed(rows, ["place", "value"], [BIGINT, TEXT])
+        return [unlisted(counts, params.domain, name, "the domain"), Make(made, written)]
+    # In the order of a hash: engines sort text differently.
+    order = exp.Order(
+        expressions=[exp.Ordered(this=exp.MD5(this=exp.column("value"))), exp.Ordered(this=exp.column("value"))]
+    )
+    place = exp.Sub(this=exp.Window(this=exp.RowNumber(), order=order), expression=exp.convert(1))
+    return [
+        Make(made, exp.select(alias(bigint(exp.Paren(this=place)), "place"), exp.column("value")).from_(table(counts)))
+    ]
+
+
+def _questions(params: Params, name: str, size: str) -> list[Step]:
+    n = double(exp.column("n"))
+    ask = exp.select(exp.convert(1)).from_(table(size))
+    found: list[Step] = [
+        Ask(
+            ask.where(exp.LT(this=n, expression=number(2.0))),
+            f"'{name}' has fewer than two values",
+            "take it out, or give a 'domain'",
+        )
+    ]
+    if params.rho1 is not None and params.domain is None:
+        ratio = plus(number(1.0), over(times(number(params.retention), n.copy()), number(1 - params.retention)))
+        found.append(
+            Ask(
+                ask.where(exp.GTE(this=ratio, expression=number(params.limit()))),
+                f"a retention of {params.retention:g} over all of '{name}' lets an attacker go from rho1 to rho2",
+                "keep fewer values, or accept a larger rho2",
+            )
+        )
+    return found
