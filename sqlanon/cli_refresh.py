@@ -16,6 +16,7 @@ from sqlanon.errors import SqlanonError
 if TYPE_CHECKING:
     from sqlanon.engines import Engine
     from sqlanon.policy import Policy
+    from sqlanon.policy.marginals import Marginals
     from sqlanon.schedule import Outcome
 
 POLICIES = click.argument("policies", metavar="POLICY…", nargs=-1, required=True, type=click.Path(path_type=Path))
@@ -25,10 +26,11 @@ POLICIES = click.argument("policies", metavar="POLICY…", nargs=-1, required=Tr
 @POLICIES
 @click.option("--due", "only_due", is_flag=True, help="Only what is due by its schedule: for cron and the like.")
 def refresh(policies: tuple[Path, ...], only_due: bool) -> None:
-    """Publish releases anew, each checked against all that was published before.
+    """Publish releases anew, each checked against all that was published before, and marginals with new noise.
 
     Exactly one of several processes refreshes a release at a time. Exit code 1 if one was refused or failed: its last
-    release stays as it was. The key of the history is taken from the environment variable SQLANON_KEY.
+    release stays as it was. The key of the history is taken from the environment variable SQLANON_KEY. Marginals charge
+    the privacy budget each time, and are refused when it is spent.
     """
     from sqlanon import schedule
 
@@ -102,14 +104,18 @@ def list_(policy_file: str) -> None:
     from sqlanon.release.record import versions
 
     policy, engine = _opened(policy_file)
+    names = _names(policy)
     try:
-        found = versions(engine, _name(policy))
+        found = {name: versions(engine, name) for name in names}
     finally:
         engine.close()
-    if not found:
-        click.echo(f"'{_name(policy)}' was not published yet")
-    for item in found:
-        click.echo(f"{item.version:4}  {item.status:10}  {item.created}  plan {item.plan_hash[:12]}")
+    for name, items in found.items():
+        if not items:
+            click.echo(f"'{name}' was not published yet")
+        elif len(names) > 1:
+            click.echo(f"{name}:")
+        for item in items:
+            click.echo(f"{item.version:4}  {item.status:10}  {item.created}  plan {item.plan_hash[:12]}")
 
 
 @releases.command()
@@ -151,29 +157,34 @@ def retire(policy_file: str) -> None:
 
     policy, engine = _opened(policy_file, read_only=False)
     try:
-        run(engine, _name(policy))
+        for name in _names(policy):
+            run(engine, name)
+            click.echo(f"'{name}' is retired")
     finally:
         engine.close()
-    click.echo(f"'{_name(policy)}' is retired")
 
 
 def _evidence(policy_file: str, version: int) -> dict[str, Any]:
     from sqlanon.release.record import of_version
 
     policy, engine = _opened(policy_file)
+    name = _names(policy)[0]  # tables of one file have the same evidence
     try:
-        found = of_version(engine, _name(policy), version)
+        found = of_version(engine, name, version)
     finally:
         engine.close()
     if found is None:
-        raise SqlanonError(f"there is no version {version} of '{_name(policy)}'", hint="see 'sqlanon releases list'")
+        raise SqlanonError(f"there is no version {version} of '{name}'", hint="see 'sqlanon releases list'")
     return found
 
 
-def _opened(policy_file: str, *, read_only: bool = True) -> tuple[Policy, Engine]:
+def _opened(policy_file: str, *, read_only: bool = True) -> tuple[Policy | Marginals, Engine]:
     from sqlanon.engines import connect
-    from sqlanon.policy import load
+    from sqlanon.policy import load, load_marginals
 
+    section = load_marginals(policy_file)
+    if section is not None:
+        return section, connect(section.gateway.located_database, read_only=read_only)
     policy = load(policy_file).located()
     if policy.release is None or policy.release.path is not None:
         raise SqlanonError("only releases in a database have versions", hint="name one under 'release'")
@@ -181,12 +192,18 @@ def _opened(policy_file: str, *, read_only: bool = True) -> tuple[Policy, Engine
     return policy, connect(url, read_only=read_only)
 
 
-def _name(policy: Policy) -> str:
+def _names(policy: Policy | Marginals) -> tuple[str, ...]:
+    from sqlanon.policy.marginals import Marginals
+
+    if isinstance(policy, Marginals):
+        return policy.tables
     assert policy.release is not None
-    return policy.release.table or policy.release.view or ""
+    return (policy.release.table or policy.release.view or "",)
 
 
 def _tell(done: Outcome) -> None:
+    from sqlanon.marginals import Refreshed
+
     where = str(done.job.path)
     if done.error is not None:
         click.echo(f"{where}: not refreshed: {done.error}", err=True)
@@ -196,6 +213,12 @@ def _tell(done: Outcome) -> None:
         assert done.published is not None
         document = done.published.document
         history = document.get("history", {})
+        if isinstance(done.published, Refreshed):
+            width = document["differential_privacy"]["half_width"]
+            noise = f"counts of {document['released']:,} rows, each ± {width:g}"
+            spent = f"epsilon {done.published.cost.epsilon:g}" if done.published.cost.epsilon else "nothing more"
+            click.echo(f"{where}: refreshed, {noise}; spent {spent}; plan {done.published.plan.hash[:12]}")
+            return
         version = f", version {history['version']}, {history['held_back']:,} rows held back" if history else ""
         click.echo(f"{where}: refreshed{version}; plan {done.published.plan.hash[:12]}")
     sys.stdout.flush()

@@ -5,15 +5,20 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from sqlanon import marginals
 from sqlanon.engines import Engine, connect
-from sqlanon.errors import EngineError, PolicyError, SqlanonError
+from sqlanon.errors import BudgetExhausted, EngineError, PolicyError, SqlanonError
+from sqlanon.gateway import open_gateway
 from sqlanon.ledger.runs import LEASE, Run, Runs
-from sqlanon.policy import Policy, load
+from sqlanon.marginals import Refreshed
+from sqlanon.policy import Policy, load, load_marginals
+from sqlanon.policy.marginals import Marginals
 from sqlanon.policy.schedule import Schedule
 from sqlanon.release import Published, publish
 
@@ -28,12 +33,12 @@ def clock() -> datetime:
 
 @dataclass(frozen=True)
 class Job:
-    """A policy file whose release is refreshed."""
+    """A policy file whose release, or whose marginals, are refreshed."""
 
     path: Path
 
-    def policy(self) -> Policy:
-        return load(self.path).located()
+    def policy(self) -> Policy | Marginals:
+        return load_marginals(self.path) or load(self.path).located()
 
     @property
     def runs(self) -> Runs:
@@ -46,18 +51,20 @@ class Outcome:
 
     job: Job
     run: Run | None
-    published: Published | None = None
+    published: Published | Refreshed | None = None
     error: SqlanonError | None = None
 
 
-def release_name(policy: Policy) -> str:
+def release_name(policy: Policy | Marginals) -> str:
+    if isinstance(policy, Marginals):
+        return ", ".join(policy.tables)
     given = policy.release
     if given is None:
         raise PolicyError("the policy names no release", hint="add for example 'release: {view: patients_released}'")
     return given.table or given.view or given.path or ""
 
 
-def schedule_of(policy: Policy) -> Schedule:
+def schedule_of(policy: Policy | Marginals) -> Schedule:
     if policy.schedule is None:
         raise PolicyError(
             f"{policy.name} has no schedule",
@@ -98,13 +105,10 @@ def refresh(job: Job, moment: datetime | None = None, *, now: Clock = clock, sec
     run = runs.claim(name, moment or now(), owner, now(), attempts=attempts)
     if run is None:
         return Outcome(job, None)
-    url = policy.locate(policy.source.database) if policy.source.database else None
-    engine: Engine | None = None
     try:
-        engine = connect(url, read_only=policy.release is not None and policy.release.path is not None)
-        with _Alive(runs, run, engine, now):
-            done = publish(policy, engine, secret=secret, workload=False)
-    except PolicyError as error:  # it would break a promise, and would again
+        with _alive_while(policy, runs, run, now) as work:
+            done = work(secret)
+    except (PolicyError, BudgetExhausted) as error:  # it would break a promise, and would again
         runs.finish(run, "refused", now(), message=error.message)
         return Outcome(job, run, error=error)
     except SqlanonError as error:
@@ -113,12 +117,24 @@ def refresh(job: Job, moment: datetime | None = None, *, now: Clock = clock, sec
     except BaseException:
         runs.finish(run, "failed", now(), message="it was stopped")
         raise
-    finally:
-        if engine is not None:
-            engine.close()
     version = done.document.get("history", {}).get("version")
     runs.finish(run, "done", now(), version=version, plan=done.plan.hash)
     return Outcome(job, run, done)
+
+
+@contextmanager
+def _alive_while(
+    policy: Policy | Marginals, runs: Runs, run: Run, now: Clock
+) -> Iterator[Callable[[str | None], Published | Refreshed]]:
+    """What a refresh does, on an open database, while the others are told that it works."""
+    if isinstance(policy, Marginals):
+        with closing(open_gateway(policy.gateway, read_only=False)) as gate, _Alive(runs, run, gate.engine, now):
+            yield lambda _: marginals.refresh(policy, gate, occasion=run.due.isoformat())
+        return
+    url = policy.locate(policy.source.database) if policy.source.database else None
+    read_only = policy.release is not None and policy.release.path is not None
+    with closing(connect(url, read_only=read_only)) as engine, _Alive(runs, run, engine, now):
+        yield lambda secret: publish(policy, engine, secret=secret, workload=False)
 
 
 class _Alive:

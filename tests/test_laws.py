@@ -26,6 +26,7 @@ LAYERS = [
     {"demo"},
     {"console", "console_gateway", "console_publish"},
     {"proxy", "schedule"},
+    {"marginals"},
     {"gateway", "release"},
     {"algorithms", "evidence"},
     {"engines", "ledger"},

@@ -326,14 +326,17 @@ class Gate:
             self.pause(max(0.0, math.ceil(spent / grid) * grid - spent))
 
 
-def open_gateway(policy: Gateway | str | Path, *, hardened: Hardened | None = None) -> Gate:
-    """Open the database (read-only), the ledger and the schema of a policy, or of a policy file."""
+def open_gateway(policy: Gateway | str | Path, *, hardened: Hardened | None = None, read_only: bool = True) -> Gate:
+    """Open the database, the ledger and the schema of a policy, or of a policy file.
+
+    Read-only, as it has to be wherever somebody asks; not where a refresh writes tables of its own.
+    """
     if not isinstance(policy, Gateway):
         policy = load_gateway(policy)
     with ExitStack() as opened:
         ledger = Ledger.open(policy.located_ledger)
         opened.callback(ledger.close)
-        engine = connect(policy.located_database, read_only=True, hardened=hardened)
+        engine = connect(policy.located_database, read_only=read_only, hardened=hardened)
         opened.callback(engine.close)
         schema: Schema = schema_of(engine, policy)
         opened.pop_all()

@@ -14,7 +14,7 @@ from sqlanon.compiler.source import table_parts
 from sqlanon.compiler.tree import literal, select, table
 from sqlanon.engines import Engine, Relation
 from sqlanon.errors import PolicyError, SourceError
-from sqlanon.plan import Plan
+from sqlanon.plan import Planned
 
 RELEASES = "sqlanon_releases"
 CURRENT, SUPERSEDED, RETIRED = "current", "superseded", "retired"
@@ -129,7 +129,7 @@ def of_version(engine: Engine, name: str, version: int) -> dict[str, Any] | None
     return read_evidence(rows[0][0], name) if rows else None
 
 
-def record(engine: Engine, name: str, plan: Plan, document: Mapping[str, Any], replaces: Recorded | None) -> None:
+def record(engine: Engine, name: str, plan: Planned, document: Mapping[str, Any], replaces: Recorded | None) -> None:
     """Keep the evidence with the release, in the same database and transaction: one row a version."""
     columns = [
         exp.ColumnDef(this=exp.to_identifier(item), kind=exp.DataType.build(kind)) for item, kind in COLUMNS.items()

@@ -19,7 +19,7 @@ from sqlanon.compiler.source import READERS, query_tree, table_parts, table_tree
 from sqlanon.compiler.tree import column
 from sqlanon.engines import Engine, table_name
 from sqlanon.errors import EngineError, PolicyError
-from sqlanon.plan import Plan
+from sqlanon.plan import Planned
 from sqlanon.policy import Policy, Source
 from sqlanon.release.record import Recorded, evidence_file, foreign, of_file, of_relation, record
 from sqlanon.release.rewriting import Rewriting
@@ -43,7 +43,7 @@ class Target(Protocol):
 
     def described(self, staged: Staged) -> dict[str, str]: ...
     def stage(self, how: Rewriting) -> Staged: ...
-    def swap(self, staged: Staged, plan: Plan, document: Mapping[str, Any]) -> None: ...
+    def swap(self, staged: Staged, plan: Planned, document: Mapping[str, Any]) -> None: ...
     def finish(self, staged: Staged, document: Mapping[str, Any]) -> None: ...
     def discard(self, staged: Staged) -> None: ...
 
@@ -110,7 +110,7 @@ class RelationTarget:
         create(self.engine, name, how.select)
         return Staged(name, Source(table=name), how.hidden)
 
-    def swap(self, staged: Staged, plan: Plan, document: Mapping[str, Any]) -> None:
+    def swap(self, staged: Staged, plan: Planned, document: Mapping[str, Any]) -> None:
         _without_hidden(self.engine, staged)
         shown = staged.name
         if self.kind == "view":
@@ -214,7 +214,7 @@ class FileTarget:
             raise
         return Staged(str(staged), Source(path=str(staged)))
 
-    def swap(self, staged: Staged, plan: Plan, document: Mapping[str, Any]) -> None:
+    def swap(self, staged: Staged, plan: Planned, document: Mapping[str, Any]) -> None:
         return None
 
     def finish(self, staged: Staged, document: Mapping[str, Any]) -> None:

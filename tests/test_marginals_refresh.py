@@ -1,0 +1,278 @@
+"""Marginals from the command line: on a schedule, killed half-way, and with policies that are wrong."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+from marginals_world import GATEWAY, SECTION
+
+from sqlanon.cli import main
+from sqlanon.errors import BudgetExhausted, PolicyError
+from sqlanon.gateway.budget import standings
+from sqlanon.ledger import Ledger
+from sqlanon.policy import load, load_marginals, load_serve
+from sqlanon.schedule import Job, due, refresh
+
+SCHEDULE = "schedule: {cron: '@hourly', retries: 2}\n"
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(main, list(words))
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    with duckdb.connect(str(tmp_path / "warehouse.duckdb")) as connection:
+        connection.execute("CREATE TABLE users (user_id BIGINT PRIMARY KEY)")
+        connection.execute(
+            "CREATE TABLE visits AS SELECT i // 2 AS user_id, CAST(i % 100 AS INTEGER) AS age, "
+            "['f', 'm'][i % 2 + 1] AS sex, 'R' || (i % 3) AS region, DATE '2026-01-05' AS seen, TRUE AS ok, "
+            "1.5::DOUBLE AS cost, TIMESTAMP '2026-01-02 10:00:00' AS moment, 'n' AS note FROM range(3000) AS r(i)"
+        )
+    path = tmp_path / "policy.yml"
+    path.write_text(GATEWAY + SECTION.replace(", cost: 2.5, seen: 30", "") + SCHEDULE)
+    Ledger.create(tmp_path / "policy.ledger").close()
+    return path
+
+
+def spent(policy: Path) -> float:
+    served = load_serve(policy).gateway
+    with Ledger.open(policy.with_suffix(".ledger")) as ledger:
+        return standings(served, ledger)[0].left.spent.epsilon
+
+
+def shown(policy: Path, name: str) -> list[Any]:
+    with duckdb.connect(str(policy.with_name("warehouse.duckdb"))) as connection:
+        if not connection.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = ?", [name]).fetchall():
+            return []
+        return connection.execute(f"FROM {name}").fetchall()
+
+
+def test_refresh_status_and_releases(policy: Path) -> None:
+    done = run("refresh", str(policy))
+    assert done.exit_code == 0, done.output
+    assert re.search(r"refreshed, counts of 3,\d\d\d rows|refreshed, counts of 2,\d\d\d rows", done.output), done.output
+    assert "each ± 24; spent epsilon 1; plan " in done.output
+    ages, regions = shown(policy, "by_age_sex"), shown(policy, "by_region_sex")
+    assert len(ages) == 20 and len(regions) == 6
+    assert sum(row[-1] for row in ages) == sum(row[-1] for row in regions)
+    assert all(abs(row[-1] - 500) < 200 for row in regions)
+    assert run("refresh", str(policy)).exit_code == 0
+    listed = run("releases", "list", str(policy)).output
+    assert re.sub(r"\d{4}-\S+  plan \w+", "…", listed) == (
+        "by_age_sex:\n   2  current     …\n   1  superseded  …\nby_region_sex:\n   2  current     …\n"
+        "   1  superseded  …\n"
+    )
+    assert '"scale": 8.0' in run("releases", "show", str(policy), "2").output
+    status = run("status", str(policy)).output
+    assert "by_age_sex, by_region_sex" in status and status.count("done") == 2
+    checked = run("check", str(policy.with_name("warehouse.duckdb")), "by_age_sex")
+    assert checked.exit_code == 2 and "counts with differential privacy" in checked.output
+    assert run("refresh", str(policy)).exit_code == 0
+    last = run("refresh", str(policy))
+    assert last.exit_code == 1 and "has epsilon 0 left" in last.output
+    assert len(shown(policy, "by_age_sex")) == 20 and spent(policy) == 3.0
+    assert run("releases", "retire", str(policy), "--yes").exit_code == 0
+    assert shown(policy, "by_age_sex") == []
+
+
+def test_a_schedule_charges_each_time_once(policy: Path) -> None:
+    """Due each hour; when nothing is left it is refused, and not tried again for that hour."""
+    job = Job(policy)
+    start = datetime(2026, 1, 1, 10, 5, tzinfo=UTC)
+    os.utime(policy, (start.timestamp(), start.timestamp()))
+    for hour, used in ((1, 1.0), (2, 2.0), (3, 3.0)):
+        moment = start + timedelta(hours=hour)
+        assert (time := due(job, moment)) is not None
+        assert refresh(job, time, now=lambda moment=moment: moment).error is None
+        assert spent(policy) == used
+        assert due(job, moment) is None
+        assert refresh(job, time, now=lambda moment=moment: moment).run is None  # had already
+    moment = start + timedelta(hours=4)
+    refused = refresh(job, due(job, moment), now=lambda: moment)
+    assert isinstance(refused.error, BudgetExhausted)
+    assert due(job, moment + timedelta(minutes=20)) is None
+    assert job.runs.listed(limit=1)[0].outcome == "refused"
+
+
+# A refresh in a process of its own, killed where the first argument says.
+CHILD = """
+import os, signal, sys
+import sqlanon.marginals, sqlanon.marginals.counting, sqlanon.marginals.tables
+from datetime import datetime
+from sqlanon.schedule import Job, refresh
+from pathlib import Path
+
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+where = sys.argv[1]
+if where == "before data are read":
+    sqlanon.marginals.counting.exact_joint = die
+elif where == "before they are paid for in full":
+    sqlanon.marginals.counting.noisy_counts = die
+elif where == "before tables are written":
+    sqlanon.marginals.joint_of = die
+elif where == "between two tables":
+    swap, seen = sqlanon.marginals.tables.RelationTarget.swap, []
+    def second(*args):
+        swap(*args)
+        seen.append(1)
+        if len(seen) == 2:
+            die()
+    sqlanon.marginals.tables.RelationTarget.swap = second
+print(refresh(Job(Path(sys.argv[2])), datetime.fromisoformat(sys.argv[3])).error)
+"""
+DUE = "2026-01-01T03:00:00+00:00"
+
+
+@pytest.mark.parametrize(
+    ("where", "kept"),
+    [
+        ("before data are read", False),
+        pytest.param("before they are paid for in full", False, marks=pytest.mark.long),
+        pytest.param("before tables are written", True, marks=pytest.mark.long),
+        ("between two tables", True),
+    ],
+)
+def test_a_killed_refresh_never_gives_a_table_for_free(policy: Path, where: str, kept: bool) -> None:
+    """The charge stays, no table is there; another try writes what was paid for, or pays again."""
+    words = [sys.executable, "-c", CHILD, where, str(policy), DUE]
+    assert subprocess.run(words, capture_output=True).returncode == -signal.SIGKILL
+    assert spent(policy) == 1.0
+    assert shown(policy, "by_age_sex") == shown(policy, "by_region_sex") == []
+    later = datetime.now(UTC) + timedelta(minutes=10)
+    done = refresh(Job(policy), datetime.fromisoformat(DUE), now=lambda: later)
+    assert done.error is None and done.published is not None
+    assert len(shown(policy, "by_age_sex")) == 20
+    assert spent(policy) == (1.0 if kept else 2.0)
+
+
+# ---- policies that are wrong
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"table": "visit"}, "the gateway has no table 'visit'"),
+    ({"of": {"x": ["age", "age"]}}, "'x' has a column twice"),
+    ({"of": {"x": ["age", "sex"], "y": ["sex", "age"]}}, "'y' counts the same as 'x'"),
+    ({"of": {"visits": ["sex"]}}, "'visits' is a table of the gateway, and would be replaced"),
+    ({"of": {"Visits": ["sex"]}}, "'Visits' is a table of the gateway, and would be replaced"),
+    ({"of": {"x": ["sex"]}, "synthetic": {"table": "X", "rows": 5}}, "'X' is written twice"),
+    ({"of": {"x": []}}, "must not be empty"),
+    ({"of": {}}, "must not be empty"),
+    ({"of": {"x": ["records"]}}, "a column 'records' cannot be counted by"),
+    ({"epsilon": 4}, "a refresh spends epsilon 4, more than the 3 of 'analyst'"),
+    ({"epsilon": 0}, "a number greater than 0"),
+    ({"epsilon": "1"}, "a number greater than 0"),
+    ({"as": "bob"}, "the gateway has no principal 'bob'"),
+    ({"bins": {"seen": 3}}, "no marginal counts by 'seen'"),
+    ({"bins": {"age": 0}}, "'age' must be > 0.0"),
+    ({"synthetic": {"table": "x"}}, "'rows' is missing"),
+    ({"synthetic": {"table": "x", "rows": 2_000_000}}, "an integer from 1 to 1000000"),
+    ({"marginal": 1}, "unknown key 'marginal'"),
+]
+
+
+@pytest.mark.parametrize(("changed", "said"), WRONG, ids=[said for _, said in WRONG])
+def test_a_wrong_section_is_refused(tmp_path: Path, changed: dict[str, Any], said: str) -> None:
+    data = {**yaml.safe_load(GATEWAY), "marginals": yaml.safe_load(SECTION)["marginals"] | {"bins": {"age": 10}}}
+    data["marginals"] |= changed
+    if "of" in changed:
+        data["marginals"].pop("bins")
+    (tmp_path / "policy.yml").write_text(yaml.safe_dump(data, sort_keys=False))
+    with pytest.raises(PolicyError) as error:
+        load_marginals(tmp_path / "policy.yml")
+    assert said in str(error.value)
+    assert re.search(r"policy.yml:\d+: ", str(error.value))
+
+
+def test_sections_that_do_not_belong_together(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yml"
+    for text, said in (
+        (SECTION, "no section 'gateway'"),
+        (GATEWAY + SCHEDULE, "the schedule has nothing to refresh"),
+        (GATEWAY + SECTION + "source: {path: x.csv}\n", "a file refreshes a release or marginals, not both"),
+    ):
+        path.write_text(text.replace(", cost: 2.5, seen: 30", ""))
+        with pytest.raises(PolicyError) as error:
+            load_marginals(path) or load_serve(path)
+        assert said in str(error.value)
+    path.write_text(GATEWAY)
+    assert load_marginals(path) is None
+    with pytest.raises(PolicyError):
+        load(path)
+
+
+def test_who_pays(tmp_path: Path) -> None:
+    data = {**yaml.safe_load(GATEWAY), "marginals": yaml.safe_load(SECTION)["marginals"] | {"bins": {"age": 10}}}
+    data["gateway"]["controls"] = {"query_set_size": 5}
+    data["gateway"]["principals"] = {
+        "a": {},
+        "b": {"controls": True},
+        "c": {"tables": ["users"]},
+        "d": {"epsilon": 0.5},
+    }
+    path = tmp_path / "policy.yml"
+    for who, said in (
+        (None, "who pays for the marginals?"),
+        ("b", "principal 'b' is answered under controls"),
+        ("c", "principal 'c' may not use the table 'visits'"),
+        ("d", "more than the 0.5 of 'd'"),
+    ):
+        data["marginals"].pop("as", None)
+        data["marginals"] |= {"as": who} if who else {}
+        path.write_text(yaml.safe_dump(data))
+        with pytest.raises(PolicyError) as error:
+            load_marginals(path)
+        assert said in str(error.value)
+    data["marginals"]["as"] = "a"
+    path.write_text(yaml.safe_dump(data))
+    found = load_marginals(path)
+    assert found is not None and found.who == "a"
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"of": {"x": ["note"]}}, "column 'note' of 'visits' is hidden"),
+        ({"of": {"x": ["agee"]}}, "column 'agee' of 'visits' is not there for 'analyst'"),
+        ({"of": {"x": ["user_id"]}}, "tells persons apart"),
+        ({"of": {"x": ["cost"]}}, "'cost' is no whole number, and needs a width of classes"),
+        ({"of": {"x": ["age"]}, "bins": {"age": 2.5}}, "must be whole numbers wide"),
+        ({"of": {"x": ["sex"]}, "bins": {"sex": 2}}, "'sex' has keys, and so no bins"),
+        ({"of": {"x": ["cost"]}, "bins": {"cost": 0.0001}}, "'cost' has 100,000 values, more than 10,000"),
+        ({"of": {"x": ["age", "seen"], "y": ["moment", "sex"]}}, "180,000 combinations of values, more than 100,000"),
+    ],
+)
+def test_what_cannot_be_counted_by_costs_nothing(policy: Path, changed: dict[str, Any], said: str) -> None:
+    data = yaml.safe_load(policy.read_text())
+    data["marginals"].pop("bins")
+    data["marginals"] |= changed
+    policy.write_text(yaml.safe_dump(data, sort_keys=False))
+    done = run("refresh", str(policy))
+    assert done.exit_code == 1 and said in done.output, done.output
+    assert spent(policy) == 0.0
+
+
+def test_keys_of_another_kind(policy: Path) -> None:
+    policy.write_text(policy.read_text().replace("keys: [f, m]", "keys: [1, 2]"))
+    done = run("refresh", str(policy))
+    assert done.exit_code == 1 and "the keys of 'sex' are of the kind int, the column is text" in done.output
+    assert spent(policy) == 0.0
+
+
+def test_without_a_ledger_nothing_is_counted(policy: Path) -> None:
+    policy.with_suffix(".ledger").unlink()
+    done = run("refresh", str(policy))
+    assert done.exit_code == 1 and "ledger" in done.output
+    assert shown(policy, "by_age_sex") == []
