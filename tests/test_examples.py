@@ -248,7 +248,7 @@ def test_readme_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_example_is_run_here() -> None:
-    assert {path.name for path in (ROOT / "examples").iterdir()} == {"hospital", "clinic_visits", "gateway"}
+    assert {path.name for path in (ROOT / "examples").iterdir()} == {"hospital", "clinic_visits", "gateway", "dbt"}
 
 
 def test_readme_policy_is_valid() -> None:

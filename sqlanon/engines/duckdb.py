@@ -239,6 +239,11 @@ def _open(path: str, *, read_only: bool, config: dict[str, str]) -> duckdb.DuckD
         raise SourceError(f"there is no database '{path}'", hint=_nearest_file(Path(path)))
     try:
         return duckdb.connect(path, read_only=read_only, config=dict(config))
+    except duckdb.ConnectionException as error:
+        if read_only and not config and "different configuration" in str(error):
+            # This process has it open for writing, as dbt does for its plug-ins: there is no other way in.
+            return _open(path, read_only=False, config=config)
+        raise SourceError(f"the database '{path}' is open in this process in another way") from None
     except duckdb.IOException as error:
         if "lock" in str(error).lower():
             raise SourceError(
