@@ -14,7 +14,6 @@ from pathlib import Path
 from sqlanon import marginals
 from sqlanon.engines import Engine, connect
 from sqlanon.errors import BudgetExhausted, EngineError, PolicyError, SqlanonError
-from sqlanon.gateway import open_gateway
 from sqlanon.ledger.runs import LEASE, Run, Runs
 from sqlanon.marginals import Refreshed
 from sqlanon.policy import Policy, load, load_marginals
@@ -128,7 +127,7 @@ def _alive_while(
 ) -> Iterator[Callable[[str | None], Published | Refreshed]]:
     """What a refresh does, on an open database, while the others are told that it works."""
     if isinstance(policy, Marginals):
-        with closing(open_gateway(policy.gateway, read_only=False)) as gate, _Alive(runs, run, gate.engine, now):
+        with closing(marginals.open_gate(policy)) as gate, _Alive(runs, run, gate.engine, now):
             yield lambda _: marginals.refresh(policy, gate, occasion=run.due.isoformat())
         return
     url = policy.locate(policy.source.database) if policy.source.database else None

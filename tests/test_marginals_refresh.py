@@ -18,7 +18,8 @@ from click.testing import CliRunner, Result
 from marginals_world import GATEWAY, SECTION
 
 from sqlanon.cli import main
-from sqlanon.errors import BudgetExhausted, PolicyError
+from sqlanon.errors import BudgetExhausted, PolicyError, SourceError
+from sqlanon.gateway import open_gateway
 from sqlanon.gateway.budget import standings
 from sqlanon.ledger import Ledger
 from sqlanon.policy import load, load_marginals, load_serve
@@ -104,6 +105,30 @@ def test_a_schedule_charges_each_time_once(policy: Path) -> None:
     assert isinstance(refused.error, BudgetExhausted)
     assert due(job, moment + timedelta(minutes=20)) is None
     assert job.runs.listed(limit=1)[0].outcome == "refused"
+
+
+def test_the_gateway_answers_the_tables_plainly(policy: Path) -> None:
+    """They may be named before they are there; asking them costs nothing, and nobody but the refresh was charged."""
+    named = "    by_age_sex: {released: true}\n    visits:\n"
+    policy.write_text(policy.read_text().replace("    visits:\n", named, 1))
+    assert run("refresh", str(policy)).exit_code == 0
+    total = sum(row[-1] for row in shown(policy, "by_age_sex"))
+    asked = run("query", str(policy), "SELECT sum(records) AS n FROM by_age_sex", "--format", "csv")
+    assert asked.exit_code == 0 and asked.stdout.split() == ["n", str(total)]
+    assert spent(policy) == 1.0
+
+
+def test_a_database_that_is_open_for_writing_here(policy: Path) -> None:
+    """A check goes on beside the writer, as in dbt; a gateway, which must not write, is not opened."""
+    path = str(policy.with_name("warehouse.duckdb"))
+    with duckdb.connect(path):
+        checked = run("check", path, "visits", "--qi", "sex", "--k", "2")
+        assert checked.exit_code == 0, checked.output
+        with pytest.raises(SourceError) as error:
+            open_gateway(policy)
+        assert "is open in this process in another way" in str(error.value)
+    gate = open_gateway(policy)
+    gate.close()
 
 
 # A refresh in a process of its own, killed where the first argument says.

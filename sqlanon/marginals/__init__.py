@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from sqlanon.gateway import Gate
+from sqlanon.gateway import Gate, open_gateway
 from sqlanon.gateway.noise import Mechanisms
 from sqlanon.marginals.axes import axes_of
 from sqlanon.marginals.counting import Task, measured, task_of
@@ -24,9 +24,10 @@ from sqlanon.marginals.fitting import Counts, fitted, marginal
 from sqlanon.marginals.rounding import rounded
 from sqlanon.marginals.tables import Made, require_free, write
 from sqlanon.mechanisms import Cost
+from sqlanon.policy.checks import table_key
 from sqlanon.policy.marginals import COUNTED, Marginals
 
-__all__ = ["MarginalsPlan", "Refreshed", "refresh"]
+__all__ = ["MarginalsPlan", "Refreshed", "open_gate", "refresh"]
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,14 @@ class Refreshed:
     plan: MarginalsPlan
     document: Mapping[str, Any]
     cost: Cost
+
+
+def open_gate(section: Marginals) -> Gate:
+    """The gateway of a section, to be read and written. It may answer the very tables that are written, plainly: these
+    need not be there yet."""
+    written = {table_key(name) for name in section.tables}
+    tables = {name: table for name, table in section.gateway.tables.items() if table_key(name) not in written}
+    return open_gateway(section.gateway.model_copy(update={"tables": tables}), read_only=False)
 
 
 def refresh(

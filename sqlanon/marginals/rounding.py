@@ -14,7 +14,7 @@ import numpy as np
 
 from sqlanon.marginals.fitting import Axes, Counts, Table, even, marginal, of_all, spread
 
-MOST_MOVES = 2_000
+MOST_MOVES = 20_000  # some thousand are needed where most cells hold a single row
 
 
 def apportioned(total: int, shares: Table) -> Counts:
