@@ -198,7 +198,7 @@ def test_the_catalogue_has_a_shorter_limit_of_its_own(world: World) -> None:
     with world.raw() as raw:
         start = time.monotonic()
         found = [reply.fields for reply in raw.ask(query(SLOW[0])) if reply.kind == "E"]
-        assert [fields["C"] for fields in found] == ["57014"] and 4 < time.monotonic() - start < 9
+        assert [fields["C"] for fields in found] == ["57014"] and 8 < time.monotonic() - start < 18
         raw.ask(query("SET statement_timeout = 500"))
         start = time.monotonic()
         assert [reply.kind for reply in raw.ask(query(SLOW[0]))][-1] == "E" and time.monotonic() - start < 3

@@ -112,7 +112,7 @@ def levels_height(levels: tuple[int, ...]) -> float:
     return float(sum(levels))
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(data=st.data(), rows=st.lists(row, min_size=1, max_size=30), person=st.booleans())
 def test_the_optimum_is_what_trying_every_node_finds(database: Database, data: Any, rows: Any, person: bool) -> None:
     names = data.draw(st.lists(st.sampled_from(SEARCHED), min_size=1, max_size=2, unique=True))
@@ -207,7 +207,7 @@ def crowd_optimum(rows: Any, crowd: Any, models: Any, limit: float, person: Any)
     return min(heights, default=None)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     rows=st.lists(crowded, min_size=1, max_size=25),
     crowd=st.lists(somebody, max_size=60),
