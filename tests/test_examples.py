@@ -203,6 +203,22 @@ def test_readme_asks_with_differential_privacy(tmp_path: Path, monkeypatch: pyte
         run_line(shlex.split(command))
 
 
+def test_readme_refreshes_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop(tmp_path, monkeypatch)
+    duckdb.connect("shop.duckdb").execute(Path("data.sql").read_text(encoding="utf-8")).close()
+    section = README.split("## Counts with differential privacy, refreshed")[1].split("\n## ")[0]
+    (text,) = re.findall(r"```yaml\n(.*?)```", section, flags=re.DOTALL)
+    Path("counts.yml").write_text(text, encoding="utf-8")
+    for words, shown in console(section):
+        expected, printed = without_numbers(shown.split("…")[0]), without_numbers(run_line(words))
+        assert [line[: len(begin)] for line, begin in zip(printed, expected, strict=True)] == expected
+    exact = {"Berlin": 1549, "Paris": 1010, "Hamburg": 870, "Athens": 786, "Lyon": 785}
+    found = dict(duckdb.connect("shop.duckdb").execute("FROM customers_by_city").fetchall())
+    assert found.keys() == exact.keys() and all(abs(found[city] - exact[city]) < 60 for city in exact), found
+    for command in re.findall(r"`(sqlanon [^`]*counts\.yml [^`]*)`", section):
+        run_line(shlex.split(command))
+
+
 def test_readme_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the README shows of psql, line by line, numbers aside."""
     if shutil.which("psql") is None:
@@ -232,14 +248,15 @@ def test_readme_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_example_is_run_here() -> None:
-    assert {path.name for path in (ROOT / "examples").iterdir()} == {"hospital", "clinic_visits", "gateway"}
+    assert {path.name for path in (ROOT / "examples").iterdir()} == {"hospital", "clinic_visits", "gateway", "dbt"}
 
 
 def test_readme_policy_is_valid() -> None:
-    text, _, weekly, gateway, section = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
+    text, _, weekly, gateway, counts, section = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
     assert gateway == (ROOT / "examples" / "gateway" / "policy.yml").read_text(encoding="utf-8")
     assert parse_serve(gateway + section).administrators == ("alice",)
     assert parse(weekly).history is not None
+    assert parse_serve(counts).gateway.rows == 5
     policy = parse(text)
     assert [use.name for use in policy.models] == ["k_anonymity", "distinct_l_diversity", "t_closeness"]
 
