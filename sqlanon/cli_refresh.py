@@ -30,10 +30,11 @@ POLICIES = click.argument("policies", metavar="POLICY…", nargs=-1, required=Tr
 def refresh(
     policies: tuple[Path, ...], only_due: bool, plan_hash: str | None, backfill: tuple[datetime, datetime] | None
 ) -> None:
-    """Publish releases anew, each checked against all that was published before.
+    """Publish releases anew, each checked against all that was published before, and marginals with new noise.
 
     Exactly one of several processes refreshes a release at a time. Exit code 1 if one was refused or failed: its last
-    release stays as it was. The key of the history is taken from the environment variable SQLANON_KEY.
+    release stays as it was. The key of the history is taken from the environment variable SQLANON_KEY. Marginals charge
+    the privacy budget each time, and are refused when it is spent.
     """
     from sqlanon import schedule
 

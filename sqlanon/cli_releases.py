@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sqlanon.errors import SqlanonError, number
+from sqlanon.errors import PolicyError, SqlanonError, number
 
 if TYPE_CHECKING:
     from sqlanon.engines import Engine
     from sqlanon.policy import Policy
+    from sqlanon.policy.marginals import Marginals
+    from sqlanon.release.record import Version
 
 POLICY = click.argument("policy_file", metavar="POLICY", type=click.Path(path_type=Path))
 VERSION = click.IntRange(min=1)
@@ -31,9 +33,16 @@ def plan(policy_file: Path, with_sql: bool, as_json: bool) -> None:
     Nothing is written. 'sqlanon refresh POLICY --plan-hash HASH' publishes this plan, and no other. Exit code 1 if it
     would be refused.
     """
+    from sqlanon.policy.marginals import Marginals
     from sqlanon.release.planning import differences, planned
 
     policy, engine = _opened(policy_file)
+    if isinstance(policy, Marginals):
+        engine.close()
+        raise PolicyError(
+            "the policy has marginals: what a refresh would show is not known before it is paid for",
+            hint="'sqlanon releases show POLICY VERSION' tells how much noise the last one has",
+        )
     with closing(engine):
         found = planned(policy, engine, secret=os.environ.get("SQLANON_KEY"))
     if found.refused is not None or found.document is None or found.plan is None:
@@ -72,21 +81,31 @@ def releases() -> None:
 @POLICY
 @click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
 def list_(policy_file: Path, as_json: bool) -> None:
-    """Every version of the release of a policy, the newest first: when, to whom, by which plan, from which data."""
+    """Every version of the release of a policy, the newest first: when, to whom, by which plan, from which data.
+
+    Of marginals every table has its own.
+    """
     from dataclasses import asdict
 
-    from sqlanon.release.past import versions
+    from sqlanon.release.past import by_name
 
     policy, engine = _opened(policy_file)
     with closing(engine):
-        found = versions(policy, engine)
+        found = by_name(policy, engine)
     if as_json:
-        click.echo(json.dumps([asdict(item) for item in found], indent=2, ensure_ascii=False))
+        items = [asdict(item) for listed in found.values() for item in listed]
+        click.echo(json.dumps(items, indent=2, ensure_ascii=False))
         return
-    assert policy.release is not None
-    if not found:
-        click.echo(f"'{policy.release.name}' was not published yet")
-    for item in found:
+    for name, listed in found.items():
+        if not listed:
+            click.echo(f"'{name}' was not published yet")
+        elif len(found) > 1:
+            click.echo(f"{name}:")
+        _print_versions(listed)
+
+
+def _print_versions(listed: list[Version]) -> None:
+    for item in listed:
         said = [f"{item.version:4}  {item.status:10}  {item.created}  plan {item.plan_hash[:12]}"]
         if item.shown.data_version:
             said.append(f"data {item.shown.data_version[:12]}")
@@ -146,29 +165,31 @@ def retire(policy_file: Path) -> None:
     """Drop the release. What is kept of it stays: what was seen was seen, and a later release is compared with it."""
     from sqlanon import schedule
 
-    policy = schedule.retire(schedule.Job(policy_file))
-    assert policy.release is not None
-    click.echo(f"'{policy.release.name}' is retired")
+    for name in schedule.retire(schedule.Job(policy_file)):
+        click.echo(f"'{name}' is retired")
 
 
 def _evidence(policy_file: Path, version: int) -> dict[str, Any]:
     from sqlanon.release.past import evidence
+    from sqlanon.schedule import release_name
 
     policy, engine = _opened(policy_file)
     with closing(engine):
         found = evidence(policy, engine, version)
     if found is None:
-        assert policy.release is not None
         raise SqlanonError(
-            f"there is no version {version} of '{policy.release.name}'", hint="see 'sqlanon releases list'"
+            f"there is no version {version} of '{release_name(policy)}'", hint="see 'sqlanon releases list'"
         )
     return found
 
 
-def _opened(policy_file: Path) -> tuple[Policy, Engine]:
+def _opened(policy_file: Path) -> tuple[Policy | Marginals, Engine]:
     from sqlanon.engines import connect
-    from sqlanon.policy import load
+    from sqlanon.policy import load, load_marginals
 
+    section = load_marginals(policy_file)
+    if section is not None:
+        return section, connect(section.gateway.located_database)
     policy = load(policy_file).located()
     url = policy.locate(policy.source.database) if policy.source.database else None
     return policy, connect(url)

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 
 def print_outcome(done: Outcome) -> None:
+    from sqlanon.marginals import Refreshed
+
     where = str(done.job.path)
     if done.error is not None:
         click.echo(f"{where}: not refreshed: {done.error}", err=True)
@@ -21,6 +23,11 @@ def print_outcome(done: Outcome) -> None:
         assert done.published is not None
         document = done.published.document
         history = document.get("history", {})
-        version = f", version {history['version']}, {history['held_back']:,} rows held back" if history else ""
+        if isinstance(done.published, Refreshed):
+            width, spent = document["differential_privacy"]["half_width"], done.published.cost.epsilon
+            noise = f", counts of {document['released']:,} rows, each ± {width:g}"
+            version = f"{noise}; spent {f'epsilon {spent:g}' if spent else 'nothing more'}"
+        else:
+            version = f", version {history['version']}, {history['held_back']:,} rows held back" if history else ""
         click.echo(f"{where}: refreshed{version}; plan {done.published.plan.hash[:12]}")
     sys.stdout.flush()

@@ -6,12 +6,24 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from sqlanon.errors import PolicyError
 from sqlanon.policy import Policy
 
 VERSION = 1
+
+
+class Planned(Protocol):
+    """What the record of releases keeps of any plan."""
+
+    @property
+    def policy(self) -> str: ...
+
+    @property
+    def hash(self) -> str: ...
+
+    def to_json(self) -> str: ...
 
 
 @dataclass(frozen=True)

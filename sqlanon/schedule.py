@@ -13,12 +13,15 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TypeVar
 
+from sqlanon import marginals
 from sqlanon.compiler.source import asks_due
 from sqlanon.engines import Engine, connect
 from sqlanon.engines.writing import writing
-from sqlanon.errors import EngineError, PolicyError, SqlanonError
+from sqlanon.errors import BudgetExhausted, EngineError, PolicyError, SqlanonError
 from sqlanon.ledger.runs import LEASE, Run, Runs
-from sqlanon.policy import Policy, load
+from sqlanon.marginals import Refreshed
+from sqlanon.policy import Policy, load, load_marginals
+from sqlanon.policy.marginals import Marginals
 from sqlanon.policy.schedule import Schedule
 from sqlanon.release import Published, publish
 from sqlanon.release.past import evidence_shown
@@ -38,12 +41,12 @@ def clock() -> datetime:
 
 @dataclass(frozen=True)
 class Job:
-    """A policy file whose release is refreshed."""
+    """A policy file whose release, or whose marginals, are refreshed."""
 
     path: Path
 
-    def policy(self) -> Policy:
-        return load(self.path).located()
+    def policy(self) -> Policy | Marginals:
+        return load_marginals(self.path) or load(self.path).located()
 
     @property
     def runs(self) -> Runs:
@@ -56,18 +59,20 @@ class Outcome:
 
     job: Job
     run: Run | None
-    published: Published | None = None
+    published: Published | Refreshed | None = None
     error: SqlanonError | None = None
 
 
-def release_name(policy: Policy) -> str:
+def release_name(policy: Policy | Marginals) -> str:
+    if isinstance(policy, Marginals):
+        return ", ".join(policy.tables)
     given = policy.release
     if given is None:
         raise PolicyError("the policy names no release", hint="add for example 'release: {view: patients_released}'")
     return given.table or given.view or given.path or ""
 
 
-def schedule_of(policy: Policy) -> Schedule:
+def schedule_of(policy: Policy | Marginals) -> Schedule:
     if policy.schedule is None:
         raise PolicyError(
             f"{policy.name} has no schedule",
@@ -109,7 +114,11 @@ def refresh(
 ) -> Outcome:
     """Refresh a release for a time that is due, or for now; exactly one of several processes does."""
     moment = moment or now()
-    policy = job.policy().at(moment)
+    policy = job.policy()
+    if isinstance(policy, Policy):
+        policy = policy.at(moment)
+    elif plan_hash is not None:
+        raise _not_of_marginals("there is no plan to hold a refresh to", "leave --plan-hash out")
     name, runs = release_name(policy), job.runs
     attempts = 1 + (policy.schedule.retries if policy.schedule is not None else 0)
     run = runs.claim(name, moment, _owner(), now(), attempts=attempts)
@@ -117,11 +126,11 @@ def refresh(
         return Outcome(job, None)
     try:
         with _opened(policy) as engine, _Alive(runs, run, engine, now):
-            if _is_out(runs, policy, engine, moment, now):
+            if _is_out(runs, policy, engine, run, now):
                 runs.forget(run)
                 return Outcome(job, None)
-            done = publish(policy, engine, secret=secret, workload=False, plan_hash=plan_hash, run=run.id)
-    except PolicyError as error:  # it would break a promise, and would again
+            done = _refreshed(policy, engine, run, secret, plan_hash)
+    except (PolicyError, BudgetExhausted) as error:  # it would break a promise, and would again
         runs.finish(run, "refused", now(), message=error.message)
         return Outcome(job, run, error=error)
     except SqlanonError as error:
@@ -135,15 +144,25 @@ def refresh(
     return Outcome(job, run, done)
 
 
-def _is_out(runs: Runs, policy: Policy, engine: Engine, moment: datetime, now: Clock) -> bool:
+def _refreshed(
+    policy: Policy | Marginals, engine: Engine, run: Run, secret: str | None, plan_hash: str | None
+) -> Published | Refreshed:
+    if isinstance(policy, Policy):
+        return publish(policy, engine, secret=secret, workload=False, plan_hash=plan_hash, run=run.id)
+    with marginals.gate_on(policy, engine) as gate:
+        return marginals.refresh(policy, gate, occasion=run.due.isoformat(), run=run.id)
+
+
+def _is_out(runs: Runs, policy: Policy | Marginals, engine: Engine, run: Run, now: Clock) -> bool:
     """Whether the release of a time is out already: a process may die after it has shown a release, and before it has
-    said so. The release names its run, so that the record of runs can be set right."""
+    said so. The release names its run, so that the record of runs can be set right. It cannot name the one that begins
+    now, unless the record of runs was lost and counts from 1 again."""
     shown = evidence_shown(policy, engine)
     found = runs.unsettled(int(shown["run"])) if shown is not None and "run" in shown else None
-    if shown is None or found is None:
+    if shown is None or found is None or found.id == run.id:
         return False
     runs.settle(found, now(), version=shown.get("history", {}).get("version"), plan=str(shown["plan_hash"]))
-    return found.due == moment
+    return found.due == run.due
 
 
 def backfill(
@@ -154,6 +173,10 @@ def backfill(
     It ends at the first one that is refused or fails. Times that are done already are passed over. It only goes
     forward: a release for a time before the one that is shown would show older rows in place of newer ones."""
     policy = job.policy()
+    if isinstance(policy, Marginals):
+        raise _not_of_marginals(
+            "rows are counted as they are now, not as of a time that is past", "leave --backfill out"
+        )
     schedule, name = schedule_of(policy), release_name(policy)
     dialect = "postgres" if (policy.source.database or "").startswith(("postgres://", "postgresql://")) else "duckdb"
     if not asks_due(policy.source, dialect):
@@ -183,25 +206,31 @@ def backfill(
 
 def roll_back(job: Job, version: int, *, now: Clock = clock) -> Version:
     """Show an earlier version again; what was shown until then."""
-    return _alone(job, now, lambda policy, engine: rollback(policy, engine, version), f"back to version {version}")
-
-
-def retire(job: Job, *, now: Clock = clock) -> Policy:
-    """Drop the release of a policy."""
-    _alone(job, now, drop, "retired")
-    return job.policy()
-
-
-def _alone(job: Job, now: Clock, work: Callable[[Policy, Engine], _Result], said: str) -> _Result:
-    """Do something with a release while nobody refreshes it; it is in the record of runs."""
     policy = job.policy()
+    if isinstance(policy, Marginals):
+        raise _not_of_marginals("no earlier version is kept to go back to", "'sqlanon refresh POLICY' counts anew")
+    return _alone(job, policy, now, lambda engine: rollback(policy, engine, version), f"back to version {version}")
+
+
+def retire(job: Job, *, now: Clock = clock) -> list[str]:
+    """Drop the release of a policy, or its tables of marginals; their names."""
+    policy = job.policy()
+    return _alone(job, policy, now, lambda engine: drop(policy, engine), "retired")
+
+
+def _not_of_marginals(why: str, hint: str) -> PolicyError:
+    return PolicyError(f"the policy has marginals: {why}", hint=hint)
+
+
+def _alone(job: Job, policy: Policy | Marginals, now: Clock, work: Callable[[Engine], _Result], said: str) -> _Result:
+    """Do something with a release while nobody refreshes it; it is in the record of runs."""
     moment, runs = now(), job.runs
     run = runs.claim(release_name(policy), moment, _owner(), moment, attempts=1)
     if run is None:
         raise EngineError("somebody refreshes this release now", hint="wait until it is done: 'sqlanon status POLICY'")
     try:
         with _opened(policy) as engine, _Alive(runs, run, engine, now):
-            found = work(policy, engine)
+            found = work(engine)
     except BaseException:
         runs.forget(run)  # no refresh was tried, and none that failed before is made up for by it
         raise
@@ -213,8 +242,10 @@ def _owner() -> str:
     return f"{socket.gethostname()}:{os.getpid()}:{threading.get_ident()}"
 
 
-def _opened(policy: Policy) -> AbstractContextManager[Engine]:
+def _opened(policy: Policy | Marginals) -> AbstractContextManager[Engine]:
     """The database of a policy, to write to it if that is where the release goes."""
+    if isinstance(policy, Marginals):
+        return writing(policy.gateway.located_database)
     url = policy.locate(policy.source.database) if policy.source.database else None
     if policy.release is not None and policy.release.path is not None:
         return closing(connect(url))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -58,7 +60,7 @@ class Database:
 
 
 @pytest.fixture(scope="session")
-def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres_url() -> Iterator[str]:
     """A server of the tests' own from the pgserver wheel, or the one that SQLANON_TEST_POSTGRES names."""
     if given := os.environ.get("SQLANON_TEST_POSTGRES"):
         yield given
@@ -68,11 +70,14 @@ def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             warnings.simplefilter("ignore")  # of the wheel's own dependencies
             import pgserver
 
-            server = pgserver.get_server(tmp_path_factory.mktemp("postgres"))
     except ImportError:
         pytest.skip("needs the package pgserver, or SQLANON_TEST_POSTGRES with the URL of a server")
+    # Not below pytest's own folder: another run of pytest takes the right to enter that from the server's user.
+    folder = tempfile.mkdtemp(prefix="sqlanon-pgserver-")
+    server = pgserver.get_server(folder)
     yield server.get_uri()
     server.cleanup()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(params=["duckdb", "postgres"])

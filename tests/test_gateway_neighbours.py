@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from sqlanon.engines import connect
 from sqlanon.errors import Refused
 from sqlanon.gateway import Part, Prepared
+from sqlanon.gateway.core import same_key
 from sqlanon.gateway.prepared import main_columns
 from sqlanon.mechanisms import quantile_scores
 
@@ -95,7 +96,7 @@ def exact(of: World, part: Part) -> dict[str, Exact | dict[tuple[Any, ...], Exac
 
 
 def _key(values: Any) -> tuple[Any, ...]:
-    return tuple(str(value) for value in values)  # NaN equals itself as a text
+    return tuple(str(same_key(value)) for value in values)  # NaN equals itself as a text; as keys are shown
 
 
 def moved(one: Exact, other: Exact) -> int:

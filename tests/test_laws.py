@@ -27,6 +27,7 @@ LAYERS = [
     {"demo"},
     {"console", "console_gateway", "console_publish", "console_refresh", "console_risk"},
     {"proxy", "schedule"},
+    {"marginals"},
     {"gateway", "release"},
     {"algorithms", "evidence"},
     {"engines", "ledger"},

@@ -344,7 +344,8 @@ def test_the_json_schema_covers_the_section() -> None:
     assert set(written) == set(found["properties"])
     assert found["required"] == ["database", "unit", "tables", "rows", "budget"]
     assert all(part.get("description") for part in found["properties"].values())
-    assert schema["if"] == {"required": ["gateway"], "propertyNames": {"enum": ["gateway", "serve"]}}
+    assert schema["if"]["propertyNames"] == {"enum": ["gateway", "serve", "marginals", "schedule"]}
+    assert schema["if"]["required"] == ["gateway"]
     word, mapping = schema["$defs"]["GatewayColumn"]["anyOf"]
     assert word == {"const": "hidden"}
     assert set(mapping["properties"]) == {"low", "high", "keys", "hidden"}

@@ -111,7 +111,7 @@ def test_the_log_has_the_policy_that_answered(tmp_path: Path) -> None:
 
         async def scenario() -> tuple[str, str]:
             caller = door_module.Caller("ann", "test")
-            question = door_module._one_question(TOWNS)
+            question = door_module._one_question(TOWNS, intervals=False)
 
             async def asked() -> None:
                 async with door.run(caller, question, door.ask(caller, question)) as running:

@@ -46,8 +46,9 @@ def filled(known: Mapping[Signature, Mapping[str, int]], newcomers: Mapping[str,
         bucket.classes = max(bucket.known.values())
         for value in sorted(signature):
             taken = min(bucket.classes - bucket.known[value], free[value])
-            bucket.new[value] += taken
-            free[value] -= taken
+            if taken:
+                bucket.new[value] += taken
+                free[value] -= taken
     for signature, rows in _of_newcomers(free, m).items():
         bucket = buckets.setdefault(signature, Bucket(signature))
         bucket.classes += rows

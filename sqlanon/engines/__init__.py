@@ -115,8 +115,13 @@ def connect(
     read_only: bool = True,
     memory_limit: str | None = None,
     hardened: Hardened | None = None,
+    alone: bool = False,
 ) -> Engine:
-    """Open a database: a DuckDB file, `:memory:` (default), or a `postgresql://` URL."""
+    """Open a database: a DuckDB file, `:memory:` (default), or a `postgresql://` URL.
+
+    A DuckDB file that this process has open for writing, as dbt does for its plugins, cannot be opened read-only beside
+    it: it is opened for writing too, or with `alone` not at all.
+    """
     if url is not None and url.startswith(("postgresql://", "postgres://")):
         from sqlanon.engines.postgres import Postgres
 
@@ -130,4 +135,4 @@ def connect(
     from sqlanon.engines.duckdb import DuckDB
 
     path = (url or ":memory:").removeprefix("duckdb://")
-    return DuckDB(path, read_only=read_only, memory_limit=memory_limit, hardened=hardened)
+    return DuckDB(path, read_only=read_only, memory_limit=memory_limit, hardened=hardened, alone=alone)

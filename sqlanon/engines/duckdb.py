@@ -41,10 +41,12 @@ class DuckDB:
         read_only: bool = True,
         memory_limit: str | None = None,
         hardened: Hardened | None = None,
+        alone: bool = False,
     ) -> None:
         self.path = path
         config = CLOSED if hardened is not None else {}
-        self._connection = _open(path, read_only=read_only and path != ":memory:", config=config)
+        alone = alone or hardened is not None
+        self._connection = _open(path, read_only=read_only and path != ":memory:", config=config, alone=alone)
         self._streams: list[duckdb.DuckDBPyConnection] = []
         # The order of rows means nothing here, and keeping it costs time and memory.
         self._connection.execute("SET preserve_insertion_order = false")
@@ -237,11 +239,17 @@ def _harden(connection: duckdb.DuckDBPyConnection, wanted: Hardened) -> None:
         connection.execute(f"SET {name} = ?", [value])
 
 
-def _open(path: str, *, read_only: bool, config: dict[str, str]) -> duckdb.DuckDBPyConnection:
+def _open(path: str, *, read_only: bool, config: dict[str, str], alone: bool) -> duckdb.DuckDBPyConnection:
     if path != ":memory:" and read_only and not Path(path).exists():
         raise SourceError(f"there is no database '{path}'", hint=_nearest_file(Path(path)))
     try:
         return duckdb.connect(path, read_only=read_only, config=dict(config))
+    except duckdb.ConnectionException as error:
+        if read_only and not alone and "different configuration" in str(error):
+            return _open(path, read_only=False, config=config, alone=True)
+        raise SourceError(
+            f"the database '{path}' is open in this process in another way", hint="close it there first"
+        ) from None
     except duckdb.IOException as error:
         if "lock" in str(error).lower():
             raise DatabaseLocked(

@@ -333,7 +333,7 @@ def open_gateway(policy: Gateway | str | Path, *, hardened: Hardened | None = No
     with ExitStack() as opened:
         ledger = Ledger.open(policy.located_ledger)
         opened.callback(ledger.close)
-        engine = connect(policy.located_database, read_only=True, hardened=hardened)
+        engine = connect(policy.located_database, read_only=True, hardened=hardened, alone=True)
         opened.callback(engine.close)
         schema: Schema = schema_of(engine, policy)
         opened.pop_all()

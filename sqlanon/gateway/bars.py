@@ -31,8 +31,9 @@ class Ends:
 def bars_of(node: exp.Expr, scope: Scope, known: Mapping[int, Answered]) -> Ends | None:
     """The bars of an expression of aggregates and literals; None of any other, and of one that is too long."""
     steps = sum(2 if type(each) in (exp.Mul, exp.Div) else 1 for each in node.find_all(exp.Binary, exp.Neg, exp.Round))
-    # What is inside an aggregate is no arithmetic on it.
-    return _ends(node, scope, known) if id(node) in known or steps <= MOST_STEPS else None
+    # What is inside an aggregate is no arithmetic on it. What holds none is exact, and has no bars to show.
+    noisy = any(id(each) in known for each in node.walk())
+    return _ends(node, scope, known) if id(node) in known or (noisy and steps <= MOST_STEPS) else None
 
 
 def _ends(node: exp.Expr, scope: Scope, known: Mapping[int, Answered]) -> Ends | None:

@@ -47,9 +47,10 @@ def window(node: exp.Window, scope: Scope, private: Rows | None) -> Value:
 
 def _row_columns(rows: Rows) -> list[exp.Expr]:
     columns = [(source, name, value) for source in rows.sources for name, value in source.relation.columns.items()]
-    # Of texts all bytes count: what a collation takes for the same would have no order.
+    # Of texts all bytes count: what a collation takes for the same would have no order. What is read as text may be of
+    # another type, which has no collation.
     return [
-        bytewise(source.tree(name)) if value.kind == "text" else source.tree(name)
+        bytewise(exp.cast(source.tree(name), "text")) if value.kind == "text" else source.tree(name)
         for source, name, value in columns
         if value.kind != "opaque"
     ]

@@ -11,11 +11,23 @@ from pydantic import BaseModel, Field, PrivateAttr, ValidationError
 
 from sqlanon.errors import PolicyError, did_you_mean
 from sqlanon.families import family
-from sqlanon.policy import checks, gateway_checks, history, options, schema, serve, shape, transforming, yaml_lines
+from sqlanon.policy import (
+    checks,
+    gateway_checks,
+    history,
+    marginals,
+    options,
+    schema,
+    serve,
+    shape,
+    transforming,
+    yaml_lines,
+)
 from sqlanon.policy import gateway as section
 from sqlanon.policy.checks import Draft, Role
 from sqlanon.policy.gateway import Gateway
 from sqlanon.policy.history import History
+from sqlanon.policy.marginals import Marginals
 from sqlanon.policy.parts import (
     SHARED,
     AlgorithmUse,
@@ -107,6 +119,9 @@ class Policy(BaseModel):
         None, exclude=True, description="What the query gateway protects, how far, and who may ask."
     )
     serve: Serve | None = Field(None, exclude=True, description="Where the proxy listens, and what it may use.")
+    marginals: Marginals | None = Field(
+        None, exclude=True, description="Counts with differential privacy; in a file without a release."
+    )
     _origin: Origin = PrivateAttr(default_factory=Origin)
     _written_paths: dict[str, str] = PrivateAttr(default_factory=dict)  # by part, where `located` moved them
 
@@ -225,21 +240,32 @@ def has_schedule(path: str | Path) -> bool:
 
 def parse_serve(text: str, name: str = "policy.yml", base: Path = Path(".")) -> Serve:
     """The section `serve` of a file with a gateway, or its defaults; `.gateway` is what it serves."""
-    document = yaml_lines.read(text, _is_text, section.is_date)
+    found = _with_gateway(yaml_lines.read(text, _is_text, section.is_date), name, base)
+    served = found.serve
+    if served is None:
+        served = Serve()
+        served._origin, served._gateway = found._origin, found.gateway
+    return served
+
+
+def load_marginals(path: str | Path) -> Marginals | None:
+    """Read and check the marginals of a policy file, and all else that the file holds; None if there are none."""
+    file = Path(path)
+    document = yaml_lines.read(yaml_lines.text_of(file), _is_text, section.is_date)
+    if not isinstance(document.data, Mapping) or "marginals" not in document.data:
+        return None
+    return _with_gateway(document, file.name, file.parent).marginals
+
+
+def _with_gateway(document: yaml_lines.Document, name: str, base: Path) -> Policy | GatewayFile:
+    """A file that holds a gateway, alone or with a policy to publish."""
     origin = Origin(name, base, document.lines)
     if not isinstance(document.data, Mapping) or "gateway" not in document.data:
         raise yaml_lines.report(document.problems or [section.missing(document.data)], origin)
     publishes = any(key not in GatewayFile.model_fields and key in Policy.model_fields for key in document.data)
-    found: Policy | GatewayFile
     if publishes:
-        found = _build(document.data, origin, document.problems, Policy)
-    else:
-        found = _build(document.data, origin, document.problems, GatewayFile)
-    served = found.serve
-    if served is None:
-        served = Serve()
-        served._origin, served._gateway = origin, found.gateway
-    return served
+        return _build(document.data, origin, document.problems, Policy)
+    return _build(document.data, origin, document.problems, GatewayFile)
 
 
 def from_options(
@@ -293,7 +319,7 @@ def _build(data: Any, origin: Origin, found: Iterable[Problem], model: type[_Fil
     problems += empty.values()
     problems += [problem for problem in misshapen if not _told_elsewhere(problem, empty)]
     problems += [*checks.problems(draft), *gateway_checks.problems(draft), *serve.problems(draft)]
-    problems += [*history.problems(draft), *transforming.problems(draft)]
+    problems += [*history.problems(draft), *transforming.problems(draft), *marginals.problems(draft)]
     if policy is None or problems:
         raise yaml_lines.report(problems or misshapen, origin)
     policy._origin = origin
@@ -301,6 +327,9 @@ def _build(data: Any, origin: Origin, found: Iterable[Problem], model: type[_Fil
         policy.gateway._origin = origin
     if policy.serve is not None:
         policy.serve._origin, policy.serve._gateway = origin, policy.gateway
+    if policy.marginals is not None:
+        policy.marginals._origin, policy.marginals._gateway = origin, policy.gateway
+        policy.marginals._schedule = policy.schedule
     return policy
 
 
@@ -317,6 +346,8 @@ def _is_text(path: KeyPath) -> bool:
             return section.is_text(tuple(inner))
         case ("serve", *inner):
             return serve.is_text(tuple(inner))
+        case ("marginals", *inner):
+            return marginals.is_text(tuple(inner))
         case ("person" | "minimize" | "nulls" | "suppressed_rows" | "algorithm",):
             return True
         case ("release", "keep"):

@@ -162,7 +162,7 @@ def check_budget(draft: Draft) -> Iterator[Problem]:
     for part in ("principal", "total"):
         limit = draft.mapping(*path, part)
         for key in ("epsilon", "delta"):
-            most, one = _number(limit.get(key)), _number(statement.get(key))
+            most, one = number_of(limit.get(key)), number_of(statement.get(key))
             if key == "delta" and limit and most is None and key not in limit:
                 most = 0.0
             if most is not None and one is not None and one > most:
@@ -205,7 +205,7 @@ def _target(table: Mapping[str, Any]) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _number(value: Any) -> float | None:
+def number_of(value: Any) -> float | None:
     fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     return float(value) if fits else None
 

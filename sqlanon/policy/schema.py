@@ -29,7 +29,7 @@ TEXT_OR_TEXTS = {
 def of_policy(policy: type[BaseModel]) -> dict[str, Any]:
     schema: dict[str, Any] = _without_null(policy.model_json_schema())
     # A file may hold the gateway and how it is served alone, without anything to publish.
-    unpublished = {"required": ["gateway"], "propertyNames": {"enum": ["gateway", "serve"]}}
+    unpublished = {"required": ["gateway"], "propertyNames": {"enum": ["gateway", "serve", "marginals", "schedule"]}}
     alone = {"if": unpublished, "else": {"required": schema.pop("required")}}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, **alone}
 

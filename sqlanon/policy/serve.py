@@ -20,6 +20,8 @@ from sqlanon.errors import did_you_mean
 from sqlanon.policy.checks import Draft
 from sqlanon.policy.gateway import Gateway, Number
 from sqlanon.policy.gateway_column import Flag, Part, Text, wrong
+from sqlanon.policy.marginals import Marginals
+from sqlanon.policy.schedule import Schedule
 from sqlanon.policy.shape import Expected, describe
 from sqlanon.policy.yaml_lines import KeyPath, Origin, Problem
 
@@ -200,6 +202,8 @@ class GatewayFile(Part):
 
     gateway: Gateway = Field(description="What the query gateway protects, how far, and who may ask.")
     serve: Serve | None = Field(None, description="Where the proxy listens, and what it may use.")
+    marginals: Marginals | None = Field(None, description="Counts with differential privacy.")
+    schedule: Schedule | None = Field(None, description="When the marginals are refreshed.")
     _origin: Origin = PrivateAttr(default_factory=Origin)
 
 

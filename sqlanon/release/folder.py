@@ -18,7 +18,7 @@ from typing import Any
 from sqlanon.engines import Engine
 from sqlanon.engines.manifest import FORMAT, MANIFEST, read_manifest
 from sqlanon.errors import EngineError, PolicyError
-from sqlanon.plan import Plan
+from sqlanon.plan import Planned
 from sqlanon.policy import Policy, Source
 from sqlanon.release.record import CURRENT, RETIRED, SUPERSEDED, WITHDRAWN, Recorded, Shown, Version, read_evidence
 from sqlanon.release.rewriting import Rewriting
@@ -39,7 +39,7 @@ class FolderTarget:
     def __post_init__(self) -> None:
         self._folder = Path(self.name)
         self._lock: int | None = None
-        self._plan: Plan | None = None
+        self._plan: Planned | None = None
         self._data: str | None = None
 
     def require_ours(self) -> Recorded | None:
@@ -77,7 +77,7 @@ class FolderTarget:
             raise
         return Staged(str(staged), Source(path=str(staged)))
 
-    def swap(self, staged: Staged, plan: Plan, document: Mapping[str, Any], data_version: str | None) -> None:
+    def swap(self, staged: Staged, plan: Planned, document: Mapping[str, Any], data_version: str | None) -> None:
         self._plan, self._data = plan, data_version
 
     def finish(self, staged: Staged, document: Mapping[str, Any]) -> None:

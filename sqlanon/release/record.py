@@ -14,7 +14,7 @@ from sqlanon.compiler.source import table_parts
 from sqlanon.compiler.tree import literal, select, table
 from sqlanon.engines import Engine, Relation
 from sqlanon.errors import PolicyError, SourceError
-from sqlanon.plan import Plan
+from sqlanon.plan import Planned
 
 RELEASES = "sqlanon_releases"
 CURRENT, SUPERSEDED, WITHDRAWN, RETIRED = "current", "superseded", "withdrawn", "retired"
@@ -160,7 +160,7 @@ def of_version(engine: Engine, name: str, version: int) -> dict[str, Any] | None
 def record(
     engine: Engine,
     name: str,
-    plan: Plan,
+    plan: Planned,
     document: Mapping[str, Any],
     replaces: Recorded | None,
     shown: Shown,

@@ -16,6 +16,7 @@ from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError
 from sqlanon.plan import policy_hash
 from sqlanon.policy import Policy
+from sqlanon.policy.marginals import Marginals
 from sqlanon.release import folder, past
 from sqlanon.release.fingerprint import fingerprint
 from sqlanon.release.record import CURRENT, Version, of_relation, shown_again
@@ -23,23 +24,36 @@ from sqlanon.release.record import retire as note
 from sqlanon.release.target import RelationTarget
 
 
-def retire(policy: Policy, engine: Engine) -> None:
-    """Drop the release of a policy, with the tables or files of all its versions."""
-    assert policy.release is not None
-    if policy.release.is_folder:
-        folder.retire(Path(policy.release.name))
-        return
-    name = policy.release.name
+def retire(policy: Policy | Marginals, engine: Engine) -> list[str]:
+    """Drop the release of a policy, with the tables or files of all its versions; or its tables of marginals, as many
+    as there are. The names of what was dropped."""
+    if isinstance(policy, Marginals):
+        names = policy.tables
+    else:
+        assert policy.release is not None
+        names = (policy.release.name,)
+        if policy.release.is_folder:
+            folder.retire(Path(policy.release.name))
+            return list(names)
     with engine.transaction():
-        there = engine.find(table_parts(name))
-        ours = of_relation(engine, there) if there is not None else None
-        if ours is None:
-            raise PolicyError(f"there is no release '{name}'", hint="see 'sqlanon releases list'")
-        engine.execute(exp.Drop(tables=[table_tree(name)], kind=ours.kind.upper()))
-        if ours.table is not None:
-            engine.execute(exp.Drop(tables=[table_tree(ours.table)], kind="TABLE"))
-        note(engine, ours.name)
-        RelationTarget(engine, name, ours.kind).prune(0)
+        found = [name for name in names if _dropped(engine, name)]
+        if not found:
+            raise PolicyError(f"there is no release '{', '.join(names)}'", hint="see 'sqlanon releases list'")
+    return found
+
+
+def _dropped(engine: Engine, name: str) -> bool:
+    """Drop a release of a database, if it is there."""
+    there = engine.find(table_parts(name))
+    ours = of_relation(engine, there) if there is not None else None
+    if ours is None:
+        return False
+    engine.execute(exp.Drop(tables=[table_tree(name)], kind=ours.kind.upper()))
+    if ours.table is not None:
+        engine.execute(exp.Drop(tables=[table_tree(ours.table)], kind="TABLE"))
+    note(engine, ours.name)
+    RelationTarget(engine, name, ours.kind).prune(0)
+    return True
 
 
 def rollback(policy: Policy, engine: Engine, version: int) -> Version:

@@ -9,11 +9,12 @@ from sqlanon.algorithms._classes import Requirement
 from sqlanon.algorithms._minimized import minimized
 from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._search import Search
+from sqlanon.compiler.source import table_parts
 from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError
 from sqlanon.policy import Policy
 from sqlanon.release import past
-from sqlanon.release.record import of_file, of_name
+from sqlanon.release.record import of_file, of_name, of_relation
 
 KS = (2, 3, 5, 10, 20, 50)
 LIMITS = (0.0, 0.01, 0.05, 0.1)
@@ -33,8 +34,12 @@ def stored(policy: Policy, engine: Engine) -> dict[str, Any]:
 
 
 def of_release(engine: Engine, name: str) -> dict[str, Any]:
-    """The evidence of a table or view, by its name as it was published."""
+    """The evidence of a table or view, by its name, however it is spelt."""
     found = of_name(engine, name)
+    there = engine.find(table_parts(name)) if found is None else None
+    recorded = of_relation(engine, there) if there is not None else None
+    if recorded is not None:
+        return dict(recorded.document)
     if found is None:
         raise PolicyError(f"there is no evidence for '{name}'", hint="publish it first: 'sqlanon publish POLICY'")
     return found

@@ -19,7 +19,7 @@ from sqlanon.compiler.source import READERS, query_tree, table_parts, table_tree
 from sqlanon.compiler.tree import column
 from sqlanon.engines import Engine, table_name
 from sqlanon.errors import EngineError, PolicyError
-from sqlanon.plan import Plan
+from sqlanon.plan import Planned
 from sqlanon.policy import Policy, Source
 from sqlanon.release.fingerprint import fingerprint
 from sqlanon.release.record import (
@@ -55,7 +55,7 @@ class Target(Protocol):
 
     def described(self, staged: Staged) -> dict[str, str]: ...
     def stage(self, how: Rewriting) -> Staged: ...
-    def swap(self, staged: Staged, plan: Plan, document: Mapping[str, Any], data_version: str | None) -> None: ...
+    def swap(self, staged: Staged, plan: Planned, document: Mapping[str, Any], data_version: str | None) -> None: ...
     def finish(self, staged: Staged, document: Mapping[str, Any]) -> None: ...
     def discard(self, staged: Staged) -> None: ...
 
@@ -131,7 +131,7 @@ class RelationTarget:
         create(self.engine, name, how.select)
         return Staged(name, Source(table=name), how.hidden)
 
-    def swap(self, staged: Staged, plan: Plan, document: Mapping[str, Any], data_version: str | None) -> None:
+    def swap(self, staged: Staged, plan: Planned, document: Mapping[str, Any], data_version: str | None) -> None:
         _without_hidden(self.engine, staged)
         rows = exp.select("*").from_(table_tree(staged.name))
         known = fingerprint(self.engine, rows) if self.keep else None  # rows that may be shown again
@@ -258,7 +258,7 @@ class FileTarget:
             raise
         return Staged(str(staged), Source(path=str(staged)))
 
-    def swap(self, staged: Staged, plan: Plan, document: Mapping[str, Any], data_version: str | None) -> None:
+    def swap(self, staged: Staged, plan: Planned, document: Mapping[str, Any], data_version: str | None) -> None:
         return None
 
     def finish(self, staged: Staged, document: Mapping[str, Any]) -> None:

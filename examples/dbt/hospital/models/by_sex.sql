@@ -1,0 +1,1 @@
+select sex, count(*) as patients from {{ ref('patients_released') }} group by sex

@@ -1,0 +1,2 @@
+{{ config(materialized='sqlanon', policy='policies/patients.yml', options=['--no-workload']) }}
+select * from {{ ref('patients') }}
