@@ -299,7 +299,8 @@ def _table(value: Value) -> str | None:
 
 def _nearer(one: Linked | None, two: Linked | None) -> Linked | None:
     """Of two ways in which a join is linked, the one that makes fewer rows."""
-    return next((each for each in ("parent", "child", "unit") if each in (one, two)), None)
+    nearest: tuple[Linked, ...] = ("parent", "child", "unit")
+    return next((each for each in nearest if each in (one, two)), None)
 
 
 def _same_person(left: Value, right: Value, catalog: Catalog) -> Linked | None:

@@ -175,7 +175,9 @@ def _numbered(kind: Kind) -> Draw:
         return lambda i: FIRST_DAY.date() + timedelta(days=i)
     if kind == "timestamp":
         return lambda i: FIRST_DAY + timedelta(hours=i)
-    return (lambda i: bool(i % 2)) if kind == "bool" else (lambda i: f"text {i + 1}")
+    if kind == "bool":
+        return lambda i: bool(i % 2)
+    return lambda i: f"text {i + 1}"
 
 
 def _in_turn(values: Sequence[Any]) -> Draw:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import Counter, deque
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sized
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -98,7 +98,7 @@ class Pool:
             # Read once: a worker that is started later has the same policy, whatever became of the file.
             policy = await asyncio.to_thread(load_gateway, policy)
         metadata = self._opening.metadata if metadata is None else metadata
-        principals = policy.principals if policy is not None else getattr(metadata, "roles", ())
+        principals: Sized = getattr(metadata, "roles", ()) if policy is None else policy.principals
         opening = Opening(self._opening.kind, policy, self._opening.memory, metadata=metadata)
         made = Opened(opening, tuple(Child(0, label) for _ in range(self._size)), len(principals), label)
         try:

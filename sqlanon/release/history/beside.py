@@ -215,9 +215,9 @@ def _own_models(
                 f"{use.name} cannot be measured on a join of releases",
                 hint="say what must hold there by 'sequential_privacy: {x: […], k: …, h: …}' under 'history'",
             )
-        attributes = (
-            [use.attribute] if use.attribute else list(owner.sensitive) if "sensitive" in model.needs else [None]
-        )
+        attributes: list[str | None] = [use.attribute]
+        if use.attribute is None and "sensitive" in model.needs:
+            attributes = list(owner.sensitive)
         for attribute in attributes:
             if attribute is not None:
                 place = sensitive.index(attribute) + 1
