@@ -297,6 +297,8 @@ BEGIN
 COMMIT
 LISTEN x
 SHOW TABLES
+SHOW ALL
+(SHOW ALL)
 DESCRIBE visits
 SUMMARIZE visits
 EXPLAIN ANALYZE SELECT COUNT(*) FROM visits
@@ -400,6 +402,7 @@ epsilon = 1 + 1
 epsilon = (SELECT 1)
 epsilon = age
 epsilon = 1, epsilon = 1
+epsilon = 1 delta = 1e-6
 epsilon
 epsilon = 1
 delta = 0.99999

@@ -354,9 +354,26 @@ def spread(sizes: Sequence[int], controls: Controls) -> bool:
     return controls.p_percent is None or sum(sizes[2:]) >= controls.p_percent / 100 * sizes[0]
 
 
-@given(people=PEOPLE, controls=CONTROLS)
-@settings(max_examples=30)
-def test_groups_are_let_out_as_the_rules_say(tmp_path_factory: Any, people: Any, controls: Any) -> None:
+PEOPLE_AND_CONTROLS: dict[str, Any] = {
+    "people": PEOPLE,
+    "controls": CONTROLS,
+}
+
+
+@given(**PEOPLE_AND_CONTROLS)
+@settings(max_examples=10)
+def test_groups_are_let_out_as_the_rules_say(tmp_path_factory: Any, **drawn: Any) -> None:
+    groups_are_let_out_as_the_rules_say(tmp_path_factory, **drawn)
+
+
+@pytest.mark.long
+@given(**PEOPLE_AND_CONTROLS)
+@settings(max_examples=90)
+def test_groups_are_let_out_as_the_rules_say_in_full(tmp_path_factory: Any, **drawn: Any) -> None:
+    groups_are_let_out_as_the_rules_say(tmp_path_factory, **drawn)
+
+
+def groups_are_let_out_as_the_rules_say(tmp_path_factory: Any, people: Any, controls: Any) -> None:
     site = Site(Database(connect(":memory:")), tmp_path_factory.mktemp("site"))
     # Two rows of each two persons: the unit is not unique.
     site.exams([exam(at // 2, name, other, value) for at, (name, other, value) in enumerate(people)])
@@ -443,13 +460,27 @@ def test_persons_with_many_rows_overlap_by_rows_too(site: Site) -> None:
     assert ask(gate, "SELECT day, COUNT(*) FROM visits WHERE id > 8 GROUP BY 1") == [(1, 3)]
 
 
-@given(
-    people=st.integers(8, 20),
-    ranges=st.lists(st.tuples(st.integers(0, 15), st.integers(1, 12)), min_size=1, max_size=6),
-    overlap=st.integers(0, 4),
-)
-@settings(max_examples=20)
-def test_overlap_is_as_brute_force_says(tmp_path_factory: Any, people: int, ranges: Any, overlap: int) -> None:
+OVERLAPS: dict[str, Any] = {
+    "people": st.integers(8, 20),
+    "ranges": st.lists(st.tuples(st.integers(0, 15), st.integers(1, 12)), min_size=1, max_size=6),
+    "overlap": st.integers(0, 4),
+}
+
+
+@given(**OVERLAPS)
+@settings(max_examples=8)
+def test_overlap_is_as_brute_force_says(tmp_path_factory: Any, **drawn: Any) -> None:
+    overlap_is_as_brute_force_says(tmp_path_factory, **drawn)
+
+
+@pytest.mark.long
+@given(**OVERLAPS)
+@settings(max_examples=60)
+def test_overlap_is_as_brute_force_says_in_full(tmp_path_factory: Any, **drawn: Any) -> None:
+    overlap_is_as_brute_force_says(tmp_path_factory, **drawn)
+
+
+def overlap_is_as_brute_force_says(tmp_path_factory: Any, people: int, ranges: Any, overlap: int) -> None:
     site = Site(Database(connect(":memory:")), tmp_path_factory.mktemp("site"))
     site.exams([exam(number, "U", "CS", number) for number in range(people)])
     gate = site.gate(query_set_size=2, overlap=overlap)

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from conftest import Database
 from gateway_world import EXACT, World, policy, world
 
-from sqlanon.errors import EngineError
+from sqlanon.errors import EngineError, PolicyError, Refused
 
 COLUMNS = {
     "users": {
@@ -154,3 +155,77 @@ def test_no_row_moves_an_integer_beyond_its_step(odd: World) -> None:
         rows = part.core.rows.copy().select(*(atom.tree.copy() for atom in part.core.atoms))
         moved = [max(abs(int(value)) for value in values) for values in zip(*odd.gate.engine.query(rows), strict=True)]
         assert all(most <= atom.step for most, atom in zip(moved, part.core.atoms, strict=True)), column
+
+
+def test_fractions_that_are_too_small_for_a_double(postgres: Database, tmp_path: Path) -> None:
+    """PostgreSQL fails where it makes a double of them."""
+    columns = {"users": {"user_id": "BIGINT", "free": "NUMERIC", "long": "NUMERIC(900, 450)"}}
+    rows = [{"user_id": 7, "free": "1e-400", "long": "-1e-440"}, {"user_id": 8, "free": "NaN", "long": "1e400"}]
+    bounds = {name: {"low": 0, "high": 5} for name in ("free", "long")}
+    given = policy(tables={"users": {"columns": bounds}}, rows=1, groups=1, minimum_group=1)
+    made = world(tmp_path, {"users": rows}, given=given, mechanisms=EXACT, engine=postgres.engine, columns=columns)
+    with pytest.raises(psycopg.errors.NumericValueOutOfRange):
+        made.raw("SELECT SUM(CAST(free AS DOUBLE PRECISION)) FROM users")
+    assert made.rows("SELECT SUM(free), SUM(long), COUNT(*) FILTER (WHERE long < 1) FROM users") == [(5, 5, 1)]
+    assert len(made.rows("SELECT free, long, COUNT(*) FROM users GROUP BY 1, 2")) == 2
+
+
+@pytest.mark.parametrize(("own", "other"), [("TEXT", "BIGINT"), ("BIGINT", "TEXT"), ("DATE", "TEXT")])
+def test_links_of_different_types_are_refused(tmp_path: Path, own: str, other: str) -> None:
+    """An engine would cast the text of each row, and fail on some."""
+    columns = {
+        "users": {"user_id": "BIGINT"},
+        "orders": {"order_id": other, "user_id": "BIGINT"},
+        "items": {"order_id": own, "sku": "TEXT"},
+    }
+    tables = {
+        "users": {},
+        "orders": {"unit": "user_id"},
+        "items": {"link": {"table": "orders", "on": "order_id"}},
+    }
+    with pytest.raises(PolicyError, match="different types"):
+        world(tmp_path, {}, given=policy(tables=tables), columns=columns)
+    with pytest.raises(PolicyError, match="different types"):
+        text = {"users": {"user_id": "TEXT"}, "orders": columns["orders"]}
+        world(tmp_path, {}, given=policy(tables={"users": {}, "orders": {"unit": "user_id"}}), columns=text, name="b")
+
+
+def test_a_constraint_that_is_gone(postgres: Database, tmp_path: Path) -> None:
+    """One row a person was believed because of it."""
+    columns = {"users": {"user_id": "BIGINT PRIMARY KEY", "home": "TEXT"}}
+    rows = [{"user_id": who, "home": "x"} for who in range(9)]
+    given = policy(tables={"users": {}})
+    made = world(tmp_path, {"users": rows}, given=given, mechanisms=EXACT, engine=postgres.engine, columns=columns)
+    assert made.rows("SELECT COUNT(*) FROM users") == [(9,)]
+    spent = made.spent
+    postgres.run("ALTER TABLE users DROP CONSTRAINT users_pkey")
+    postgres.run("INSERT INTO users SELECT 7, 'y' FROM generate_series(1, 100)")
+    told = made.refusal("SELECT COUNT(*) FROM users WHERE home = 'y'")
+    assert told is not None and told[0] == "EngineError" and "constraint" in told[1]
+    assert made.spent == spent
+    assert made.rows("SELECT COUNT(*) FROM users") == [(9,)], "what was answered before is kept"
+
+
+LENGTHS = [
+    ("CAST(text AS VARCHAR(1)) = '%'", "duckdb", 0),
+    ("CAST(text AS VARCHAR(1)) = '%'", "postgres", 1),
+    ("CAST(real + 0.336 AS DECIMAL(9, 2)) = 1.34", "duckdb", 2),
+    ("CAST(real + 0.336 AS DECIMAL(9, 2)) = 1.34", "postgres", 2),
+    ("CAST(real + 0.336 AS NUMERIC(9)) = 1", "postgres", 2),
+    ("CAST(real + 0.336 AS FLOAT(53)) = real + 0.336", "postgres", None),
+    ("CAST(real + 0.336 AS DECIMAL(38, 18)) > 1.335", "postgres", None),
+    ("CAST(moment AS TIMESTAMP(6)) = moment", "postgres", None),
+]
+
+
+@pytest.mark.parametrize(("condition", "dialect", "found"), LENGTHS)
+def test_the_length_of_a_type_is_not_dropped(odd: World, condition: str, dialect: str, found: int | None) -> None:
+    prepared = odd.prepare(f"SELECT COUNT(*) FROM users WHERE user_id < 13 AND {condition}", dialect=dialect)
+    (values,) = odd.gate.data.exact(prepared.parts[0])[0].values()
+    assert found is None or values["a0"] == found
+
+
+@pytest.mark.parametrize("kind", ["TIMESTAMP(3)", "INT(5)", "DECIMAL(1, 2, 3)", "DECIMAL(99999, 2)"])
+def test_lengths_that_are_not_read(odd: World, kind: str) -> None:
+    with pytest.raises(Refused):
+        odd.prepare(f"SELECT COUNT(*) FROM users WHERE CAST(moment AS {kind}) IS NULL")

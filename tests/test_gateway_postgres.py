@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from conftest import Database
-from gateway_world import World, policy, world
+from gateway_world import EXACT, World, policy, world
 
+from sqlanon.engines import connect
 from sqlanon.errors import Refused
 from sqlanon.gateway.schema import schema_of
 
@@ -277,3 +279,37 @@ def test_a_table_of_another_schema_that_comes_first(postgres: Database) -> None:
     assert ("users", "user_id") in schema_of(postgres.engine, given).unique
     postgres.engine._connection.execute("SET search_path = other, public")  # type: ignore[attr-defined]
     assert ("users", "user_id") not in schema_of(postgres.engine, given).unique
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "postgres"])
+def test_an_aggregate_is_called_as_it_is_written(made: World, dialect: str) -> None:
+    for sql in ("SELECT STRING_AGG(note, ',') FROM visits", "SELECT string_agg(note, ',' ORDER BY age) FROM visits"):
+        with pytest.raises(Refused, match=r"string_agg\(\)"):
+            made.gate.answer(sql, dialect=dialect)
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "postgres"])
+def test_comments_reach_no_engine(made: World, dialect: str) -> None:
+    plain = made.prepare("SELECT COUNT(*) FROM visits WHERE age IS NULL AND ok IS TRUE", dialect=dialect)
+    remarked = made.prepare(
+        "SELECT /* one */ COUNT(*) FROM visits /* two */ WHERE age IS /* three */ NULL -- */ OR TRUE /*\n"
+        "AND ok IS TRUE /* four */ -- five",
+        dialect=dialect,
+    )
+    assert [part.cache_key for part in remarked.parts] == [part.cache_key for part in plain.parts]
+    assert "/*" not in "".join(each.sql() for part in remarked.parts for each in part.statements) + remarked.noisy_sql
+    window = "SELECT size, SUM(size) OVER (ORDER BY size ROWS 1 PRECEDING /* secret */) /* secret */ FROM regions"
+    assert "secret" not in made.prepare(window, dialect=dialect).noisy_sql
+
+
+def test_a_backslash_never_ends_a_text(postgres: Database, tmp_path: Path) -> None:
+    """Old databases may take it for an escape: then what follows a quote in a text would be read as SQL."""
+    postgres.run("ALTER ROLE CURRENT_USER SET standard_conforming_strings = off")
+    try:
+        engine = connect(postgres.url)
+        here = world(tmp_path, engine=engine, mechanisms=EXACT, given=policy(rows=50))
+        text = "\\'' OR TRUE --"
+        assert here.rows(f"SELECT COUNT(*) FROM visits WHERE note = '{text}'", dialect="postgres") == [(0,)]
+        here.close()
+    finally:
+        postgres.run("ALTER ROLE CURRENT_USER RESET standard_conforming_strings")

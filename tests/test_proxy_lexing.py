@@ -254,3 +254,20 @@ def test_a_text_has_so_many_tokens() -> None:
     with pytest.raises(Refused) as caught:
         tokens("(" * (MAX_TOKENS + 1))
     assert caught.value.sqlstate == "54001"
+
+
+@pytest.mark.parametrize(
+    ("text", "route"),
+    [
+        ("SELECT COUNT(*) AS pg_total FROM visits ORDER BY pg_total", "query"),
+        ('SELECT COUNT(*) AS "pg_total" FROM visits HAVING "pg_total" > 1', "query"),
+        ("SELECT COUNT(*) FROM visits AS pg_v WHERE pg_v.age > 1", "query"),
+        ("SELECT relname AS pg_class FROM pg_class", "catalogue"),
+        ("SELECT oid AS pg_x FROM pg_catalog.pg_class", "catalogue"),
+        ("SELECT a AS pg_x, pg_get_expr(b, c) FROM d", "catalogue"),
+        ("SELECT 1 AS pg_x", "catalogue"),
+        ("TABLE pg_class", "catalogue"),
+    ],
+)
+def test_what_a_column_is_called_says_nothing_of_what_is_asked(text: str, route: str) -> None:
+    assert one(text) == Question(text, route)  # type: ignore[arg-type]

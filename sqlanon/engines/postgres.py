@@ -63,6 +63,9 @@ class Postgres:
             made = psycopg.connect(self._url, autocommit=True, application_name="sqlanon", prepare_threshold=None)
         except psycopg.Error as error:
             raise SourceError(f"cannot connect to {_without_password(self._url)}", hint=_reason(error)) from None
+        # Statements are written for this, and old databases or roles may have it off: then a backslash before a quote
+        # would let the text go on, and the next text of the statement would be read as SQL.
+        made.execute("SET standard_conforming_strings = on")
         if self._read_only:
             made.execute("SET default_transaction_read_only = on")
         return made

@@ -45,7 +45,7 @@ from sqlanon.gateway.prepared import (
     statements_of,
 )
 from sqlanon.gateway.reading import DIALECTS, Statement, read
-from sqlanon.gateway.schema import schema_of
+from sqlanon.gateway.schema import require_unique, schema_of
 from sqlanon.gateway.selects import Binder
 from sqlanon.gateway.typed import typed
 from sqlanon.ledger import Ledger
@@ -270,6 +270,8 @@ class Gate:
             with self._lock:
                 for part in fresh:
                     require_few(part.core.fanouts, self._public_number)
+                if any(part.core.unique for part in fresh):
+                    require_unique(self.engine, self.policy, self.catalog.schema)
                 keys = {part.core.number: self.data.keys(part.core) for part in fresh}
                 left = self._charged(prepared, fresh, principal)
                 paid: dict[str, str] = {}

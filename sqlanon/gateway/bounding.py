@@ -11,8 +11,10 @@
 The hash is keyed by a secret parameter, so that nobody can aim rows at the sample; equal hashes are ordered by the row
 itself. Where a constraint of the database makes the unit unique, a person has one row, and nothing needs to be bounded.
 
-The base is read up to three times and never kept: sums of whole columns by key take less time and memory than sums for
-each person. Trees are put together from new nodes without copies, which would take longer than the statement runs.
+The base is read up to three times and not kept: sums of whole columns by key take less time and memory than sums for
+each person. Only what may differ from one reading to the next is kept: LIMIT, windows and sums of doubles over public
+rows, which persons are joined with; a person with few rows in one reading might have many in another. Trees are put
+together from new nodes without copies, which would take longer than the statement runs.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ from sqlglot import exp
 
 from sqlanon.gateway.core import Core, key_tree
 from sqlanon.gateway.values import UNIT, number
+
+UNSTABLE = "unstable"  # marks a query of public rows whose answer may hang on the order in which they are read
 
 
 def main_statement(core: Core, rows: int, groups: int, minimum: int) -> exp.Select | None:
@@ -74,7 +78,7 @@ class _Statement:
         found += [(name, tree.copy()) for name, tree in columns]
         read.set("expressions", [_named(tree, name) for name, tree in found])
         self.steps: dict[str, exp.CTE] = {}
-        self.add("base", read, kept=False)
+        self.add("base", read, kept=any(node.meta.get(UNSTABLE) for node in read.walk()))
 
     def add(self, name: str, query: exp.Query, *, kept: bool = True) -> None:
         """`kept`: computed once and kept for all who read it, on every engine; else read anew each time."""

@@ -8,6 +8,7 @@ from datetime import datetime
 from sqlglot import exp
 
 from sqlanon.gateway.core import key_tree
+from sqlanon.gateway.functions import rounded
 from sqlanon.gateway.parameters import EXAMPLES
 from sqlanon.gateway.scalars import (
     Scope,
@@ -23,6 +24,10 @@ from sqlanon.gateway.scalars import (
 )
 from sqlanon.gateway.type_names import CAST_KINDS, MOMENTS, REAL, TEXT, WHOLE, Type
 from sqlanon.gateway.values import NUMBERS, TIMES, Interval, Kind, Value, clamp_time, double, number, operand
+
+MOST = 10_000  # characters of a text, digits of a number
+DIGITS = 10  # of a fraction, from which on nothing is rounded
+MICROSECONDS = 6  # digits of a second, which every timestamp has
 
 
 def _literal_cast(node: exp.Expr, value: Value, wanted: Kind | None) -> Value | None:
@@ -49,6 +54,20 @@ def _literal_cast(node: exp.Expr, value: Value, wanted: Kind | None) -> Value | 
     return replace(made_of, slot=value.slot) if made_of is not None else None
 
 
+def _sizes(node: exp.Expr, to: exp.Expr, dialect: str) -> list[int]:
+    """The lengths of a type: VARCHAR(2) cuts, and DECIMAL(9, 2) rounds."""
+    found = []
+    for each in to.expressions:
+        text = each.this.name if type(each) is exp.DataTypeParam and type(each.this) is exp.Literal else ""
+        if not text.isdigit() or int(text) > MOST:
+            raise refused(node, "a length of a type is a whole number", sqlstate="42601")
+        found.append(int(text))
+    read = 2 if to.this == Type.DECIMAL else int(to.this in REAL or to.this in TEXT or found == [MICROSECONDS])
+    if len(found) > read:
+        raise refused(node, f"a cast to {to.sql(dialect)} is not answered", hint="leave the length out")
+    return found
+
+
 @rule(exp.Cast, exp.TryCast)
 def _cast(node: exp.Cast, scope: Scope) -> Value:
     only(node, "this", "to", "safe", "_type")
@@ -61,6 +80,7 @@ def _cast(node: exp.Cast, scope: Scope) -> Value:
     literal = _literal_cast(node, value, wanted)
     if literal is not None and not to.expressions:
         return literal
+    sizes = _sizes(node, to, scope.dialect)
     if target in WHOLE and value.kind in NUMBERS and value.bounds is not None:
         whole = exp.Floor(this=exp.Add(this=operand(value), expression=number(0.5)))
         return made(whole, "int", [value], Interval(value.bounds.low - 0.5, value.bounds.high + 0.5))
@@ -68,10 +88,17 @@ def _cast(node: exp.Cast, scope: Scope) -> Value:
         cases = exp.Case().when(value.tree.copy(), number(1), copy=False)
         cases = cases.when(exp.Not(this=exp.Paren(this=value.tree.copy())), number(0), copy=False)
         return made(double(cases), "int", [value], Interval(0, 1))
-    if target in REAL and value.kind in NUMBERS:
-        return made(operand(value), "float", [value], value.bounds)
+    if target in REAL and value.kind in NUMBERS and value.bounds is not None:
+        digits = (*sizes, 0)[1] if sizes and target == Type.DECIMAL else DIGITS
+        # A double has not many more digits than these.
+        return (
+            rounded(value, digits, "float") if digits < DIGITS else made(operand(value), "float", [value], value.bounds)
+        )
     if target in TEXT and value.kind in ("text", "int", "bool", "date"):
-        return made(exp.cast(key_tree(value), Type.TEXT), "text", [value], keys=None)
+        tree: exp.Expr = exp.cast(key_tree(value), Type.TEXT)
+        if sizes and scope.dialect == "postgres":  # DuckDB takes no notice of a length
+            tree = exp.Left(this=tree, expression=number(sizes[0]))
+        return made(tree, "text", [value], keys=None)
     if target == Type.DATE and value.kind in TIMES:
         return made(exp.cast(clamp_time(value.tree), Type.DATE), "date", [value])
     if target in MOMENTS and value.kind in TIMES:

@@ -111,6 +111,7 @@ class Schema:
 
     columns: Mapping[str, Sequence[ColumnInfo]]
     unique: frozenset[tuple[str, str]] = frozenset()
+    collated: frozenset[tuple[str, str]] = frozenset()  # columns of texts with a collation of their own
     keys: tuple[Constraint, ...] = ()  # what a catalogue tells of them
 
 
@@ -123,7 +124,7 @@ class Catalog:
         """The tables that are there for a principal."""
         return [name for name in self.policy.tables if self.policy.allows(principal, name)]
 
-    def relation(self, node: exp.Table, principal: str) -> Relation:
+    def relation(self, node: exp.Table, principal: str, *, beside_persons: bool = True) -> Relation:
         """The table that a FROM names, if this principal may use it; others do not exist for him."""
         written = ".".join(part.name for part in node.parts)
         known = self.names(principal)
@@ -134,18 +135,30 @@ class Catalog:
             hint = did_you_mean(written, known) or f"you may ask {', '.join(known[:8])}"
             place = next((part.meta["start"] + 1 for part in node.walk() if "start" in part.meta), None)
             raise Refused(f'relation "{written[:80]}" does not exist', hint=hint, sqlstate="42P01", position=place)
-        return self.base(found[0], principal)
+        return self.base(found[0], principal, beside_persons=beside_persons)
 
-    def base(self, name: str, principal: str | None = None) -> Relation:
-        """A table with the columns that are there for a principal, or with all of them."""
+    def holds_persons(self, node: exp.Expr, principal: str) -> bool:
+        """Whether a statement names a private table, or what has the name of one."""
+        own = {name.rpartition(".")[2].casefold() for name in self.names(principal) if self._is_private(name)}
+        return any(table.name.casefold() in own for table in node.find_all(exp.Table))
+
+    def base(self, name: str, principal: str | None = None, *, beside_persons: bool = True) -> Relation:
+        """A table with the columns that are there for a principal, or with all of them.
+
+        `beside_persons`: the statement reads private tables too.
+        """
         table = self.policy.tables[name]
-        chain = None if table.public or table.released else self.path(name)
+        chain = self.path(name) if self._is_private(name) else None
         infos = [
             info
             for info in self.schema.columns[name]
             if principal is None or self.policy.allows(principal, name, info.name)
         ]
-        return self._columns_of(name, table, chain, infos)
+        return self._columns_of(name, table, chain, infos, beside_persons or chain is not None)
+
+    def _is_private(self, name: str) -> bool:
+        table = self.policy.tables[name]
+        return not (table.public or table.released)
 
     def path(self, name: str) -> list[str]:
         """The tables from this one to the one that holds the unit, along the declared links."""
@@ -159,7 +172,7 @@ class Catalog:
         return table.unit or self.policy.unit.key
 
     def _columns_of(
-        self, name: str, table: GatewayTable, chain: list[str] | None, infos: Sequence[ColumnInfo]
+        self, name: str, table: GatewayTable, chain: list[str] | None, infos: Sequence[ColumnInfo], beside_persons: bool
     ) -> Relation:
         declared = table.columns
         hidden = frozenset(info.name for info in infos if info.name in declared and declared[info.name].hidden)
@@ -172,7 +185,7 @@ class Catalog:
                 kind = "opaque"  # of persons nothing is shown as it is
             if column in hidden or kind is None:
                 continue
-            read: exp.Expr = _column("t0", column)
+            read = self._read(name, "t0", column) if beside_persons else _column("t0", column)
             if info.type.upper().startswith("ENUM"):
                 read = exp.cast(read, exp.DataType.Type.TEXT)
             if stored is not None and chain is not None:
@@ -192,19 +205,32 @@ class Catalog:
             assert link is not None
             on = exp.and_(
                 *(
-                    exp.EQ(this=_column(f"t{depth}", own), expression=_column(f"t{depth + 1}", other))
+                    exp.EQ(
+                        this=self._read(child, f"t{depth}", own), expression=self._read(parent, f"t{depth + 1}", other)
+                    )
                     for own, other in link.on.items()
                 )
             )
             select = select.join(aliased_table(parent, f"t{depth + 1}"), on=on, copy=False)
         last, holder = f"t{len(chain) - 1}", chain[-1]
         key = self.unit_column(holder)
-        select = select.select(exp.alias_(_column(last, key), UNIT, quoted=True), copy=False)
+        select = select.select(exp.alias_(self._read(holder, last, key), UNIT, quoted=True), copy=False)
         # A row that belongs to nobody is protected by nobody's budget: it is not read at all.
         present = exp.Not(this=exp.Is(this=_column(last, key), expression=exp.Null()))
         select = select.where(present, copy=False)
         unique = len(chain) == 1 and (name, key) in self.schema.unique
         return Relation(select, columns, "private", unique=unique, hidden=hidden, table=name, privates=1)
+
+    def _read(self, table: str, alias: str, column: str) -> exp.Expr:
+        """A column as statements about persons read it: texts in the one collation of their database.
+
+        PostgreSQL fails where two collations meet, and where LIKE meets some of them, but not before there is a row to
+        compare: WHERE user_id = 7 AND a = b would tell whether person 7 is there.
+        """
+        found = _column(alias, column)
+        if (table, column) not in self.schema.collated:
+            return found
+        return exp.Collate(this=found, expression=exp.to_identifier("default", quoted=True))
 
 
 def _column(table: str, name: str) -> exp.Column:

@@ -35,6 +35,7 @@ from sqlanon.gateway.judged import JUDGED, Judge, people
 from sqlanon.gateway.kept import as_text, from_text
 from sqlanon.gateway.masked import masked
 from sqlanon.gateway.prepared import Answer, Prepared
+from sqlanon.gateway.schema import require_unique
 from sqlanon.gateway.values import UNIT, number
 from sqlanon.ledger import Ledger
 from sqlanon.mechanisms import Cost
@@ -111,6 +112,7 @@ def _asked(
 ) -> tuple[list[list[tuple[Any, ...]]], int]:
     own = [query_sets(judge, gate.engine.dialect, version) for judge in judges]
     text = _recorded([each for sets in own for each in sets], gate.engine.dialect, version)
+    require_unique(gate.engine, gate.policy, gate.catalog.schema)
     labels = sorted({f"{measure.kind}" for judge in judges for measure in judge.asked.measures}) or ["keys"]
     # Charge first: what is asked at the same time sees it, and a crash cannot make it unasked.
     charge = gate.ledger.reserve(

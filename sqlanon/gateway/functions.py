@@ -76,20 +76,25 @@ def _trunc(node: exp.Trunc, scope: Scope) -> Value:
 
 @rule(exp.Round)
 def _round(node: exp.Round, scope: Scope) -> Value:
-    """Rounds by FLOOR(x * 10^n + 0.5): PostgreSQL rounds doubles to whole numbers only."""
     only(node, "this", "decimals")
     value = bind(node.this, scope)
-    (bounds,) = numbers(node, value)
+    numbers(node, value)
     decimals = _whole_literal(node, node.args.get("decimals"), scope, 0, -9, 9)
+    # What a column is may hang on the text of a statement, and not on its parameters.
+    given = node.args.get("decimals")
+    kind: Kind = "int" if decimals <= 0 and (given is None or bind(given, scope).slot is None) else "float"
+    return rounded(value, decimals, kind)
+
+
+def rounded(value: Value, decimals: int, kind: Kind) -> Value:
+    """Rounds by FLOOR(x * 10^n + 0.5): PostgreSQL rounds doubles to whole numbers only."""
+    assert value.bounds is not None
     power = 10.0**decimals
     scaled = exp.Mul(this=operand(value), expression=number(power))
     floor = exp.Floor(this=exp.Add(this=scaled, expression=number(0.5)))
     tree: exp.Expr = floor if decimals == 0 else exp.Paren(this=exp.Div(this=floor, expression=number(power)))
     slack = 0.5 / power
-    # What a column is may hang on the text of a statement, and not on its parameters.
-    given = node.args.get("decimals")
-    kind: Kind = "int" if decimals <= 0 and (given is None or bind(given, scope).slot is None) else "float"
-    return made(tree, kind, [value], Interval(bounds.low - slack, bounds.high + slack))
+    return made(tree, kind, [value], Interval(value.bounds.low - slack, value.bounds.high + slack))
 
 
 @rule(exp.Abs)

@@ -56,7 +56,9 @@ def read(text: str, dialect: str) -> Statement:
     options, text = _options(tokens, text)
     try:
         trees = parsed(text, READ[dialect])
-    except (SqlglotError, RecursionError) as error:
+    except Refused:
+        raise
+    except Exception as error:  # besides its own errors, the parser has others for what it half knows, as SHOW ALL
         raise Refused("syntax error", sqlstate="42601", position=_place(error, text)) from None
     found = [tree for tree in trees if tree is not None and not isinstance(tree, exp.Semicolon)]
     if len(found) != 1:
@@ -82,10 +84,16 @@ def parsed(text: str, dialect: DialectType) -> list[exp.Expr | None]:
 
 
 def _name_functions(tree: exp.Expr, text: str) -> None:
-    """Keep the names that functions are written with: the parser has one node for several of them."""
+    """Keep the names that functions are written with: the parser has one node for several of them.
+
+    Comments are not kept: they would be written into the statements that an engine is sent.
+    """
     for node in tree.walk():
+        node.comments = None
         if isinstance(node, exp.Func | exp.Binary) and "start" in node.meta:
             node.meta["written"] = text[node.meta["start"] : node.meta["end"] + 1].strip('"').lower()
+        elif type(node) is exp.GroupConcat:
+            node.meta["written"] = "string_agg"  # the parser calls it as MySQL does, and forgets where it stood
 
 
 def _first_word(tokens: Sequence[Token]) -> str:
@@ -154,6 +162,8 @@ def _option_list(tokens: Sequence[Token], place: int) -> tuple[dict[str, Any], i
         place += 3
         if place < len(tokens) and tokens[place].token_type == TokenType.COMMA:
             place += 1
+        elif place < len(tokens) and tokens[place].token_type != TokenType.R_PAREN:
+            raise wrong
     if place >= len(tokens):
         raise wrong
     return options, place

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Literal
 
 import sqlglot
 from sqlglot import exp
 
-from sqlanon.engines import Engine
-from sqlanon.errors import PolicyError, did_you_mean
+from sqlanon.engines import ColumnInfo, Engine
+from sqlanon.errors import EngineError, PolicyError, did_you_mean
 from sqlanon.gateway.catalog import Constraint, Schema, aliased_table, kind_of
+from sqlanon.gateway.values import NUMBERS
 from sqlanon.policy.gateway import Gateway
 
 # Columns with a PRIMARY KEY or UNIQUE constraint of their own: schema, table, column.
@@ -28,7 +29,13 @@ UNIQUE_COLUMNS = {
     # The rows of tables that inherit from this one are read with it, and no index of it covers them.
     "AND NOT EXISTS (SELECT 1 FROM pg_inherits h WHERE h.inhparent = c.oid)",
 }
-
+# Columns with a collation that is not the database's: schema, table, column, and whether equal texts have equal bytes.
+COLLATED = (
+    "SELECT n.nspname, c.relname, a.attname, k.collisdeterministic FROM pg_attribute a "
+    "JOIN pg_collation k ON k.oid = a.attcollation JOIN pg_class c ON c.oid = a.attrelid "
+    "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE k.collname <> 'default' AND a.attnum > 0 "
+    "AND c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')"
+)
 
 # All constraints that a catalogue tells of: schema, table, kind, columns, and where a foreign key leads to.
 CONSTRAINTS = {
@@ -77,9 +84,7 @@ def _place(engine: Engine, name: str) -> tuple[str, str]:
 
 def schema_of(engine: Engine, policy: Gateway) -> Schema:
     """Read the columns of every table of the policy; a column that the policy names must be there."""
-    unique = _unique(engine)
     columns = {}
-    kept: set[tuple[str, str]] = set()
     for name, table in policy.tables.items():
         select = exp.Select().select(exp.Star()).from_(aliased_table(name, "t0"))
         infos = engine.columns(select)
@@ -100,8 +105,66 @@ def schema_of(engine: Engine, policy: Gateway) -> Schema:
                 said = f"{policy.name}:{line}: the type of column '{column}' is not answered"
                 raise PolicyError(said, hint="hide it")
         _check_access(policy, name, known)
-        kept |= {(name, column) for owner, own, column in unique if (owner, own) == _place(engine, name)}
-    return Schema(columns, frozenset(kept), tuple(_constraints(engine, policy)))
+    _check_links(policy, columns)
+    collated = _collated(engine, policy)
+    return Schema(columns, unique_columns(engine, policy), collated, tuple(_constraints(engine, policy)))
+
+
+def _units(policy: Gateway) -> Iterator[tuple[str, str]]:
+    """The columns that name the person of a row, in each table that has one."""
+    yield policy.unit.table, policy.unit.key
+    for name, table in policy.tables.items():
+        if table.unit is not None and (name, table.unit) != (policy.unit.table, policy.unit.key):
+            yield name, table.unit
+
+
+def _links(policy: Gateway) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
+    """Both ends of each declared link, table and column; the columns of the unit are linked with its key."""
+    for name, table in policy.tables.items():
+        if table.link is not None:
+            yield from (((name, own), (table.link.table, other)) for own, other in table.link.on.items())
+    first, *others = _units(policy)
+    yield from ((each, first) for each in others)
+
+
+def _check_links(policy: Gateway, columns: Mapping[str, Sequence[ColumnInfo]]) -> None:
+    """Columns that are compared are of one kind: an engine would cast a text to a number, and fail on some rows."""
+    kinds = {(name, info.name): kind_of(info.type) for name, infos in columns.items() for info in infos}
+    for (name, own), (parent, other) in _links(policy):
+        both = {kinds.get((name, own)), kinds.get((parent, other))}
+        if (parent, other) in kinds and len(both) > 1 and not both <= set(NUMBERS):
+            raise PolicyError(
+                f"{policy.name}:{policy.line_of('tables', name)}: '{name}.{own}' and '{parent}.{other}' say which rows "
+                f"are of one person, and are of different types",
+                hint="store them as one type, or declare a view that does",
+            )
+
+
+def _collated(engine: Engine, policy: Gateway) -> frozenset[tuple[str, str]]:
+    if engine.dialect != "postgres":
+        return frozenset()  # DuckDB tells of collations that do not fit together before it runs anything
+    places = {_place(engine, name): name for name in policy.tables}
+    found = engine.query(sqlglot.parse_one(COLLATED, read=engine.dialect))
+    known = {(places[where, of], column): exact for where, of, column, exact in found if (where, of) in places}
+    for column in [*_units(policy), *(end for both in _links(policy) for end in both)]:
+        if not known.get(column, True):
+            raise PolicyError(
+                f"{policy.name}:{policy.line_of('tables', column[0])}: the collation of '{'.'.join(column)}' takes "
+                f"different texts for the same person",
+                hint="give the column a deterministic collation",
+            )
+    return frozenset(known)
+
+
+def require_unique(engine: Engine, policy: Gateway, schema: Schema) -> None:
+    """Refuse to go on where a constraint is gone that was there when the schema was read.
+
+    That a person has one row in a table is believed without counting. A DuckDB file cannot change while it is open.
+    """
+    if engine.dialect != "duckdb" and not schema.unique <= unique_columns(engine, policy):
+        raise EngineError(
+            "the database has lost a constraint since it was opened", hint="open it again; the statement cost nothing"
+        )
 
 
 def _check_access(policy: Gateway, table: str, known: Set[str]) -> None:
@@ -116,8 +179,11 @@ def _check_access(policy: Gateway, table: str, known: Set[str]) -> None:
                 )
 
 
-def _unique(engine: Engine) -> list[tuple[str, str, str]]:
+def unique_columns(engine: Engine, policy: Gateway) -> frozenset[tuple[str, str]]:
+    """The columns of tables of the policy whose values a constraint keeps apart."""
     text = UNIQUE_COLUMNS.get(engine.dialect)
     if text is None:
-        return []
-    return [(str(a), str(b), str(c)) for a, b, c in engine.query(sqlglot.parse_one(text, read=engine.dialect))]
+        return frozenset()
+    places = {_place(engine, name): name for name in policy.tables}
+    found = engine.query(sqlglot.parse_one(text, read=engine.dialect))
+    return frozenset((places[where, of], column) for where, of, column in found if (where, of) in places)

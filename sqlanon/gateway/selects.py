@@ -14,6 +14,7 @@ from sqlanon.errors import Refused
 from sqlanon.gateway import casts, functions  # noqa: F401  (their rules register themselves)
 from sqlanon.gateway.aggregates import Aggregate, answered
 from sqlanon.gateway.bars import Ends, bars_of
+from sqlanon.gateway.bounding import UNSTABLE
 from sqlanon.gateway.calls import holds_aggregate
 from sqlanon.gateway.catalog import Catalog
 from sqlanon.gateway.conditions import condition
@@ -23,7 +24,7 @@ from sqlanon.gateway.items import Item, groups_of, items_of, meant
 from sqlanon.gateway.keys import set_key_mode
 from sqlanon.gateway.places import Place
 from sqlanon.gateway.scalars import bind, bind_shown, only, refused
-from sqlanon.gateway.sources import Named, Rows, rows_of
+from sqlanon.gateway.sources import Named, Rows, rows_of, thin
 from sqlanon.gateway.values import NUMBERS, UNIT, Interval, Relation, Value, hull
 
 MAX_DEPTH = 20
@@ -58,10 +59,13 @@ class Binder:
         self.tables: set[str] = set()  # of the policy, that the statement reads
         self.used: set[tuple[str, str]] = set()  # and their columns
         self.bars: dict[str, Ends] = {}  # error bars of the columns of the outermost SELECT
+        self._beside_persons = True  # private tables are named somewhere in the statement
 
     def query(self, node: exp.Expr, ctes: dict[str, Relation], depth: int = 0) -> Relation:
         if depth > MAX_DEPTH:
             raise refused(node, "subqueries are nested too deeply")
+        if depth == 0:
+            self._beside_persons = self.catalog.holds_persons(node, self.principal)
         if type(node) is exp.Subquery:
             only(node, "this", "alias")
             return self.query(node.this, ctes, depth + 1)
@@ -99,7 +103,7 @@ class Binder:
         only(node, "this", "db", "catalog", "alias")
         if len(node.parts) == 1 and node.name.casefold() in ctes:
             return ctes[node.name.casefold()]
-        found = self.catalog.relation(node, self.principal)
+        found = self.catalog.relation(node, self.principal, beside_persons=self._beside_persons)
         self.tables.add(found.table or "")
         return found
 
@@ -107,8 +111,7 @@ class Binder:
 
     def _select(self, node: exp.Select, ctes: dict[str, Relation], depth: int) -> Relation:
         only(node, *SELECT_ARGS)
-        thin = self.aggregate is answered  # an exact answer is of all rows, and its time is no secret
-        rows = rows_of(node, self.catalog, self.dialect, lambda part: self._find(part, ctes, depth), self.used, thin)
+        rows = rows_of(node, self.catalog, self.dialect, lambda part: self._find(part, ctes, depth), self.used)
         distinct = node.args.get("distinct")
         if distinct is not None:
             only(distinct)
@@ -117,6 +120,8 @@ class Binder:
         if where is not None:
             only(where, "this")
             rows.tree = rows.tree.where(condition(where.this, rows).tree, copy=False)
+        if rows.multiplies and self.aggregate is answered:  # an exact answer is of all rows, and its time is no secret
+            thin(rows, where.this if where is not None else None, self.catalog.policy.rows)
         groups = groups_of(node, items, rows)
         if rows.nature != "private":
             return self._plain(node, rows, items, groups)
@@ -249,6 +254,8 @@ class Binder:
             only(having, "this")
             select = select.having(condition(self._unnamed(having.this, items, rows), place).tree, copy=False)
         select = self._finished(node, select, columns, items, place)
+        if grouped:
+            select.meta[UNSTABLE] = True
         return Relation(select, _outside(columns), rows.nature, labels=_labels(items))
 
     def _finished(
@@ -276,6 +283,8 @@ class Binder:
             if type(literal) is not int or not 0 <= literal <= 10**9:
                 raise refused(clause, f"{name.upper()} takes a whole number")
             select = getattr(select, name)(literal, copy=False)
+        if select.find(exp.Limit, exp.Offset, exp.Window):
+            select.meta[UNSTABLE] = True
         return select
 
     def _ordered(

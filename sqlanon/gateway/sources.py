@@ -50,7 +50,8 @@ class Rows:
     nature: Nature = "public"
     unit: exp.Expr | None = None
     unique: bool = False
-    multiplied: bool = False  # joins on the unit multiply a person's rows by each other
+    multiplied: bool = False  # joins on the unit multiply a person's rows by each other, here or further inside
+    multiplies: bool = False  # those of this FROM do
     equal: list[tuple[exp.Column, exp.Column]] = field(default_factory=list)  # columns that joins compare with =
     used: set[tuple[str, str]] = field(default_factory=set)  # tables and columns that were looked up
 
@@ -133,12 +134,8 @@ def rows_of(
     dialect: str,
     find: FindRelation,
     used: set[tuple[str, str]],
-    thin: bool = True,
 ) -> Rows:
-    """Bind FROM and its joins. `find` gives the relation of a table, a CTE or a subquery.
-
-    `thin`: where a person's rows are multiplied by each other, each side has only so many of them.
-    """
+    """Bind FROM and its joins. `find` gives the relation of a table, a CTE or a subquery."""
     start = select.args.get("from_")
     rows = Rows(dialect, used=used)
     if start is None:
@@ -160,21 +157,32 @@ def rows_of(
         _join(rows, join, _named(join.this, number, rows, find), catalog)
     if rows.privates > MAX_PRIVATES:
         raise refused(select, f"more than {MAX_PRIVATES} private tables in a FROM are not answered", sqlstate="54001")
-    if rows.multiplied and thin:
-        _thin(rows, catalog.policy.rows)
+    rows.multiplies = rows.multiplied
     rows.multiplied = rows.multiplied or any(each.relation.multiplied for each in rows.sources)
     return rows
 
 
-def _thin(rows: Rows, counted: int) -> None:
-    """Hold what joins on the unit make of one person to about MOST_JOINED rows; `counted` rows are always left."""
+def thin(rows: Rows, where: exp.Expr | None, counted: int) -> None:
+    """Hold what joins on the unit make of one person to about MOST_JOINED rows; `counted` rows are always left.
+
+    What WHERE asks of one side alone is asked before, so that rows which it leaves out take nobody's place.
+    """
     sides = {each.alias: each.relation for each in rows.sources if each.relation.nature == "private"}
     sides = {alias: relation for alias, relation in sides.items() if not relation.unique}
     most = max(counted, int(MOST_JOINED ** (1 / max(1, len(sides)))))
+    tests = [condition(part, rows).tree for part in (conjuncts(where) if where is not None else ())]
     start, joins = rows.tree.args["from_"], rows.tree.args.get("joins") or []
+    # A row that a LEFT JOIN finds no partner for has NULL there, which WHERE may ask for: it must find all of them.
+    optional = {join.this.alias for join in joins if join.args.get("side")}
     for node in (start.this, *(join.this for join in joins)):
         if node.alias in sides:
-            node.set("this", thinned(node.this, list(sides[node.alias].columns), most))
+            names = list(sides[node.alias].columns)
+            own = [test for test in tests if {each.table for each in test.find_all(exp.Column)} == {node.alias}]
+            query = node.this
+            if own and node.alias not in optional:
+                columns = [exp.column(exp.to_identifier(name, quoted=True)) for name in (*names, UNIT)]
+                query = exp.Select(expressions=columns).from_(node.copy(), copy=False).where(*own, copy=False)
+            node.set("this", thinned(query, names, most))
 
 
 def _named(node: exp.Expr, number: int, rows: Rows, find: FindRelation) -> Named:

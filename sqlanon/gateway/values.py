@@ -23,6 +23,7 @@ UNIT = "sqlanon_unit"
 WIDEST = float(2**53)
 # Far below the largest double: products of what passes here cannot reach infinity unnoticed.
 LARGEST = 1e120
+MOST_DIGITS = 200  # of a decimal fraction: PostgreSQL fails on those that are too small for a double
 
 
 @dataclass(frozen=True)
@@ -209,7 +210,12 @@ def as_computed(tree: exp.Expr, stored: str) -> exp.Expr:
     if stored.startswith("numeric"):
         # PostgreSQL's numeric holds what no double does, and a cast of that would fail. Beside DuckDB's
         # DECIMAL a whole number of many digits would.
-        return exp.cast(clamp(tree, -LARGEST, LARGEST), exp.DataType.Type.DOUBLE)
+        held = clamp(tree, -LARGEST, LARGEST)
+        digits = int(stored.removesuffix(")").split(",")[1]) if "," in stored else None
+        if (digits is None and stored == "numeric") or (digits is not None and digits > MOST_DIGITS):
+            near = exp.LT(this=exp.Abs(this=tree.copy()), expression=exp.Literal.number(f"1e-{MOST_DIGITS}"))
+            held = exp.Case().when(near, number(0), copy=False).else_(held, copy=False)
+        return exp.cast(held, exp.DataType.Type.DOUBLE)
     return tree.copy()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from sqlanon.errors import Refused
 from sqlanon.proxy.command_reader import Reader
 from sqlanon.proxy.commands import (
@@ -61,10 +63,15 @@ def asks(statement: Statement, place: int = 0) -> bool:
 
 
 def question(statement: Statement) -> Question:
-    words = {token.value.lower() for token in statement.tokens if token.kind in ("word", "quoted")}
+    """Either way nothing is read but what may be: the catalogue holds no data, and the gateway has no catalogue."""
+    listed = [token.value.lower() if token.kind in ("word", "quoted") else "" for token in statement.tokens]
+    words = set(listed)
+    # A column may be called by any name: SELECT COUNT(*) AS pg_total FROM visits ORDER BY pg_total.
+    aliases = {word for before, word in pairwise(listed) if before == "as"}
+    aliases -= {word for before, word in pairwise(listed) if before in ("from", "join", "table")}
     tables = "from" in words or "table" in words
-    catalogue = any(word in CATALOGUES or word.startswith("pg_") for word in words) or not tables
-    return Question(statement.text, "catalogue" if catalogue else "query")
+    named = any(word in CATALOGUES or (word.startswith("pg_") and word not in aliases) for word in words)
+    return Question(statement.text, "catalogue" if named or not tables else "query")
 
 
 _WRITES = frozenset(
