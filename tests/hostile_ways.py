@@ -21,7 +21,7 @@ serve:
   workers: 1
   memory: 1GB
   limits: {{{{unauthenticated: 64, connections: 64, result: 16MB}}}}
-  timeouts: {{{{authentication: {{authentication}}, statement: 5}}}}
+  timeouts: {{{{authentication: 30, statement: 5}}}}
   http: {{{{port: {http}}}}}
 """
 # Words that only an engine, a parser, Python or a file system would say.

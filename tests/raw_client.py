@@ -172,6 +172,13 @@ class Raw:
         return got.fields
 
     def login(self, user: str, password: str, database: str, **options: str) -> Raw:
+        try:
+            return self._login(user, password, database, **options)
+        except BaseException:
+            self.socket.close()
+            raise
+
+    def _login(self, user: str, password: str, database: str, **options: str) -> Raw:
         self.send(startup({"user": user, "database": database, **options}))
         first = self.reply()
         if first.kind == "E":
