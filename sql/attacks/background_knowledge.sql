@@ -1,0 +1,33 @@
+-- Whoever finds the class of a person, and knows that it has not got some of the other values ("she is no smoker"), rules
+-- these out. What counts is the worst that can be known of each person: that it has none of the most frequent values
+-- of the others. Distinct l-diversity withstands up to l - 2 values.
+-- cite: Machanavajjhala, Gehrke, Kifer and Venkitasubramaniam 2006
+-- param: knowledge integer >= 0 default 1: values that are known not to be a person's
+-- measures: confidence, that a person has its own value, of those that are left; broken, where no other is left
+-- needs: sensitive
+WITH ranked AS (
+    SELECT
+        class_id,
+        records,
+        ROW_NUMBER() OVER (PARTITION BY class_id ORDER BY records DESC, value) AS place
+    FROM class_values
+),
+tops AS (
+    SELECT
+        class_id,
+        SUM(CASE WHEN place <= :knowledge THEN records ELSE 0 END) AS most,
+        SUM(CASE WHEN place <= :knowledge + 1 THEN records ELSE 0 END) AS one_more,
+        COUNT(*) AS different
+    FROM ranked
+    GROUP BY class_id
+)
+SELECT
+    r.records AS persons,
+    -- Who has one of the most frequent values has others ruled out. A person with several values is in each of them.
+    CAST(r.records AS DOUBLE PRECISION) / GREATEST(
+        c.records - CASE WHEN r.place <= :knowledge THEN t.one_more - r.records ELSE t.most END, r.records
+    ) AS confidence,
+    CASE WHEN t.different <= :knowledge + 1 THEN 1 ELSE 0 END AS broken
+FROM ranked AS r
+JOIN tops AS t ON t.class_id = r.class_id
+JOIN classes AS c ON c.class_id = r.class_id

@@ -1,0 +1,12 @@
+-- Whoever finds the class of a person knows its sensitive value where all records of the class have the same one.
+-- Distinct l-diversity with l of 2 or more withstands it.
+-- cite: Machanavajjhala, Gehrke, Kifer and Venkitasubramaniam 2006
+-- measures: confidence, that a person has the most frequent value of its class; broken, where there is no other
+-- needs: sensitive
+SELECT
+    c.records AS persons,
+    CAST(MAX(v.records) AS DOUBLE PRECISION) / c.records AS confidence,
+    CASE WHEN MAX(v.records) >= c.records THEN 1 ELSE 0 END AS broken
+FROM classes AS c
+JOIN class_values AS v ON v.class_id = c.class_id
+GROUP BY c.class_id, c.records

@@ -1,0 +1,32 @@
+-- Whoever finds the class of a person knows about how large its number is where most of the class lie close together.
+-- (epsilon,m)-anonymity with 1 / m below `certainty` withstands it.
+-- cite: Li, Tao and Xiao 2008
+-- param: epsilon number >= 0: numbers no farther apart are as good as the same
+-- param: certainty number > 0 <= 1 default 1: a person is broken if so large a share of its class is close to it
+-- measures: confidence, that a person's number lies where most of its class do, near its own
+-- needs: sensitive, numeric, epsilon
+WITH near AS (
+    SELECT
+        v.class_id,
+        v.records AS persons,
+        SUM(v.records) OVER (
+            PARTITION BY v.class_id
+            ORDER BY t.number
+            RANGE BETWEEN :epsilon + 1e-12 PRECEDING AND :epsilon + 1e-12 FOLLOWING
+        ) AS records
+    FROM class_values AS v
+    JOIN totals AS t ON t.value = v.value
+    WHERE t.number IS NOT NULL
+    UNION ALL
+    -- A value that is no finite number, such as NULL, is close to itself alone.
+    SELECT v.class_id, v.records AS persons, v.records
+    FROM class_values AS v
+    JOIN totals AS t ON t.value = v.value
+    WHERE t.number IS NULL
+)
+SELECT
+    n.persons,
+    LEAST(CAST(n.records AS DOUBLE PRECISION) / c.records, 1) AS confidence,
+    CASE WHEN CAST(n.records AS DOUBLE PRECISION) >= :certainty * c.records - 1e-9 THEN 1 ELSE 0 END AS broken
+FROM near AS n
+JOIN classes AS c ON c.class_id = n.class_id
