@@ -9,6 +9,7 @@ demo: $(VENV)/installed
 	$(BIN)/sqlanon demo demo
 
 test: $(VENV)/installed-test lint
+	$(BIN)/python -m compileall -q sqlanon  # once, for the hundreds of processes that the tests start
 	$(BIN)/pytest -m "not long" -n auto
 
 test-long: $(VENV)/installed-test
@@ -23,6 +24,7 @@ bench: $(VENV)/installed-test
 	$(BIN)/python tests/bench/history.py
 	$(BIN)/python tests/bench/methods.py
 	$(BIN)/python tests/bench/risk.py
+	$(BIN)/python tests/bench/anatomy.py
 
 lint: $(VENV)/installed-test
 	$(BIN)/ruff check sqlanon tests

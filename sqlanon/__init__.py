@@ -15,12 +15,16 @@ __version__ = "0.2.0"
 if TYPE_CHECKING:
     from sqlanon.engines import connect as connect
     from sqlanon.errors import SqlanonError as SqlanonError
+    from sqlanon.evidence.attacks import Attacks as Attacks
+    from sqlanon.evidence.attacks import attack as attack
     from sqlanon.evidence.checks import Evidence as Evidence
     from sqlanon.evidence.checks import check as check
     from sqlanon.evidence.loss import Loss as Loss
     from sqlanon.evidence.loss import loss as loss
     from sqlanon.evidence.risk import Risk as Risk
     from sqlanon.evidence.risk import risk as risk
+    from sqlanon.evidence.utility import Utility as Utility
+    from sqlanon.evidence.utility import utility as utility
     from sqlanon.families import explain as explain
     from sqlanon.gateway import Answer as Answer
     from sqlanon.gateway import open_gateway as open_gateway
@@ -31,16 +35,22 @@ if TYPE_CHECKING:
     from sqlanon.policy import parse as parse
     from sqlanon.release import Published as Published
     from sqlanon.release import publish as publish
+    from sqlanon.release.comparing import Compared as Compared
+    from sqlanon.release.comparing import compare as compare
 
 _HOMES = {
     "connect": "engines",
     "SqlanonError": "errors",
+    "Attacks": "evidence.attacks",
+    "attack": "evidence.attacks",
     "Evidence": "evidence.checks",
     "check": "evidence.checks",
     "Loss": "evidence.loss",
     "loss": "evidence.loss",
     "Risk": "evidence.risk",
     "risk": "evidence.risk",
+    "Utility": "evidence.utility",
+    "utility": "evidence.utility",
     "explain": "families",
     "Answer": "gateway",
     "open_gateway": "gateway",
@@ -51,9 +61,13 @@ _HOMES = {
     "parse": "policy",
     "Published": "release",
     "publish": "release",
+    "Compared": "release.comparing",
+    "compare": "release.comparing",
 }
 __all__ = [
     "Answer",
+    "Attacks",
+    "Compared",
     "Evidence",
     "Loss",
     "Policy",
@@ -61,8 +75,11 @@ __all__ = [
     "Risk",
     "Source",
     "SqlanonError",
+    "Utility",
     "__version__",
+    "attack",
     "check",
+    "compare",
     "connect",
     "explain",
     "from_options",
@@ -72,6 +89,7 @@ __all__ = [
     "parse",
     "publish",
     "risk",
+    "utility",
 ]
 
 

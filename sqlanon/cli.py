@@ -13,7 +13,17 @@ from typing import Any
 
 import click
 
-from sqlanon import __version__, cli_gateway, cli_refresh, cli_releases, cli_risk, cli_serve, cli_user
+from sqlanon import (
+    __version__,
+    cli_attack,
+    cli_compare,
+    cli_gateway,
+    cli_refresh,
+    cli_releases,
+    cli_risk,
+    cli_serve,
+    cli_user,
+)
 from sqlanon.cli_policy import policy_of, policy_of_release, policy_options
 from sqlanon.errors import PolicyError, SqlanonError
 
@@ -52,7 +62,7 @@ def main() -> None:
     """
 
 
-for _module in (cli_gateway, cli_user, cli_serve, cli_refresh, cli_releases, cli_risk):
+for _module in (cli_gateway, cli_user, cli_serve, cli_refresh, cli_releases, cli_risk, cli_attack, cli_compare):
     for _command in _module.COMMANDS:
         main.add_command(_command)
 
@@ -180,7 +190,8 @@ def publish(
     "--explore", default=30.0, show_default=True, type=click.FloatRange(min=0),
     help="Seconds to spend on the map of other k and suppression limits; 0 leaves it out.",
 )  # fmt: skip
-def report(policy_file: str, output: Path, explore: float) -> None:
+@click.option("--no-attacks", is_flag=True, help="Measure no risks and try no attacks: saves time on large tables.")
+def report(policy_file: str, output: Path, explore: float, no_attacks: bool) -> None:
     """Write the evidence of a release as one self-contained HTML page that a data-protection officer can read."""
     import os
 
@@ -193,7 +204,9 @@ def report(policy_file: str, output: Path, explore: float) -> None:
     try:
         with _progress() as progress:
             secret = os.environ.get("SQLANON_KEY")
-            document = gather(policy, engine, explore=explore, secret=secret, progress=progress)
+            document = gather(
+                policy, engine, explore=explore, secret=secret, attacked=not no_attacks, progress=progress
+            )
     finally:
         engine.close()
     output.write_text(render(document), encoding="utf-8")
@@ -342,8 +355,11 @@ def _progress() -> Iterator[Callable[[str, int, int], None] | None]:
 
 def _loss(policy: Any, engine: Any, source: Any) -> tuple[Any, str | None]:
     """The loss of a release, or why it cannot be measured: that is no reason to withhold the verdict."""
+    from sqlanon.compiler.parted import parts_rows
     from sqlanon.evidence.loss import loss
 
+    if parts_rows(policy):
+        return None, None  # quasi-identifiers are shown as they are
     if policy.transformations:
         return None, "the loss was not measured: values of the release were changed by transformations"
     if not policy.hierarchies:

@@ -21,7 +21,7 @@ from sqlanon.policy import Policy
 
 MOST_COLUMNS = 8  # of a class, on a screen
 FAMILIES = {"models": "privacy model", "loss": "loss metric", "history": "privacy model across releases"}
-FAMILIES |= {"risk": "risk measure"}
+FAMILIES |= {"risk": "risk measure", "attacks": "attack", "utility": "measure of utility"}
 
 
 def asked(params: Mapping[str, Any]) -> str:
@@ -181,7 +181,7 @@ def print_catalogue() -> None:
     titles = {"models": "Privacy models", "loss": "Loss metrics", "hierarchies": "Kinds of hierarchy"}
     titles |= {"algorithms": "Algorithms", "transformations": "Transformations"}
     titles["history"] = "Privacy models across releases"
-    titles["risk"] = "Risk measures"
+    titles |= {"risk": "Risk measures", "attacks": "Attacks", "utility": "Measures of utility"}
     for folder, entries in catalogue().items():
         console.print(f"[bold]{titles[folder]}[/]")
         for entry in entries:
@@ -228,7 +228,7 @@ def _explain_fields(console: Console, fields: Mapping[str, Any]) -> None:
 
 
 def _explain_plugin(console: Console, plugin: Plugin, kind: str) -> None:
-    console.print(f"[bold]{plugin.name}[/], a {kind}\n")
+    console.print(f"[bold]{plugin.name}[/], {'an' if kind == 'attack' else 'a'} {kind}\n")
     console.print(Text(plugin.summary))
     console.print(Text(f"\ndefined in: {plugin.cite}\nmeasures: {plugin.measures}"))
     if plugin.monotone:

@@ -26,13 +26,16 @@ def print_published(document: Mapping[str, Any], *, explain: bool = False) -> No
         _print_check(console, check)
     if "history" in document:
         _print_history(console, document["history"])
-    console.print()
-    console.print(_attributes(document))
-    console.print()
     plan = document["plan"]
-    metric = document["minimize"]
-    proven = "proven optimal" if plan["proven"] else "not proven optimal"
-    console.print(Text(f"{metric} {number(plan['loss'])}, {proven}: {plan['why']}"), soft_wrap=True)
+    if "groups" in document:
+        _print_groups(console, document)
+    else:
+        console.print()
+        console.print(_attributes(document))
+        console.print()
+        metric = document["minimize"]
+        proven = "proven optimal" if plan["proven"] else "not proven optimal"
+        console.print(Text(f"{metric} {number(plan['loss'])}, {proven}: {plan['why']}"), soft_wrap=True)
     console.print(Text(f"plan {document['plan_hash'][:16]}", style="dim"))
     if explain:
         _print_explanation(console, document)
@@ -60,6 +63,14 @@ def _print_history(console: Console, history: Mapping[str, Any]) -> None:
         measured = f"worst of {item['compared']:,} sets {number(item['measured'])}, required {params}"
         console.print(f"{verdict}  [bold]{escape(item['model'] + of)}[/]  [dim]{escape(measured)}[/]")
     console.print(f"version {history['version']}; {history['held_back']:,} rows held back for a later release")
+
+
+def _print_groups(console: Console, document: Mapping[str, Any]) -> None:
+    """What belongs to a release whose rows were parted."""
+    plan = document["plan"]
+    for name, kind in document.get("release", {}).get("companions", {}).items():
+        console.print(Text(f"with the {kind} {name}"))
+    console.print(Text(f"{plan['algorithm']}: {plan['why']}"), soft_wrap=True)
 
 
 def _attributes(document: Mapping[str, Any]) -> Table:

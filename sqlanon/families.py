@@ -225,7 +225,13 @@ def family(folder: str) -> dict[str, Plugin]:
 def plugin(folder: str, name: str) -> Plugin:
     known = family(folder)
     if name not in known:
-        kind = {"models": "privacy model", "loss": "loss metric", "risk": "risk measure"}.get(folder, folder)
+        kind = {
+            "models": "privacy model",
+            "loss": "loss metric",
+            "risk": "risk measure",
+            "attacks": "attack",
+            "utility": "measure of utility",
+        }.get(folder, folder)
         raise PolicyError(
             f"unknown {kind} '{name}'",
             hint=did_you_mean(name, known) or f"'sqlanon models' lists every {kind}",
@@ -234,8 +240,10 @@ def plugin(folder: str, name: str) -> Plugin:
 
 
 def explain(name: str) -> Plugin:
-    """The manual page of a privacy model, loss metric or risk measure, as data."""
-    known = {**family("risk"), **family("loss"), **family("models"), **family("history")}
+    """The manual page of a privacy model, loss metric, measure of risk or utility, or attack, as data."""
+    known = {**family("utility"), **family("attacks"), **family("risk"), **family("loss")}
+    known |= {**family("models"), **family("history")}
     if name not in known:
-        raise PolicyError(f"there is no model, metric or measure called '{name}'", hint=did_you_mean(name, known))
+        message = f"there is no model, metric, measure or attack called '{name}'"
+        raise PolicyError(message, hint=did_you_mean(name, known))
     return known[name]

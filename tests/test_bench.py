@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent / "bench"))
+import anatomy
 import checks
 import gateway
 import methods
@@ -70,4 +71,11 @@ def test_risk_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     assert "511 sets" in printed
     for name in risk.ASKED:
+        assert name in printed
+
+
+def test_anatomy_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> None:
+    anatomy.run(2_000, times=1)
+    printed = capsys.readouterr().out
+    for name in anatomy.METHODS:
         assert name in printed

@@ -251,7 +251,8 @@ def test_every_example_is_run_here() -> None:
 
 def test_readme_policy_is_valid() -> None:
     found = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
-    text, _, perturbed, weekly, gateway, counts, section = found
+    text, _, perturbed, apart, weekly, gateway, counts, section = found
+    assert parse(apart).algorithm is not None
     assert gateway == (ROOT / "examples" / "gateway" / "policy.yml").read_text(encoding="utf-8")
     assert parse_serve(gateway + section).administrators == ("alice",)
     assert parse(weekly).history is not None
@@ -272,13 +273,32 @@ def test_readme_transformations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert result.output.startswith("table patients_perturbed: ")
 
 
+def test_readme_takes_values_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(main, ["demo"]).exit_code == 0
+    section = README.split("## Take values apart")[1].split("\n## ")[0]
+    (text,) = re.findall(r"```yaml\n(.*?)```", section, flags=re.DOTALL)
+    Path(text.splitlines()[0].removeprefix("# ")).write_text(text, encoding="utf-8")
+    (shown,) = re.findall(r"\$ export SQLANON_KEY='(.*?)'\n\$ sqlanon (.*?)\n(.*?)…", section, flags=re.DOTALL)
+    monkeypatch.setenv("SQLANON_KEY", shown[0])
+    result = CliRunner().invoke(main, shown[1].split())
+    assert result.exit_code == 0, result.output + result.stderr
+    assert result.output.startswith(shown[2])
+    (asked,) = re.findall(r"`(SELECT .*?)`", section, flags=re.DOTALL)
+    with duckdb.connect("demo/hospital.duckdb") as connection:
+        (estimated,) = connection.execute(asked).fetchone() or (0,)
+        counted = "SELECT count(*) FROM patients WHERE age < 30 AND disease = 'influenza'"
+        (truth,) = connection.execute(counted).fetchone() or (0,)
+    assert 0.5 * truth < estimated < 2 * truth
+
+
 def test_readme_pseudonyms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert CliRunner().invoke(main, ["demo"]).exit_code == 0
     _, text, *_ = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
     file = Path(text.splitlines()[0].removeprefix("# "))
     file.write_text(text, encoding="utf-8")
-    shown, _ = re.findall(r"\$ export SQLANON_KEY='(.*?)'\n\$ sqlanon (.*?)\n(.*?)…", README, flags=re.DOTALL)
+    shown, *_ = re.findall(r"\$ export SQLANON_KEY='(.*?)'\n\$ sqlanon (.*?)\n(.*?)…", README, flags=re.DOTALL)
     monkeypatch.setenv("SQLANON_KEY", shown[0])
     result = CliRunner().invoke(main, shown[1].split())
     assert result.exit_code == 0, result.output + result.stderr

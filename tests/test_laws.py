@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from sqlanon import hierarchies
 from sqlanon.compiler.tree import FILE_DIALECT, referenced, threshold
+from sqlanon.evidence.attacks import FOLLOWED
 from sqlanon.families import family, sql_root
 
 PACKAGE = Path(__file__).parents[1] / "sqlanon"
@@ -22,10 +23,27 @@ PACKAGE = Path(__file__).parents[1] / "sqlanon"
 LAYERS = [
     {"__main__"},
     {"cli"},
-    {"cli_gateway", "cli_refresh", "cli_releases", "cli_risk", "cli_serve", "cli_user"},
+    {
+        "cli_attack",
+        "cli_compare",
+        "cli_gateway",
+        "cli_refresh",
+        "cli_releases",
+        "cli_risk",
+        "cli_serve",
+        "cli_user",
+    },
     {"cli_policy"},
     {"demo"},
-    {"console", "console_gateway", "console_publish", "console_refresh", "console_risk"},
+    {
+        "console",
+        "console_attack",
+        "console_compare",
+        "console_gateway",
+        "console_publish",
+        "console_refresh",
+        "console_risk",
+    },
     {"proxy", "schedule"},
     {"marginals"},
     {"gateway", "release"},
@@ -106,6 +124,17 @@ def test_a_model_lists_what_breaks_it() -> None:
         assert tree.args.get("where") is not None, plugin.name
 
 
+def test_an_attack_tells_how_sure_it_is() -> None:
+    for plugin in family("attacks").values():
+        assert plugin.summary.endswith((".", ")")) and plugin.cite and plugin.measures, plugin.name
+        tree = sqlglot.parse_one(plugin.sql, read=FILE_DIALECT)
+        if plugin.name in FOLLOWED or plugin.makes:
+            continue
+        assert tree.named_selects == ["persons", "confidence", "broken"], plugin.name
+        used = {node.name for node in tree.find_all(exp.Placeholder)}
+        assert used == {param.name for param in plugin.params} - {"rounds"}, plugin.name
+
+
 CANONICAL = {
     "classes": "class_id BIGINT, records BIGINT",
     "class_values": "class_id BIGINT, value BIGINT, records BIGINT",
@@ -139,6 +168,10 @@ CANONICAL = {
     "subset_parts": "subset BIGINT, part BIGINT",
     "subset_scores": "subset BIGINT, score DOUBLE PRECISION",
     "minimal_uniques": "subset BIGINT, class_id BIGINT",
+    "number_pairs": "attribute BIGINT, original DOUBLE PRECISION, released DOUBLE PRECISION, records BIGINT",
+    "label_pairs": "attribute BIGINT, original TEXT, released TEXT, records BIGINT",
+    "numbers": "attribute BIGINT, side INT, number DOUBLE PRECISION, records BIGINT",
+    "spreads": "attribute BIGINT, deviation DOUBLE PRECISION",
 }
 RECODING = {
     "cells": "cell BIGINT, value BIGINT, n BIGINT",
@@ -173,12 +206,44 @@ KEPT = {
     "next_groups": "group_id BIGINT, class_id BIGINT, next_id BIGINT",
 }
 TRANSFORMED = {
-    "drawn": "row_id BIGINT, value DOUBLE PRECISION, stratum TEXT, key TEXT, shift DOUBLE PRECISION, "
+    "drawn": "row_id BIGINT, value DOUBLE PRECISION, stratum TEXT, sample BIGINT, key TEXT, shift DOUBLE PRECISION, "
     "draw DOUBLE PRECISION, second DOUBLE PRECISION",
+    "ranked": "place BIGINT, value DOUBLE PRECISION",
     "moves": "source TEXT, target TEXT, p DOUBLE PRECISION",
     "marginals": "value TEXT, n DOUBLE PRECISION",
 }
+PARTED = {
+    "tuples": "tuple_id BIGINT, part BIGINT, value TEXT",
+    "cells": "part BIGINT, bucket BIGINT, value TEXT, n BIGINT",
+    "secrets": "bucket BIGINT, value TEXT, secret TEXT, n BIGINT",
+    "sizes": "bucket BIGINT, n BIGINT",
+    "classes": "label TEXT, n BIGINT, sensitive BIGINT, draw BIGINT",
+    "members": "row_id BIGINT, label TEXT, original TEXT, one INT, draw BIGINT, second BIGINT",
+    "guards": "label TEXT, guard TEXT",
+    "pieces": "label TEXT, original TEXT, node TEXT, n BIGINT",
+    "moves": "guard TEXT, node TEXT, weight DOUBLE PRECISION, target TEXT, after DOUBLE PRECISION",
+    "breaches": "label TEXT, guard TEXT, measured DOUBLE PRECISION",
+    "others": "original TEXT, low DOUBLE PRECISION, high DOUBLE PRECISION",
+}
+ATTACKED = {
+    "targets": "group_id BIGINT, persons BIGINT",
+    "target_classes": "group_id BIGINT, class_id BIGINT",
+    "other_target_classes": "group_id BIGINT, class_id BIGINT",
+    "named_values": "class_id BIGINT, value TEXT, records BIGINT",
+    "truths": "group_id BIGINT, value TEXT, persons BIGINT",
+    "features": "group_id BIGINT, feature BIGINT, label TEXT",
+    "beliefs": "group_id BIGINT, value TEXT, share DOUBLE PRECISION, belief DOUBLE PRECISION",
+    "chosen_targets": "group_id BIGINT, persons BIGINT",
+    "distances": "group_id BIGINT, class_id BIGINT, distance DOUBLE PRECISION",
+    "matches": "group_id BIGINT, class_id BIGINT, probability DOUBLE PRECISION",
+    "joined": "class_id BIGINT, ours BIGINT, theirs BIGINT",
+    "finer_groups": "class_id BIGINT, persons BIGINT",
+    "guarded_values": "class_id BIGINT, records BIGINT",
+    "other_named_values": "class_id BIGINT, value TEXT, records BIGINT",
+}
 OWN = {
+    "attacks": ATTACKED,
+    "parting": PARTED,
     "transformations": TRANSFORMED,
     "hierarchies": VALIDATION,
     "history": histories.RELATIONS,
@@ -221,7 +286,19 @@ def test_a_report_compares_what_is_measured_with_its_own_limit() -> None:
 
 def test_every_sql_file_runs_as_it_stands(database: Database) -> None:
     """As a person would run it in psql or duckdb: canonical tables, and values put for the parameters."""
-    for folder in ("models", "loss", "hierarchies", "recoding", "history", "releases", "risk", "transformations"):
+    for folder in (
+        "models",
+        "loss",
+        "hierarchies",
+        "recoding",
+        "history",
+        "releases",
+        "risk",
+        "transformations",
+        "parting",
+        "utility",
+        "attacks",
+    ):
         for name, columns in {**CANONICAL, **RECODING, **OWN.get(folder, {})}.items():
             database.run(f"DROP TABLE IF EXISTS {name}")
             database.run(f"CREATE TABLE {name} ({columns})")
@@ -237,6 +314,9 @@ def test_every_sql_file_belongs_to_a_family() -> None:
     folders = {path.parent.name for path in sql_root().rglob("*.sql") if "compiled" not in path.parts}
     assert folders == {
         "models", "loss", "hierarchies", "recoding", "state", "history", "releases", "risk", "transformations",
+        "parting",
+        "utility",
+        "attacks",
     }  # fmt: skip
 
 

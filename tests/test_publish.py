@@ -93,16 +93,30 @@ MODELS: list[list[Any]] = [
 ALGORITHMS: list[Any] = [None, "exhaustive", "heuristic", {"full_domain": {"recode_suppressed": True}}]
 
 
-@settings(max_examples=25)
-@given(
-    rows=st.lists(row, max_size=40),
-    models=st.sampled_from(MODELS),
-    limit=st.sampled_from([0.0, 0.2, 0.6]),
-    keep=st.booleans(),
-    person=st.booleans(),
-    algorithm=st.sampled_from(ALGORITHMS),
-)
-def test_a_release_never_breaks_its_policy(
+RELEASES = {
+    "rows": st.lists(row, max_size=40),
+    "models": st.sampled_from(MODELS),
+    "limit": st.sampled_from([0.0, 0.2, 0.6]),
+    "keep": st.booleans(),
+    "person": st.booleans(),
+    "algorithm": st.sampled_from(ALGORITHMS),
+}
+
+
+@settings(max_examples=8)
+@given(**RELEASES)
+def test_a_release_never_breaks_its_policy(database: Database, **drawn: Any) -> None:
+    never_breaks(database, **drawn)
+
+
+@pytest.mark.long
+@settings(max_examples=50)
+@given(**RELEASES)
+def test_a_release_never_breaks_its_policy_in_full(database: Database, **drawn: Any) -> None:
+    never_breaks(database, **drawn)
+
+
+def never_breaks(
     database: Database, rows: Any, models: Any, limit: float, keep: bool, person: bool, algorithm: Any
 ) -> None:
     database.table("t", TYPES, rows)
@@ -115,7 +129,7 @@ def test_a_release_never_breaks_its_policy(
         **({"person": "id"} if person else {}),
     )
     try:
-        done = publish(asked, database.engine)
+        done = publish(asked, database.engine, workload=keep)
     except PolicyError:
         return
     assert done.evidence is not None and done.evidence.holds
@@ -660,7 +674,16 @@ def state(folder: Path) -> tuple[Any, list[str]]:
     return rows, sorted(names)
 
 
+def test_killed_at_some_points(tmp_path: Path) -> None:
+    killed(tmp_path, 4)
+
+
+@pytest.mark.long
 def test_killed_at_many_points(tmp_path: Path) -> None:
+    killed(tmp_path, 16)
+
+
+def killed(tmp_path: Path, points: int) -> None:
     """kill -9 at any moment leaves the old release or the new one, never a half-written table."""
     write_database(tmp_path, 60_000)
     (tmp_path / "policy.yml").write_text(POLICY.replace("K", "3"))
@@ -672,7 +695,7 @@ def test_killed_at_many_points(tmp_path: Path) -> None:
     old, tables = state(tmp_path)
     assert tables == ["r", "sqlanon_releases", "t"]
     (tmp_path / "policy.yml").write_text(POLICY.replace("K", "40"))
-    points, survived = 8, 0
+    survived = 0
     for point in range(points):
         running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(takes * (0.25 + point / points))

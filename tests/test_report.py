@@ -30,6 +30,8 @@ MINIMAL = {
 SECTIONS = {
     "requirements": "checks",
     "risks": "risk",
+    "risk-measures": "risks",
+    "attacks": "attacks",
     "not-protected": "not_protected",
     "class-sizes": "class_sizes",
     "distributions": "distributions",

@@ -280,6 +280,8 @@ class _Elsewhere(Job):
 def test_two_schedulers_and_each_time_once(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     # On a slow machine a refresh takes minutes of this clock, and its owner would be taken to be dead.
     monkeypatch.setattr("sqlanon.ledger.runs.LEASE", timedelta(days=1))
+    # Nor does anybody wait for the next minute in seconds of another clock.
+    monkeypatch.setattr("sqlanon.schedule.LONGEST_WAIT", 0.2)
     job.path.write_text(POLICY.replace("0 3 * * *", "* * * * *"))
     start, began = datetime.now(UTC), time.monotonic()
 

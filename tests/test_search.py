@@ -112,8 +112,11 @@ def levels_height(levels: tuple[int, ...]) -> float:
     return float(sum(levels))
 
 
-@settings(max_examples=20)
-@given(data=st.data(), rows=st.lists(row, min_size=1, max_size=30), person=st.booleans())
+searches = given(data=st.data(), rows=st.lists(row, min_size=1, max_size=30), person=st.booleans())
+
+
+@settings(max_examples=8)
+@searches
 def test_the_optimum_is_what_trying_every_node_finds(database: Database, data: Any, rows: Any, person: bool) -> None:
     names = data.draw(st.lists(st.sampled_from(SEARCHED), min_size=1, max_size=2, unique=True))
     models = {
@@ -143,6 +146,11 @@ def test_the_optimum_is_what_trying_every_node_finds(database: Database, data: A
         found = solve(database.engine, policy, name)
         assert found.proven
         assert found.loss == pytest.approx(wanted, rel=1e-9, abs=1e-9), (name, models, metric, limit)
+
+
+test_the_optimum_in_full = pytest.mark.long(
+    settings(max_examples=100)(searches(test_the_optimum_is_what_trying_every_node_finds.hypothesis.inner_test))
+)
 
 
 def test_what_cannot_be_searched_is_refused(duck: Database) -> None:
@@ -207,8 +215,7 @@ def crowd_optimum(rows: Any, crowd: Any, models: Any, limit: float, person: Any)
     return min(heights, default=None)
 
 
-@settings(max_examples=20)
-@given(
+crowds = given(
     rows=st.lists(crowded, min_size=1, max_size=25),
     crowd=st.lists(somebody, max_size=60),
     contained=st.booleans(),
@@ -218,6 +225,10 @@ def crowd_optimum(rows: Any, crowd: Any, models: Any, limit: float, person: Any)
     person=st.booleans(),
     known=st.booleans(),
 )
+
+
+@settings(max_examples=8)
+@crowds
 def test_a_population_is_searched_as_by_trying_every_node(
     database: Database, rows: Any, crowd: Any, contained: bool, k: Any, presence: Any, limit: float, person: bool,
     known: bool,
@@ -255,6 +266,11 @@ def test_a_population_is_searched_as_by_trying_every_node(
     else:  # the check of the table as written, by other statements, agrees
         done = publish(policy, database.engine, workload=False)
         assert done.document["holds"] and done.plan.loss == wanted
+
+
+test_a_population_in_full = pytest.mark.long(
+    settings(max_examples=100)(crowds(test_a_population_is_searched_as_by_trying_every_node.hypothesis.inner_test))
+)
 
 
 def test_a_plan_with_a_population_is_a_script(database: Database) -> None:

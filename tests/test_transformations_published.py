@@ -23,6 +23,7 @@ from sqlanon.evidence.checks import check
 from sqlanon.evidence.transformed import apply
 from sqlanon.policy import Source
 from sqlanon.release import publish
+from sqlanon.release.planning import planned
 from sqlanon.release.script import release_script
 
 SWAPPED = [
@@ -60,6 +61,16 @@ def test_a_release_of_transformed_rows_is_checked_as_written(database: Database)
     assert released(database) == first
     publish(asked, database.engine, secret=OTHER_KEY, workload=False)
     assert released(database) != first
+
+
+def test_a_plan_is_of_the_rows_that_will_be_published(duck: Database) -> None:
+    with_people(duck, people(200))
+    asked = policy(SWAPPED, hierarchies={"age": {"intervals": {"widths": [10, 20]}}}, minimize="ncp")
+    found = planned(asked, duck.engine, secret=KEY)
+    assert found.refused is None and found.plan is not None
+    assert found.plan.hash == publish(asked, duck.engine, secret=KEY, workload=False).plan.hash
+    refused = planned(asked, duck.engine).refused
+    assert refused is not None and "secret" in str(refused).lower() + str(refused.hint).lower()
 
 
 def test_the_key_is_in_no_statement_and_no_evidence(duck: Database, caplog: pytest.LogCaptureFixture) -> None:

@@ -79,7 +79,8 @@ def changed(
     finally:
         drop_steps(database.engine, made.prelude.steps)
     rows = [dict(zip(names, row, strict=True)) for row in found]
-    return sorted(rows, key=lambda row: row["id"] if "id" in row else str(sorted(row.items(), key=str)))
+    known = all(row.get("id") is not None for row in rows)
+    return sorted(rows, key=lambda row: row["id"] if known else str(sorted(row.items(), key=str)))
 
 
 def with_people(database: Database, rows: list[dict[str, Any]], *, without: tuple[str, ...] = ()) -> None:

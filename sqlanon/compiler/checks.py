@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,7 @@ from sqlanon.compiler.classes import (
     class_guards,
     class_population,
     class_values,
+    class_values_of,
     classes,
     totals,
 )
@@ -29,10 +31,12 @@ from sqlanon.compiler.tree import (
     alias,
     bind,
     literal,
+    put_first,
     referenced,
     rows_relation,
     table,
     union_all,
+    uses_column,
     with_verdict,
 )
 from sqlanon.compiler.weights import category_rows
@@ -40,6 +44,9 @@ from sqlanon.errors import PolicyError
 from sqlanon.families import Plugin, plugin
 from sqlanon.hierarchies import Hierarchy
 from sqlanon.policy import ModelUse, Policy, Source
+
+# What is made of class_values, besides what a model itself reads of it.
+BUILT_ON_VALUES = frozenset(["class_supersets", "class_probability"])
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,7 @@ class Compiler:
     population_has_persons: bool = False
     child_columns: Mapping[str, Sequence[str]] | None = None  # columns to take from each joined table
     shared: Prelude | None = None  # tables of a search, in place of tables of its own
+    asked: Counter[tuple[Grouping, str | None]] = field(default_factory=Counter)  # models of classes and attribute
     prelude: Prelude = field(init=False)
 
     def __post_init__(self) -> None:
@@ -110,6 +118,7 @@ class Compiler:
         ]
         for use, qid, attribute in uses:
             grouping = self.grouping(plugin("models", use.name), use, qid, attribute)
+            self.asked[grouping, attribute] += 1
             if attribute is not None and grouping.person is None and not grouping.distinct:
                 self.prelude.rolls_up_from.setdefault(grouping, attribute)
         return [self._check(use, qid, attribute) for use, qid, attribute in uses]
@@ -159,14 +168,19 @@ class Compiler:
         if "combinations" in model.needs:
             return self._freeform_check(model, params)
         needed = referenced(model.sql)
-        relations = self._relations(needed, model, params, grouping, attribute)
+        inline = self._values_for_one(needed, grouping, attribute)
+        ranked = not inline or self.prelude.baseline is not None or _reads_values(model, needed)
+        relations = self._relations(needed, model, params, grouping, attribute, inline=inline, ranked=ranked)
         sizes = relations.get("class_population") or classes(self.prelude, grouping)
         requirements, lists = self.parameter_relations(model, params, relations)
-        result = self.prelude.once(
-            "result",
-            (use.name, repr(params), grouping, attribute),
-            lambda: with_verdict(bind(model.sql, params, relations)),
-        )
+
+        def build() -> exp.Select:
+            tree = bind(model.sql, params, relations)
+            if inline and attribute is not None:
+                put_first(tree, "class_values", class_values_of(self.prelude, grouping, attribute, ranked=ranked))
+            return with_verdict(tree)
+
+        result = self.prelude.once("result", (use.name, repr(params), grouping, attribute), build)
         return Check(
             model=model,
             params=use.params,
@@ -180,21 +194,36 @@ class Compiler:
             totals=relations.get("totals"),
         )
 
+    def _values_for_one(self, needed: Set[str], grouping: Grouping, attribute: str | None) -> bool:
+        """Whether class_values serves one model alone: then it is a part of that model's statement, a table less to
+        plan and to write. PostgreSQL plans better from the statistics of a table."""
+        alone = self.shared is None and self.asked[grouping, attribute] == 1
+        return alone and self.dialect == "duckdb" and "class_values" in needed and not needed & BUILT_ON_VALUES
+
     def _may_be_shown(self, name: str) -> bool:
         """Classes are shown by what an attacker knows anyway, never by names or secrets."""
         known = self.policy.columns.get(name)
         return known is not None and known.role in ("quasi_identifier", "insensitive") and name != self.policy.person
 
     def _relations(
-        self, needed: Set[str], model: Plugin, params: Mapping[str, Any], grouping: Grouping, attribute: str | None
+        self,
+        needed: Set[str],
+        model: Plugin,
+        params: Mapping[str, Any],
+        grouping: Grouping,
+        attribute: str | None,
+        *,
+        inline: bool,
+        ranked: bool,
     ) -> dict[str, str]:
         made: dict[str, str] = {}
         if "class_population" in needed:
             assert self.policy.population is not None
             rows = self.population or relation(self.policy.population, self.dialect)
             made["class_population"] = class_population(self.prelude, grouping, rows, self.population_has_persons)
-        if attribute is not None:
+        if attribute is not None and not inline:
             made["class_values"] = class_values(self.prelude, grouping, attribute)
+        if attribute is not None and ranked:
             made["totals"] = totals(self.prelude, grouping, attribute, numeric="numeric" in model.needs)
         if "classes" in needed:
             made["classes"] = classes(self.prelude, grouping)
@@ -337,3 +366,9 @@ def _covered(all_values: str, weights: str, model: str) -> Requirement:
     return Requirement(
         query, f"{model}: sensitive values without a category", "put each value into one of the categories"
     )
+
+
+def _reads_values(model: Plugin, needed: Set[str]) -> bool:
+    """Whether a model asks which value it is, and not only how many records have it."""
+    lists = ("value", "guarded", "dont_care", "protect", "thresholds", "categories", "conditional")
+    return bool(needed - {"classes", "class_values"}) or uses_column(model.sql, "value") or any(map(model.param, lists))

@@ -200,20 +200,26 @@ def cells(prelude: Prelude, grouping: Grouping, attribute: str) -> str:
 
 
 def class_values(prelude: Prelude, grouping: Grouping, attribute: str) -> str:
-    def build() -> exp.Query:
-        made = select(exp.Star(), source=table(cells(prelude, grouping, attribute)))
-        ranked = nested(numbered(prelude, grouping, made, ["original", "records"]), "n")
-        if prelude.dialect != "duckdb" and prelude.baseline is None:
-            rank = window(exp.DenseRank(), order=[exp.column("original")])
-            return select("class_id", alias(rank, "value"), "records", source=ranked)
-        known = table(totals(prelude, grouping, attribute, numeric=False), alias="t")
-        chosen = [exp.column("class_id", table="n"), exp.column("value", table="t"), exp.column("records", table="n")]
-        sides: list[exp.Expr] = [exp.column("original", table=side) for side in ("n", "t")]
-        if prelude.dialect != "duckdb":  # compares no two types, and a release may hold its values in another
-            sides = [text(side) for side in sides]
-        return select(*chosen, source=ranked, joins=[joined(known, same(prelude.dialect, *sides))])
+    return prelude.once(
+        "class_values", (grouping, attribute), lambda: class_values_of(prelude, grouping, attribute, ranked=True)
+    )
 
-    return prelude.once("class_values", (grouping, attribute), build)
+
+def class_values_of(prelude: Prelude, grouping: Grouping, attribute: str, *, ranked: bool) -> exp.Select:
+    """The statement behind class_values; without `ranked` the rows have no value, and nothing need be ranked."""
+    made = select(exp.Star(), source=table(cells(prelude, grouping, attribute)))
+    if not ranked:
+        return numbered(prelude, grouping, made, ["records"])
+    known_classes = nested(numbered(prelude, grouping, made, ["original", "records"]), "n")
+    if prelude.dialect != "duckdb" and prelude.baseline is None:
+        rank = window(exp.DenseRank(), order=[exp.column("original")])
+        return select("class_id", alias(rank, "value"), "records", source=known_classes)
+    known = table(totals(prelude, grouping, attribute, numeric=False), alias="t")
+    chosen = [exp.column("class_id", table="n"), exp.column("value", table="t"), exp.column("records", table="n")]
+    sides: list[exp.Expr] = [exp.column("original", table=side) for side in ("n", "t")]
+    if prelude.dialect != "duckdb":  # compares no two types, and a release may hold its values in another
+        sides = [text(side) for side in sides]
+    return select(*chosen, source=known_classes, joins=[joined(known, same(prelude.dialect, *sides))])
 
 
 def class_categories(prelude: Prelude, grouping: Grouping, attribute: str, categories: Sequence[Sequence[Any]]) -> str:

@@ -18,6 +18,7 @@ from sqlanon.compiler.classes import Prelude, Step
 from sqlanon.compiler.tree import (
     alias,
     bind,
+    case,
     column,
     count_all,
     literal,
@@ -47,10 +48,14 @@ class Outline:
     dialect: str
     identity: Identity = "numbered"
     records: Mapping[str, int] | None = None  # rows before each method that asks for their number
+    lasting: bool = False  # the source is a table that nobody writes while it is read several times
 
     def described(self) -> dict[str, Any]:
-        return {"types": dict(self.types), "dialect": self.dialect, "identity": self.identity} | (
-            {"records": dict(self.records)} if self.records else {}
+        written = {"types": dict(self.types), "dialect": self.dialect, "identity": self.identity}
+        return (
+            written
+            | ({"records": dict(self.records)} if self.records else {})
+            | ({"lasting": True} if self.lasting else {})
         )
 
 
@@ -63,18 +68,32 @@ def key_columns(policy: Policy) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*person, *policy.identifiers)))
 
 
+def rises(policy: Policy, rows: exp.Select) -> exp.Select | None:
+    """Asks for the number of rows, and of those whose key is above that of the row before. If only the first is not,
+    all are different, whatever order the engine reads them in: most tables lie in the order of their key, and to see
+    that is far faster than to count different values."""
+    named = key_columns(policy)
+    if len(named) != 1:
+        return None
+    before = alias(window(exp.Lag(this=column(named[0]))), "before")
+    read = select(alias(column(named[0]), "own"), before, source=nested(rows.copy(), "source"))
+    above = case((exp.GT(this=exp.column("own"), expression=exp.column("before")), literal(1)), default=literal(0))
+    known = exp.Count(this=exp.column("own"))
+    return select(count_all(), known, exp.Sum(this=above), source=nested(read, "r"))
+
+
 def uniqueness(policy: Policy, rows: exp.Select, types: Mapping[str, exp.DataType]) -> exp.Select | None:
     """Asks for the number of rows, and of different identities."""
     named = key_columns(policy)
     if not named:
         return None
-    distinct = exp.Count(this=exp.Distinct(expressions=[_written(named, types)]))
+    distinct = exp.Count(this=exp.Distinct(expressions=[written_key(named, types)]))
     if len(named) == 1:  # the values themselves are counted faster than their text
         distinct = exp.Count(this=exp.Distinct(expressions=[column(named[0])]))
     return select(count_all(), distinct, source=nested(rows.copy(), "source"))
 
 
-def _written(names: Sequence[str], types: Mapping[str, exp.DataType]) -> exp.Expr:
+def written_key(names: Sequence[str], types: Mapping[str, exp.DataType]) -> exp.Expr:
     tree = canonical(names[0], types[names[0]])
     for name in names[1:]:
         tree = exp.DPipe(this=exp.DPipe(this=tree, expression=literal("|")), expression=canonical(name, types[name]))
@@ -85,15 +104,18 @@ def identified(policy: Policy, rows: exp.Select, types: Mapping[str, exp.DataTyp
     """The rows with ROW and KEY."""
     named = key_columns(policy)
     columns = [column(name) for name in types]
-    numbered = alias(window(exp.RowNumber()), ROW, quoted=True)
     source = nested(rows.copy(), "source")
     if identity == "unique":
-        return select(numbered, alias(_written(named, types), KEY, quoted=True), *columns, source=source)
-    whole = exp.MD5(this=_written(list(types), types))
-    own = _written(named, types) if named else whole.copy()
+        # The identity itself tells rows apart, and unlike a number is the same whenever the rows are read.
+        own = column(named[0]) if len(named) == 1 else written_key(named, types)
+        written = alias(written_key(named, types), KEY, quoted=True)
+        return select(alias(own, ROW, quoted=True), written, *columns, source=source)
+    whole = exp.MD5(this=written_key(list(types), types))
+    own = written_key(named, types) if named else whole.copy()
     hashed = select(alias(own, "own"), alias(whole, "whole"), *columns, source=source)
     place = window(exp.RowNumber(), partition=[exp.column("own")], order=[exp.column("whole")])
     key = exp.DPipe(this=exp.DPipe(this=exp.column("own"), expression=literal("#")), expression=text(place))
+    numbered = alias(window(exp.RowNumber()), ROW, quoted=True)
     return select(
         numbered, alias(key, KEY, quoted=True), *(item.copy() for item in columns), source=nested(hashed, "h")
     )
@@ -123,6 +145,7 @@ def transformed(
             _label(use.name, params, labels),
             policy.person,
             (outline.records or {}).get(str(place), 0),
+            lasting=outline.lasting and outline.identity == "unique" and place == 0,
         )
         try:
             made = module.change(params, given)
@@ -135,7 +158,7 @@ def transformed(
         tree = made.rows
     last = select(*(column(name) for name in types), source=nested(tree, "changed"))
     actions.append(Step(RESULT, last))
-    before = _seeds(prelude, seeds, labels, secret) if labels else []
+    before = seeds_of(prelude, seeds, labels, secret) if labels else []
     return [*before, *actions]
 
 
@@ -145,7 +168,7 @@ def _label(name: str, params: Any, taken: Sequence[str]) -> str:
     return own + "'" * sum(label.startswith(own) for label in {item.rsplit("/", 1)[0] for item in taken})
 
 
-def _seeds(prelude: Prelude, name: str, labels: Sequence[str], secret: str | None) -> list[Action]:
+def seeds_of(prelude: Prelude, name: str, labels: Sequence[str], secret: str | None) -> list[Action]:
     """A table (label, seed): each seed is a keyed hash of its label, and tells nothing of the others."""
     done = len(prelude.steps)
     private = prelude.load("secret", (), ("key",), ((secret or "",),), private=True)
@@ -155,7 +178,8 @@ def _seeds(prelude: Prelude, name: str, labels: Sequence[str], secret: str | Non
         inner = _sha256(named, prelude.dialect)
         outer = _sha256(exp.DPipe(this=exp.column("key"), expression=inner), prelude.dialect)
         # Half of it: with the identity of a row it fits into one block of the hash that draws are made of.
-        seed = exp.Substring(this=outer, start=literal(1), length=literal(32))
+        half = exp.Substring(this=outer, start=literal(1), length=literal(32))
+        seed = exp.DPipe(this=half, expression=literal(":"))
         rows.append(select(alias(text(literal(label)), "label"), alias(seed, "seed"), source=table(private)))
     loaded = list(prelude.steps[done:])
     del prelude.steps[done:]

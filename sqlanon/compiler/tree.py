@@ -194,6 +194,7 @@ def referenced(sql: str) -> frozenset[str]:
     return frozenset(found.name for found in tree.find_all(exp.Table)) - local
 
 
+@cache
 def uses_column(sql: str, name: str) -> bool:
     """Whether a `.sql` file reads a column of this name.
 
@@ -201,6 +202,19 @@ def uses_column(sql: str, name: str) -> bool:
     True
     """
     return any(found.name == name for found in _parsed(sql).find_all(exp.Column))
+
+
+def put_first(tree: exp.Select, name: str, query: exp.Query) -> None:
+    """Define a relation before all others of a statement: these may read it.
+
+    >>> tree = _parsed("WITH b AS (SELECT 1 FROM a) SELECT 2 FROM b").copy()
+    >>> put_first(tree, "a", _parsed("SELECT 3").copy())
+    >>> tree.sql()
+    'WITH a AS (SELECT 3), b AS (SELECT 1 FROM a) SELECT 2 FROM b'
+    """
+    own = exp.CTE(this=query, alias=exp.TableAlias(this=exp.to_identifier(name)))
+    known = tree.args.get("with_")
+    tree.set("with_", exp.With(expressions=[own, *(known.expressions if known else [])]))
 
 
 def with_verdict(tree: exp.Select) -> exp.Select:

@@ -12,6 +12,7 @@ from sqlglot import exp
 from sqlanon.compiler.checks import Check, Compiler
 from sqlanon.compiler.classes import Prelude
 from sqlanon.compiler.lookups import recoded
+from sqlanon.compiler.parted import parts_rows
 from sqlanon.compiler.source import relation
 from sqlanon.compiler.tree import column, count_all, joined, literal, nested, select, summed, table, text
 from sqlanon.engines import ColumnInfo, Engine
@@ -20,6 +21,7 @@ from sqlanon.errors import PolicyError, SourceError
 from sqlanon.evidence.absent import absent_values
 from sqlanon.evidence.hierarchies import build_hierarchies, require_valid
 from sqlanon.evidence.loss import infer_levels
+from sqlanon.evidence.parted import as_groups, guarded, overfull
 from sqlanon.evidence.transformed import apply, needs_secret
 from sqlanon.families import plugin
 from sqlanon.hierarchies import Hierarchy
@@ -114,6 +116,13 @@ def _check(
     whole: bool,
 ) -> Evidence:
     """`whole` where the source of the policy is what the release was made from."""
+    parted: list[str] = []
+    if release is not None and parts_rows(policy):
+        policy, release, parted = as_groups(policy, engine, release)
+    elif release is not None:
+        parted = overfull(policy, engine, release)
+        policy, beyond, unknown = guarded(policy, engine, release)
+        parted, said = [*parted, *beyond], [*said, *unknown]
     compiler, checks, notes = prepare(policy, engine, release, whole=whole)
     notes = [*said, *notes]
     narrowed = compiler.policy
@@ -138,7 +147,7 @@ def _check(
             notes += absent_values(narrowed, engine, checks)
         results = tuple(_result(engine, item, limit) for item in checks)
         breaches = _breaches(policy, engine, release, compiler, records if whole else None, hidden)
-        breaches += [] if records else ["there is no row to measure"]
+        breaches += parted + ([] if records else ["there is no row to measure"])
     finally:
         drop_steps(engine, steps)
     if every > records:

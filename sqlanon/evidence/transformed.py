@@ -9,8 +9,8 @@ from sqlglot import exp
 
 from sqlanon import transformations
 from sqlanon.compiler.classes import Prelude, Step
-from sqlanon.compiler.source import relation
-from sqlanon.compiler.transformed import Action, Outline, rows_of, transformed, uniqueness
+from sqlanon.compiler.source import relation, table_parts
+from sqlanon.compiler.transformed import Action, Outline, rises, rows_of, transformed, uniqueness
 from sqlanon.compiler.tree import count_all, nested, select
 from sqlanon.engines import Engine
 from sqlanon.engines.steps import drop_steps, run_steps
@@ -78,11 +78,6 @@ def apply(policy: Policy, engine: Engine, secret: str | None, *, prefix: str = "
 
 def _outlined(policy: Policy, engine: Engine, rows: exp.Select, kinds: dict[str, str]) -> Outline:
     types = {name: exp.DataType.build(kind, dialect=engine.dialect) for name, kind in kinds.items()}
-    asked = uniqueness(policy, rows, types)
-    unique = False
-    if asked is not None and needs_secret(policy):
-        every, different = engine.query(asked)[0]
-        unique = every == different
     counted = {}
     for place, use in enumerate(policy.transformations):
         if getattr(transformations.method(use.name), "COUNTS", False):
@@ -94,7 +89,34 @@ def _outlined(policy: Policy, engine: Engine, rows: exp.Select, kinds: dict[str,
                     hint="draw the sample in a view or 'query:', or with a release of its own",
                 )
             counted[str(place)] = int(engine.query(select(count_all(), source=nested(rows.copy(), "source")))[0][0])
-    return Outline(kinds, engine.dialect, "unique" if unique else "numbered", counted or None)
+    # Draws are made of identities, and groups break ties by them.
+    unique = bool(counted or needs_secret(policy)) and _is_unique(policy, engine, rows, types)
+    return Outline(
+        kinds, engine.dialect, "unique" if unique else "numbered", counted or None, unique and _lasts(policy, engine)
+    )
+
+
+def _is_unique(policy: Policy, engine: Engine, rows: exp.Select, types: dict[str, exp.DataType]) -> bool:
+    """Whether the key columns tell all rows apart."""
+    ordered = rises(policy, rows)
+    if ordered is not None:
+        every, known, above = engine.query(ordered)[0]
+        if every == known == (above or 0) + 1:
+            return True
+    asked = uniqueness(policy, rows, types)
+    if asked is None:
+        return False
+    every, different = engine.query(asked)[0]
+    return bool(every == different)
+
+
+def _lasts(policy: Policy, engine: Engine) -> bool:
+    """Whether the source can be read several times. A view may give other rows each time, and so may a table of a
+    server, into which others write between two statements."""
+    if engine.dialect != "duckdb" or policy.source.table is None:
+        return False
+    found = engine.find(table_parts(policy.source.table))
+    return found is not None and found.kind == "table"
 
 
 def _run(policy: Policy, engine: Engine, action: Action, prelude: Prelude) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -63,9 +63,11 @@ def workload(
     *,
     queries: int = 1000,
     seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Workload:
     """The error of a release. `cells` is the compressed original (k1, …, n); `boxes` gives the release as (records,
-    lo1, hi1, …): for each class the first and last rank of each quasi-identifier (see `ranges`)."""
+    lo1, hi1, …): for each class the first and last rank of each quasi-identifier (see `ranges`). `progress` is told
+    how many queries were asked, of how many."""
     tables = (f"{PREFIX}_original", f"{PREFIX}_released")
     made = [f"{PREFIX}_queries", f"{PREFIX}_drawn", *map(_ranks_name, range(len(domains)))]
     made += [f"{name}{end}" for name in tables for end in ("", *(f"_{i + 1}" for i in range(len(domains))))]
@@ -80,7 +82,13 @@ def workload(
         for _ in range(DRAWS if records else 0):
             missing = queries - len(answers)
             drawn = draw(sizes, missing + missing // 20, generator)
-            answers += [answer for answer in _answers(engine, tables, drawn) if answer[0] > 0]
+            before = len(answers)
+
+            def asked(number: int, before: int = before) -> None:
+                if progress:
+                    progress(min(before + number, queries), queries)
+
+            answers += [answer for answer in _answers(engine, tables, drawn, asked) if answer[0] > 0]
             if len(answers) >= queries:
                 break
         return _summary(answers[:queries], records)
@@ -153,8 +161,10 @@ def _rank(engine: Engine, domains: Sequence[Domain]) -> list[int]:
 # their number; only those that a query cuts are looked at one by one.
 
 
-def _answers(engine: Engine, tables: tuple[str, str], drawn: Sequence[Query]) -> list[tuple[float, float]]:
-    """(actual, estimate) for each query, in their order."""
+def _answers(
+    engine: Engine, tables: tuple[str, str], drawn: Sequence[Query], asked: Callable[[int], None]
+) -> list[tuple[float, float]]:
+    """(actual, estimate) for each query, in their order; `asked` is told how many were asked so far."""
     sets = list(dict.fromkeys(query.attributes for query in drawn))
     batches = _load(engine, drawn, sets)
     found = [[0.0, 0.0] for _ in drawn]
@@ -162,6 +172,7 @@ def _answers(engine: Engine, tables: tuple[str, str], drawn: Sequence[Query]) ->
         for side, name in enumerate(tables):
             for query, answer in engine.query(_counted(name, batch, attributes, cut=side == 1)):
                 found[int(query)][side] = float(answer or 0)
+        asked(len(drawn) * (batch + 1) // len(batches))
     return [(actual, estimate) for actual, estimate in found]
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from sqlglot import exp
@@ -26,6 +27,7 @@ from sqlanon.evidence.hierarchies import build_hierarchies, require_valid
 from sqlanon.evidence.transformed import apply, needs_secret, require_secret
 from sqlanon.plan import Plan, policy_hash
 from sqlanon.policy import AlgorithmUse, Policy, missing_columns
+from sqlanon.release import parting
 from sqlanon.release.asked import require_algorithm
 from sqlanon.release.blocked import blocked
 from sqlanon.release.document import described, without_originals, workload_of
@@ -41,26 +43,17 @@ from sqlanon.release.history import (
     require_safe,
 )
 from sqlanon.release.history.kept import kept_versions
+from sqlanon.release.published import Progress, Published, require_plan, require_roles, tell
 from sqlanon.release.raising import LAST_RESORT, may_be_raised, raised
 from sqlanon.release.record import newest, of_name
 from sqlanon.release.regions import digest
+from sqlanon.release.resistance import resistance
 from sqlanon.release.rewriting import Rewriting, rewriting
 from sqlanon.release.stored import risk_utility_map, stored
 from sqlanon.release.target import Staged, Target, target_of
 
 # The most nodes of a lattice that the exact search holds in memory; beyond that a heuristic looks for a good one.
 MOST_NODES = 2_000_000
-
-Progress = Callable[[str, int, int], None]
-
-
-@dataclass(frozen=True)
-class Published:
-    """What was done, or with `dry_run` would be: the plan, and the evidence as a document for people and programs."""
-
-    plan: Plan
-    document: Mapping[str, Any]
-    evidence: Evidence | None = None
 
 
 def publish(
@@ -89,22 +82,19 @@ def publish(
     if target is not None and target.kind != "path":
         require_history(policy, engine, target.name)
         require_named(policy, engine, target.name)
+    if parting.is_parted(policy):
+        return parting.publish(policy, engine, target, secret=secret, progress=progress, plan_hash=plan_hash, run=run)
     task = prepared(policy, engine, time_limit=time_limit, progress=progress, secret=secret)
     try:
         if policy.release is not None:
             read_past(task, policy.release.table or policy.release.view or "", secret)
         solution, plan = solved(task)
-        if plan_hash is not None and not plan.hash.startswith(plan_hash.lower()):
-            raise PolicyError(
-                f"the plan is no longer the same: it is {plan.hash[:16]} now",
-                hint="the policy or the data changed; look at the new one with 'sqlanon plan'",
-            )
+        require_plan(plan, plan_hash)
         how = rewriting(task, solution, secret)
         if target is None:
             return Published(plan, described(task, solution, plan, how))
-        _tell(progress, "writing the release", 0, 2)
+        tell(progress, "writing the release", 0, 1)
         plan, found, document = _write(task, target, solution, plan, how, progress, workload, secret, run)
-        _tell(progress, "checking the release", 2, 2)
         return Published(plan, document, found)
     finally:
         task.close()
@@ -116,13 +106,19 @@ def report(
     *,
     explore: float = 30.0,
     secret: str | None = None,
+    attacked: bool = True,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """The stored evidence of a release, with the map of what other k and suppression limits would cost, for which at
-    most `explore` seconds are spent; 0 leaves it out. So does a policy with draws whose `secret` is not given."""
+    most `explore` seconds are spent; 0 leaves it out. So does a policy with draws whose `secret` is not given. Risks
+    are measured and attacks carried out on source and release as they are now, if `attacked`."""
     document = stored(policy, engine)
+    if attacked:
+        tell(progress, "attacking the release", 0, 1)
+        document |= resistance(policy, engine, int(document["records"]))
+        tell(progress, "attacking the release", 1, 1)
     drawn = needs_secret(policy) and not secret
-    if explore > 0 and len(document["plan"]["passes"]) == 1 and not drawn:
+    if explore > 0 and len(document["plan"]["passes"]) == 1 and not drawn and not parting.is_parted(policy):
         task = prepared(policy, engine, time_limit=explore, progress=progress, secret=secret)
         try:
             asked = max((use.params["k"] for use in policy.models if "k" in use.params), default=None)
@@ -150,7 +146,8 @@ def _write(
         with task.engine.transaction():
             while True:
                 staged = target.stage(how)
-                _tell(progress, "checking the release", 1, 2)
+                tell(progress, "writing the release", 1, 1)
+                tell(progress, "checking the release", 0, 1)
                 _require_all_rows(task, solution, staged)
                 if task.policy.history is None:
                     break
@@ -184,10 +181,9 @@ def _write(
                 document["released"] -= beside.held_back
                 remember(beside, plan.hash)
                 beside.close()
+            tell(progress, "checking the release", 1, 1)
             if workload and len(solution.passes) == 1 and beside is None:
-                _tell(progress, "asking the release", 0, 1)
-                document["workload"] = workload_of(task, how)
-                _tell(progress, "asking the release", 1, 1)
+                document["workload"] = workload_of(task, how, partial(tell, progress, "asking the release"))
             # Of the rows that were read in this transaction, so that the record speaks of what was published.
             known = fingerprint(task.engine, task.prelude.rows, secret) if _has_record(task.policy) else None
             target.swap(staged, plan, document, known)
@@ -214,10 +210,10 @@ def prepared(
         return _prepared(policy, engine, time_limit, progress)
     if policy.source.due is None:  # one time for all statements, as below
         policy = policy.at(datetime.now(UTC))
-    _require_roles(policy, _columns(policy, engine))
-    _tell(progress, "transforming the rows", 0, 1)
+    require_roles(policy, _columns(policy, engine))
+    tell(progress, "transforming the rows", 0, 1)
     made = apply(policy, engine, secret, prefix="sqlanon_search")
-    _tell(progress, "transforming the rows", 1, 1)
+    tell(progress, "transforming the rows", 1, 1)
     try:
         task = _prepared(made.policy, engine, time_limit, progress, made.prelude)
     except BaseException:
@@ -244,12 +240,12 @@ def _prepared(
     rows = relation(engine.resolve(policy.source), engine.dialect)
     available = [item.name for item in engine.columns(rows)]
     missing_columns(policy, available)
-    _require_roles(policy, available)
+    require_roles(policy, available)
     if policy.source.joins:
         raise PolicyError("a release of joined tables is not written", hint="join them in a view or 'query:' first")
     given = build_hierarchies(policy)
     hierarchies = {name: root_only() for name in policy.quasi_identifiers} | given
-    _tell(progress, "reading the table", 0, 1)
+    tell(progress, "reading the table", 0, 1)
     computed = {name: item for name, item in given.items() if item.levels}
     require_valid(policy, engine, computed, Prelude(rows, engine.dialect))
     task = problem(
@@ -274,9 +270,19 @@ def _prepared(
         task.close()
         raise
     task.target = getattr(_params(policy.algorithm), "class_attribute", None) if policy.algorithm else None
-    _tell(progress, "reading the table", 1, 1)
+    tell(progress, "reading the table", 1, 1)
     task.deadline = None if time_limit is None else time.monotonic() + time_limit  # for the search, not for reading
     return task
+
+
+def searched(policy: Policy, engine: Engine, rows: exp.Select) -> tuple[Problem, Solution]:
+    """The best generalization of rows that have columns beside those of the policy. The caller closes the problem."""
+    task = _prepared(policy, engine, None, None, Prelude(rows, engine.dialect, prefix="sqlanon_blind"))
+    try:
+        return task, solved(task)[0]
+    except BaseException:
+        task.close()
+        raise
 
 
 def solved(task: Problem) -> tuple[Solution, Plan]:
@@ -381,16 +387,6 @@ def _plan(task: Problem, name: str, params: Mapping[str, Any], solution: Solutio
     )
 
 
-def _require_roles(policy: Policy, available: list[str]) -> None:
-    """A column that nobody thought of must not leave with the others."""
-    undeclared = [name for name in available if name not in policy.columns and name != policy.person]
-    if undeclared:
-        raise PolicyError(
-            f"columns without a role: {', '.join(undeclared[:20])}",
-            hint="give each column of the source a role; 'identifier' leaves it out, 'insensitive' keeps it as it is",
-        )
-
-
 def _require_all_rows(task: Problem, solution: Solution, staged: Staged) -> None:
     """Every row once: one that was written twice would pass for a crowd of two."""
     rows = relation(task.engine.resolve(staged.source), task.engine.dialect)
@@ -420,11 +416,6 @@ def _require_safe(found: Evidence) -> None:
 def _has_record(policy: Policy) -> bool:
     """Beside a single file there is its evidence, and nothing that tells versions apart."""
     return policy.release is not None and (policy.release.path is None or policy.release.is_folder)
-
-
-def _tell(progress: Progress | None, what: str, done: int, every: int) -> None:
-    if progress:
-        progress(what, done, every)
 
 
 __all__ = ["Progress", "Published", "Rewriting", "prepared", "publish", "report", "require_history", "solved"]

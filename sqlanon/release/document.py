@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import platform
+from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib.metadata import version
+from types import ModuleType
 from typing import Any
 
 from sqlglot import exp
 
-from sqlanon import __version__, transformations
+from sqlanon import __version__, algorithms, transformations
 from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._solution import Solution
 from sqlanon.compiler.compressed import Domain, code
@@ -30,6 +32,7 @@ from sqlanon.compiler.tree import (
     threshold,
     window,
 )
+from sqlanon.engines import Engine
 from sqlanon.evidence.checks import CheckResult, Evidence
 from sqlanon.evidence.ranges import boxes_at
 from sqlanon.evidence.workload import workload
@@ -137,9 +140,9 @@ def changed(use: TransformationUse) -> dict[str, Any]:
     return {"method": use.name, "params": params, "summary": (module.__doc__ or "").strip().splitlines()[0]}
 
 
-def unprotected(name: str) -> str:
+def unprotected(module: ModuleType) -> str:
     """The paragraph of a manual page that says what the method does not do, as one line."""
-    paragraphs = (transformations.method(name).__doc__ or "").split("\n\n")
+    paragraphs = (module.__doc__ or "").split("\n\n")
     found = next((part for part in paragraphs if part.startswith("What it does not protect:")), "")
     sentence = " ".join(found.partition("\ncite:")[0].split())
     return sentence.removeprefix("What it does not protect: ")
@@ -220,6 +223,11 @@ def class_sizes(task: Problem, released: exp.Select | None) -> dict[str, Any]:
     else:
         names = [column(domain.name) for domain in task.domains]
         counted = exp.select(alias(count_all(), "records")).from_(released.subquery(alias="release")).group_by(*names)
+    return sizes_of(task.engine, counted)
+
+
+def sizes_of(engine: Engine, counted: exp.Select) -> dict[str, Any]:
+    """The same of a relation with one row a class, and its `records`."""
     bucket = exp.Floor(
         this=exp.Div(
             this=exp.Ln(this=exp.Add(this=exp.column("records"), expression=literal(0.5))),
@@ -232,7 +240,7 @@ def class_sizes(task: Problem, released: exp.Select | None) -> dict[str, Any]:
         alias(summed(exp.column("records")), "records"),
         alias(exp.Min(this=exp.column("records")), "smallest"),
     ).from_(counted.subquery(alias="classes"))
-    rows = task.engine.query(tree.group_by("1").order_by("1"))
+    rows = engine.query(tree.group_by("1").order_by("1"))
     sizes = [
         {"from": 2 ** int(b), "to": 2 ** (int(b) + 1) - 1, "classes": int(classes), "records": int(records)}
         for b, classes, records, _ in rows
@@ -249,11 +257,11 @@ def class_sizes(task: Problem, released: exp.Select | None) -> dict[str, Any]:
     }
 
 
-def workload_of(task: Problem, how: Rewriting) -> dict[str, Any]:
+def workload_of(task: Problem, how: Rewriting, progress: Callable[[int, int], None] | None = None) -> dict[str, Any]:
     """The error of random range counts that are answered from the release."""
     shown = exp.select("*").from_(shown_cells(task, how)) if how.passes[0].broken else None
     boxes = boxes_at(task.compressed, how.passes[0].node, shown)
-    found = workload(task.engine, task.compressed.table, boxes, task.domains)
+    found = workload(task.engine, task.compressed.table, boxes, task.domains, progress=progress)
     return {"queries": found.queries, "all": found.all, "small": found.small, "large": found.large}
 
 
@@ -336,7 +344,12 @@ def not_protected(policy: Policy) -> list[str]:
     hashed = [name for name, item in policy.columns.items() if item.pseudonym]
     if hashed:
         found.append(f"{', '.join(hashed)}: pseudonyms link the rows of a person, and whoever has the key knows them")
-    found += [f"{name}: {unprotected(name)}" for name in dict.fromkeys(use.name for use in policy.transformations)]
+    found += [
+        f"{name}: {unprotected(transformations.method(name))}"
+        for name in dict.fromkeys(use.name for use in policy.transformations)
+    ]
+    if policy.algorithm is not None and unprotected(algorithms.algorithm(policy.algorithm.name)):
+        found.append(f"{policy.algorithm.name}: {unprotected(algorithms.algorithm(policy.algorithm.name))}")
     if policy.history is None:
         found.append("other releases of the same persons may be compared with this one")
     else:

@@ -12,12 +12,12 @@ from sqlanon.errors import PolicyError
 from sqlanon.evidence.checks import check
 from sqlanon.plan import Plan
 from sqlanon.policy import Policy, Source
-from sqlanon.release import Progress, past, prepared, require_history, solved
+from sqlanon.release import Progress, parting, past, prepared, require_history, solved
 from sqlanon.release.document import described, without_originals
 from sqlanon.release.history import compare, require_safe
 from sqlanon.release.history.kept import kept_versions
 from sqlanon.release.rewriting import rewriting
-from sqlanon.release.target import Staged, target_of
+from sqlanon.release.target import Staged, Target, target_of
 
 PLANNED = "release_planned_by_sqlanon"
 
@@ -48,7 +48,9 @@ def planned(policy: Policy, engine: Engine, *, secret: str | None = None, progre
         target = target_of(policy, engine)
         if target.kind != "path":
             require_history(policy, engine, target.name)
-        task = prepared(policy, engine, progress=progress)
+        if parting.is_parted(policy):
+            return _of_parts(policy, engine, target, current, secret)
+        task = prepared(policy, engine, progress=progress, secret=secret)
     except PolicyError as error:
         return Planned(None, None, current, error)
     found: dict[str, Any] = {}
@@ -70,6 +72,26 @@ def planned(policy: Policy, engine: Engine, *, secret: str | None = None, progre
                 found["released"] -= beside.held_back
             if policy.history is not None:
                 without_originals(found)
+            raise _Undone
+    except _Undone:
+        return Planned(plan, found, current)
+    except PolicyError as error:
+        return Planned(plan, None, current, error)
+    finally:
+        task.close()
+
+
+def _of_parts(
+    policy: Policy, engine: Engine, target: Target, current: Mapping[str, Any] | None, secret: str | None
+) -> Planned:
+    """The same where rows are parted."""
+    task = parting.parted(policy, engine, secret)
+    plan = parting.plan_of(task)
+    found: dict[str, Any] = {}
+    try:
+        with engine.transaction():
+            staged = parting.temporary(task, PLANNED)
+            found = parting.described(task, plan, parting.measured(task, staged), target, staged)
             raise _Undone
     except _Undone:
         return Planned(plan, found, current)

@@ -70,6 +70,11 @@ class Recorded:
         name = self.document["release"].get("table")
         return None if name is None else str(name)
 
+    @property
+    def companions(self) -> Mapping[str, str]:
+        """Tables and views that belong to it, with their kinds, in the order in which they can be dropped."""
+        return dict(self.document["release"].get("companions", {}))
+
 
 def evidence_file(path: str) -> Path:
     return Path(path + ".evidence.json")

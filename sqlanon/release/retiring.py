@@ -48,6 +48,8 @@ def _dropped(engine: Engine, name: str) -> bool:
     ours = of_relation(engine, there) if there is not None else None
     if ours is None:
         return False
+    for theirs, kind in ours.companions.items():
+        engine.execute(exp.Drop(tables=[table_tree(theirs)], kind=kind.upper(), exists=True))
     engine.execute(exp.Drop(tables=[table_tree(name)], kind=ours.kind.upper()))
     if ours.table is not None:
         engine.execute(exp.Drop(tables=[table_tree(ours.table)], kind="TABLE"))

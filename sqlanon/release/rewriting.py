@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
@@ -16,11 +17,14 @@ from sqlanon.compiler.tree import alias, column, joined, literal, nested, select
 
 @dataclass(frozen=True)
 class Rewriting:
-    """`select` is the release; `hidden` are columns that only the checks may see, such as the person key."""
+    """`select` is the release; `hidden` are columns that only the checks may see, such as the person key. `companions`
+    are further tables, and `views` over them, by what is added to the name of the release."""
 
     select: exp.Select
     hidden: tuple[str, ...]
     passes: tuple[Pass, ...] = ()
+    companions: Mapping[str, exp.Select] = field(default_factory=dict)
+    views: Mapping[str, Callable[[str], exp.Select]] = field(default_factory=dict)
 
 
 def rewriting(task: Problem, solution: Solution, secret: str | None) -> Rewriting:

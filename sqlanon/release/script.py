@@ -22,6 +22,7 @@ from sqlanon.evidence.hierarchies import build_hierarchies
 from sqlanon.evidence.transformed import planned
 from sqlanon.plan import Plan, policy_hash
 from sqlanon.policy import Policy, Source
+from sqlanon.release.parting import is_parted
 from sqlanon.release.rewriting import rewriting
 
 
@@ -76,6 +77,11 @@ def release_script(policy: Policy, plan: Plan, dialect: str) -> str:
     if plan.policy != policy_hash(policy):
         raise PolicyError(
             "the plan belongs to another policy", hint="make a new one: 'sqlanon publish --dry-run --plan'"
+        )
+    if is_parted(policy):
+        raise PolicyError(
+            f"{plan.algorithm} looks at the data while it goes on: its plan is no script",
+            hint="'sqlanon publish' writes it, and keeps its SQL with the evidence",
         )
     if not plan.passes:
         raise PolicyError(

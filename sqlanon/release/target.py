@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 from sqlglot import exp
 
+from sqlanon.compiler.parted import companion
 from sqlanon.compiler.source import READERS, query_tree, table_parts, table_tree
 from sqlanon.compiler.tree import column
 from sqlanon.engines import Engine, table_name
@@ -44,6 +45,8 @@ class Staged:
     name: str
     source: Source
     hidden: tuple[str, ...] = ()
+    companions: tuple[str, ...] = ()  # further tables, by what is added to the name
+    views: Mapping[str, Callable[[str], exp.Select]] = field(default_factory=dict)  # over them
 
 
 class Target(Protocol):
@@ -53,7 +56,7 @@ class Target(Protocol):
     def require_ours(self) -> Recorded | None:
         """Refuse to replace what somebody else made; the record of the release that would be replaced, if any."""
 
-    def described(self, staged: Staged) -> dict[str, str]: ...
+    def described(self, staged: Staged) -> dict[str, Any]: ...
     def stage(self, how: Rewriting) -> Staged: ...
     def swap(self, staged: Staged, plan: Planned, document: Mapping[str, Any], data_version: str | None) -> None: ...
     def finish(self, staged: Staged, document: Mapping[str, Any]) -> None: ...
@@ -121,38 +124,70 @@ class RelationTarget:
             raise foreign(there.kind, self.name)
         return ours
 
-    def described(self, staged: Staged) -> dict[str, str]:
+    def require_free(self, endings: Iterable[str]) -> None:
+        """Refuse to replace tables and views that do not belong to this release."""
+        ours = self.require_ours()
+        known = [self.engine.find(table_parts(name)) for name in ours.companions] if ours is not None else []
+        for name in (companion(self.name, ending) for ending in endings):
+            there = self.engine.find(table_parts(name))
+            if there is not None and there not in known:
+                raise foreign(there.kind, name)
+
+    def described(self, staged: Staged) -> dict[str, Any]:
         behind = {"table": staged.name} if self.kind == "view" else {}
-        return {"kind": self.kind, "name": self.name, **behind, **shared(self.audience)}
+        # Views first: in this order they can be dropped.
+        belonging = {companion(self.name, ending): "view" for ending in staged.views}
+        belonging |= {companion(self.name, ending): "table" for ending in staged.companions}
+        also = {"companions": belonging} if belonging else {}
+        return {"kind": self.kind, "name": self.name, **behind, **also, **shared(self.audience)}
 
     def stage(self, how: Rewriting) -> Staged:
         ending = "staged" if self.kind == "table" else datetime.now(UTC).strftime("%Y%m%d%H%M%S%f")
         name = beside(self.name, ending)
         create(self.engine, name, how.select)
-        return Staged(name, Source(table=name), how.hidden)
+        for ending, query in how.companions.items():
+            create(self.engine, companion(name, ending), query)
+        return Staged(name, Source(table=name), how.hidden, tuple(how.companions), how.views)
 
     def swap(self, staged: Staged, plan: Planned, document: Mapping[str, Any], data_version: str | None) -> None:
         _without_hidden(self.engine, staged)
         rows = exp.select("*").from_(table_tree(staged.name))
         known = fingerprint(self.engine, rows) if self.keep else None  # rows that may be shown again
-        old = self.show(staged.name)
+        old = self.show(staged.name, staged)
         behind = staged.name if self.kind == "view" else None
         record(self.engine, self.name, plan, document, old, Shown(self.audience, data_version, known, behind))
         if old is not None and old.table is not None and not self.keep:
             _drop(self.engine, old.table, "table")  # also one of before the record named it
         self.prune(self.keep)
 
-    def show(self, name: str) -> Recorded | None:
+    def show(self, name: str, staged: Staged | None = None) -> Recorded | None:
         """Let others see a table, or a view of it, in place of what they saw; the record of that."""
         shown = name
         if self.kind == "view":
             shown = beside(self.name, "staged")
             create(self.engine, shown, exp.select("*").from_(table_tree(name)), kind="VIEW")
+        endings = (*staged.views, *staged.companions) if staged is not None else ()
+        self.require_free(endings)
         old = self.require_ours()
+        for ending, tree in staged.views.items() if staged is not None else ():
+            create(self.engine, companion(name, ending), tree(name), kind="VIEW")
         if old is not None:
             self.engine.copy_grants(table_parts(self.name), table_parts(shown))
+            for ending in endings:
+                if (theirs := companion(self.name, ending)) in old.companions:
+                    self.engine.copy_grants(table_parts(theirs), table_parts(companion(name, ending)))
+            for theirs, kind in old.companions.items():
+                _drop(self.engine, theirs, kind)
             _drop(self.engine, self.name, old.kind)
         _rename(self.engine, shown, self.name, self.kind)
+        for ending in staged.companions if staged is not None else ():
+            _rename(self.engine, companion(name, ending), companion(self.name, ending), "table")
+        for ending, tree in staged.views.items() if staged is not None else ():
+            own = companion(self.name, ending)
+            _rename(self.engine, companion(name, ending), own, "view")
+            # Under its new name it must also read the tables under theirs; whoever may read it still may.
+            again = exp.Create(this=table_tree(own), kind="VIEW", expression=tree(self.name), replace=True)
+            self.engine.execute(again)
         return old
 
     def prune(self, keep: int) -> None:

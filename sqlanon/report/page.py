@@ -15,7 +15,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-a
 KINDS = {"table": "Table", "view": "View", "path": "File"}
 
 
-def _head(document: Document) -> Html:
+def head(title: str) -> Html:
     style = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
     return element(
         "head",
@@ -24,7 +24,7 @@ def _head(document: Document) -> Html:
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
         element("meta", name="robots", content="noindex"),
-        element("title", f"Release report: {shorten(document.name, 80)}"),
+        element("title", title),
         element("style", Html(style)),
     )
 
@@ -40,7 +40,7 @@ def _header(document: Document) -> Html:
     )
 
 
-def _contents(made: Sequence[Section]) -> Html:
+def contents(made: Sequence[Section]) -> Html:
     links = [element("li", element("a", section.title, href=f"#{section.ident}")) for section in made]
     return element("nav", element("h2", "Contents"), element("ol", *links), aria_label="Contents")
 
@@ -55,5 +55,9 @@ def _confidential(document: Document) -> str:
 def page(document: Document, made: Sequence[Section]) -> str:
     footer = element("footer", element("p", f"Written by sqlanon {document.version}. {_confidential(document)}"))
     main = element("main", *(section.body for section in made))
-    body = element("body", _header(document), element("div", _contents(made), main, class_="columns"), footer)
-    return together(Html("<!DOCTYPE html>\n"), element("html", _head(document), body, lang="en"), "\n")
+    body = element("body", _header(document), element("div", contents(made), main, class_="columns"), footer)
+    return document_of(f"Release report: {shorten(document.name, 80)}", body)
+
+
+def document_of(title: str, body: Html) -> str:
+    return together(Html("<!DOCTYPE html>\n"), element("html", head(title), body, lang="en"), "\n")

@@ -25,8 +25,8 @@ from sqlglot import exp
 
 from sqlanon.errors import PolicyError, did_you_mean
 
-# Beside a user's own columns, which no sane person calls like this: the number of a row, which tells rows apart and
-# means nothing else; and its identity, which draws are made of.
+# Beside a user's own columns, which no sane person calls like this: what tells rows apart, be it a number or their key;
+# and their identity as text, which draws are made of.
 ROW = "\u2205 number"
 KEY = "\u2205 identity"
 
@@ -73,6 +73,7 @@ class Given:
     label: str  # of the method, among all of a policy
     person: str | None = None
     records: int = 0  # rows, where the method asks for it
+    lasting: bool = False  # `rows` are read from one table, and are the same, by ROW, as often as they are read
 
     def name(self, what: str) -> str:
         """The name of a temporary table of this method."""

@@ -8,18 +8,21 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, WithJsonSchema
 from sqlglot import exp
 
-from sqlanon.transformations import KEY, ROW, Ask, Changed, File, Given, Make, Step
+from sqlanon.transformations import KEY, Ask, Changed, File, Given, Make, Step
 from sqlanon.transformations._sql import (
     FLOATS,
     alias,
     bigint,
+    case,
     column,
     crossed,
     digest,
     double,
     is_known,
+    minus,
     nested,
     number,
+    over,
     require,
     seeded,
     selected,
@@ -30,7 +33,6 @@ from sqlanon.transformations._sql import (
     uniform,
 )
 
-BUCKETS = 64
 DRAW = "\u2205 draw"
 
 
@@ -61,10 +63,6 @@ def listed(rows: Iterable[Sequence[Any]], names: Sequence[str], kinds: Sequence[
     return exp.select(*chosen).from_(values)
 
 
-def grid(name: str) -> Make:
-    return Make(name, listed([(i,) for i in range(BUCKETS)], ["number"], [exp.DataType.build("bigint")]))
-
-
 def marginals(given: Given, name: str, made: str) -> Make:
     """The values of a column as text, with their rows; without NULL."""
     value = text(column(name, "t"))
@@ -89,34 +87,39 @@ def drawn(given: Given, label: str, chosen: Sequence[exp.Expr], part: int = 0) -
 
 def moved(given: Given, name: str, moves: str, prefix: str) -> Changed:
     """Each value goes where its draw leads, by a table (source, target, p) of text."""
-    buckets, index = f"{prefix}_grid", f"{prefix}_index"
-    steps: list[Step] = [grid(buckets), Make(index, File("transitions", {}, {"moves": moves, "grid": buckets}))]
+    index, cells, size = f"{prefix}_index", f"{prefix}_cells", f"{prefix}_size"
+    kind = given.columns[name]
+    typed = [alias(exp.Cast(this=exp.column(item), to=kind.copy()), item) for item in ("source", "target", "other")]
+    counted = exp.Count(this=exp.Distinct(expressions=[exp.column("cell")]))
+    sizes = [alias(double(counted), "n"), alias(exp.Max(this=exp.column("stay")), "stay")]
+    steps: list[Step] = [
+        Make(index, File("transitions", {}, {"moves": moves})),
+        # Of the type of the column: to cast a few values is less than to cast those of all rows.
+        Make(cells, exp.select(*typed, exp.column("cell"), exp.column("cut")).from_(table(index))),
+        Make(size, exp.select(*sizes).from_(table(index))),
+    ]
     label = given.seed(name)
-    draw = column(DRAW, "t")
+    draw = uniform(given.dialect, digest(given.dialect, "s", column(KEY, "r")))
+    stay = exp.column("stay", table="z")
+    share = over(minus(draw, stay), minus(number(1.0), stay.copy()))
+    spot = alias(times(share, exp.column("n", table="z")), DRAW)
+    every = exp.Column(this=exp.Star(), table=exp.to_identifier("r"))
+    pointed = exp.Select(expressions=[every, spot], from_=exp.From(this=nested(given.rows, "r")))
+    pointed = crossed(pointed, seeded(given, label, "s"), table(size, "z"))
+    stays = exp.LT(this=column(DRAW, "t"), expression=number(0.0))
+    cell = exp.Floor(this=column(DRAW, "t"))
+    first = exp.LT(this=minus(column(DRAW, "t"), cell), expression=exp.column("cut", table="i"))
+    target = case(
+        (stays, column(name, "t")),
+        (first, exp.column("target", table="i")),
+        default=exp.column("other", table="i"),
+    )
+    tree = selected(given, {name: target}, pointed.subquery(alias="t"))
+    # Values that stay are not looked up: NULL is equal to nothing.
+    moving = case((exp.GTE(this=column(DRAW, "t"), expression=number(0.0)), column(name, "t")))
     on = exp.and_(
-        exp.column("source", table="i").eq(text(column(name, "t"))),
-        exp.column("bucket", table="i").eq(bigint(exp.Floor(this=times(draw, number(float(BUCKETS)))))),
-        exp.GTE(this=draw.copy(), expression=exp.column("low", table="i")),
-        exp.LT(this=draw.copy(), expression=exp.column("high", table="i")),
+        exp.column("source", table="i").eq(moving),
+        exp.column("cell", table="i").eq(bigint(cell.copy())),
     )
-    target = exp.Cast(this=exp.column("target", table="i"), to=given.columns[name].copy())
-    tree = selected(given, {name: target}, drawn(given, label, ()).subquery(alias="t"))
-    tree.append("joins", exp.Join(this=table(index, "i"), side="LEFT", on=on))
+    tree.append("joins", exp.Join(this=table(cells, "i"), side="LEFT", on=on))
     return Changed(tree, steps, [label])
-
-
-def taken(given: Given, stored: str, partners: str, names: Sequence[str]) -> exp.Select:
-    """The rows, with the values of some columns from a partner, by a table (row_id, partner)."""
-    other = exp.column("partner", table="w")
-    known = is_known(other)
-    changes = {
-        name: exp.Case(ifs=[exp.If(this=known.copy(), true=column(name, "p"))], default=column(name, "t"))
-        for name in names
-    }
-    tree = selected(given, changes, table(stored, "t"))
-    tree.append(
-        "joins",
-        exp.Join(this=table(partners, "w"), side="LEFT", on=column(ROW, "t").eq(exp.column("row_id", table="w"))),
-    )
-    tree.append("joins", exp.Join(this=table(stored, "p"), side="LEFT", on=column(ROW, "p").eq(other.copy())))
-    return tree

@@ -6,21 +6,29 @@ are rounded before they are compared, so that neither the order of a sum nor the
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
+
 from sqlglot import exp
 
-from sqlanon.transformations import Make
+from sqlanon.transformations import KEY, ROW, Given, Make, Step
 from sqlanon.transformations._sql import (
     alias,
     bigint,
     binary,
     case,
+    column,
+    digest,
     double,
     minus,
+    nested,
     number,
     plus,
     rounded,
+    selected,
     table,
     times,
+    uniform,
 )
 
 DECIMALS = 9
@@ -50,19 +58,22 @@ def centroids(source: str, d: int) -> exp.Select:
     return exp.select(exp.column("block"), counted, *means).from_(table(source)).group_by("block")
 
 
-def farthest(source: str, start: str, d: int) -> exp.Select:
-    """Of each block, the point farthest from that of `start`, a relation (block, n, z…); the first of several."""
-    order = exp.Order(
-        expressions=[exp.Ordered(this=distance(d, "l", "c"), desc=True), exp.Ordered(this=exp.column("ord", table="l"))]
-    )
-    place = exp.Window(this=exp.RowNumber(), partition_by=[exp.column("block", table="l")], order=order)
-    tree = joined(table(source, "l"), table(start, "c"), "l", "c")
-    tree.set(
-        "expressions",
-        [exp.column("block", table="l"), exp.column("n", table="c"), *points(d, "l"), alias(place, "place")],
-    )
-    chosen = [exp.column(name) for name in ("block", "n", *(f"z{i}" for i in range(1, d + 1)))]
-    return exp.select(*chosen).from_(tree.subquery(alias="f")).where(exp.column("place").eq(1))
+def farthest(name: str, source: str, start: str, d: int) -> dict[str, exp.Select]:
+    """Of each block, the point farthest from that of `start`, a relation (block, n, z…), and of several the first: the
+    last of these relations, which read one another. It takes sums of the block alone, where a window would sort."""
+    scored, tops, firsts = f"{name}_scored", f"{name}_tops", f"{name}_firsts"
+    own = [exp.column("block", table="l"), exp.column("ord", table="l")]
+    far = joined(table(source, "l"), table(start, "c"), "l", "c")
+    far.set("expressions", [*own, alias(distance(d, "l", "c"), "dist")])
+    top = exp.select("block", alias(exp.Max(this=exp.column("dist")), "dist")).from_(table(scored)).group_by("block")
+    first = joined(table(scored, "s"), table(tops, "t"), "s", "t")
+    first = first.where(exp.column("dist", table="s").eq(exp.column("dist", table="t")))
+    first.set("expressions", [exp.column("block", table="s"), alias(exp.Min(this=exp.column("ord", table="s")), "ord")])
+    found = joined(table(source, "l"), table(start, "c"), "l", "c")
+    same = exp.column("ord", table="l").eq(exp.column("ord", table="f"))
+    found.append("joins", exp.Join(this=table(firsts, "f"), on=same))
+    found.set("expressions", [exp.column("block", table="l"), exp.column("n", table="c"), *points(d, "l")])
+    return {scored: far, tops: top, firsts: first.group_by(exp.column("block", table="s")), name: found}
 
 
 def _place(order: exp.Expr) -> exp.Expr:
@@ -91,8 +102,8 @@ def halves(name: str, source: str, d: int, k: int) -> Make:
     tree = exp.select(*kept).from_(placed.subquery(alias="q"))
     parts = {
         "middle": centroids(source, d),
-        "one": farthest(source, "middle", d),
-        "other": farthest(source, "one", d),
+        **farthest("one", source, "middle", d),
+        **farthest("other", source, "one", d),
     }
     for part, query in parts.items():
         tree = tree.with_(part, as_=query, copy=False)
@@ -132,8 +143,8 @@ def one_round(name: str, group: int, source: exp.Query, d: int, k: int) -> Make:
     parts = {
         "open": source,
         "middle": centroids("open", d),
-        "one": farthest("open", "middle", d),
-        "other": farthest("open", "one", d),
+        **farthest("one", "open", "middle", d),
+        **farthest("other", "open", "one", d),
         "sided": sided,
     }
     for part, query in parts.items():
@@ -145,3 +156,63 @@ def waiting(name: str, d: int) -> exp.Select:
     """The points of a round that found no group yet."""
     names = [exp.column(item) for item in ("ord", "block", *(f"z{i}" for i in range(1, d + 1)))]
     return exp.select(*names).from_(table(name)).where(exp.column("grp").is_(exp.Null()))
+
+
+def order(dialect: str, owner: str) -> exp.Window:
+    """`ord`: numbers in an order that has nothing to do with the data, and is the same on every engine."""
+    hashed = digest(dialect, None, column(KEY, owner))
+    ordered = [exp.Ordered(this=uniform(dialect, hashed)), exp.Ordered(this=column(KEY, owner))]
+    return exp.Window(this=exp.RowNumber(), order=exp.Order(expressions=ordered))
+
+
+def grouped(given: Given, start: str, d: int, k: int, most: int) -> tuple[list[Step], str]:
+    """The tables that put the points of `start` into groups of k or more, blocks having at most so many rows; the last
+    one is (ord, block, grp)."""
+    steps: list[Step] = []
+    source, largest, cut = start, given.records, 0
+    while largest > most:
+        cut += 1
+        made = given.name(f"cut_{cut}")
+        steps.append(halves(made, source, d, k))
+        source = made
+        largest = largest - (largest // (2 * k)) * k  # the larger half
+    # Each round takes 2k rows of a block; the last one takes what is left, fewer than 3k.
+    found: list[str] = []
+    for place in range(max(1, math.ceil((largest - 3 * k + 1) / (2 * k)) + 1)):
+        open_ones = waiting(found[-1], d) if found else exp.select("*").from_(table(source))
+        found.append(given.name(f"round_{place + 1}"))
+        steps.append(one_round(found[-1], 2 * place, open_ones, d, k))
+    known = exp.column("grp").is_(exp.Null()).not_()
+    tree: exp.Query | None = None
+    for name in found:
+        part = exp.select("ord", "block", "grp").from_(table(name)).where(known.copy())
+        tree = part if tree is None else exp.union(tree, part, distinct=False, copy=False)
+    assert tree is not None
+    groups = given.name("groups")
+    return [*steps, Make(groups, tree)], groups
+
+
+def members(given: Given, start: str, groups: str) -> exp.Select:
+    """FROM the rows `t`, with their points `p` and groups `g`."""
+    tree = exp.Select(from_=exp.From(this=nested(given.rows, "t")))
+    own = column(ROW, "t").eq(exp.column("row_id", table="p"))
+    tree.append("joins", exp.Join(this=table(start, "p"), on=own))
+    same = exp.column("ord", table="p").eq(exp.column("ord", table="g"))
+    tree.append("joins", exp.Join(this=table(groups, "g"), on=same))
+    return tree
+
+
+def of_groups(given: Given, start: str, groups: str, chosen: Sequence[exp.Expr]) -> exp.Select:
+    """(block, grp, …): what is chosen of the rows `t` of each group."""
+    tree = members(given, start, groups)
+    tree.set("expressions", [exp.column("block", table="g"), exp.column("grp", table="g"), *chosen])
+    return tree.group_by(exp.column("block", table="g"), exp.column("grp", table="g"))
+
+
+def shown(given: Given, start: str, groups: str, found: str, changes: Mapping[str, exp.Expr]) -> exp.Select:
+    """The rows, with changes that read the relation `found` (block, grp, …) of their group as `a`."""
+    tree = members(given, start, groups)
+    same = [exp.column(item, table="g").eq(exp.column(item, table="a")) for item in ("block", "grp")]
+    tree.append("joins", exp.Join(this=table(found, "a"), on=exp.and_(*same)))
+    tree.set("expressions", selected(given, changes, table(found, "t")).expressions)
+    return tree

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 
 def _once(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -32,3 +32,20 @@ class Base(BaseModel):
     def read(self) -> dict[str, tuple[str, ...]]:
         """All columns that are named, by parameter."""
         return {"columns": self.changed()} if self.changed() else {}
+
+
+class Within(Base):
+    """Not a method: columns whose values move between rows that are equal on other columns."""
+
+    columns: Columns
+    within: Names = ()
+
+    def read(self) -> dict[str, tuple[str, ...]]:
+        return {"columns": self.columns} | ({"within": self.within} if self.within else {})
+
+    @model_validator(mode="after")
+    def _apart(self) -> Within:
+        both = [name for name in self.columns if name in self.within]
+        if both:
+            raise ValueError(f"'{both[0]}' is in 'columns' and in 'within'; keep it in one of them")
+        return self

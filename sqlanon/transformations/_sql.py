@@ -143,10 +143,10 @@ def seeded(given: Given, label: str, name: str) -> exp.Subquery:
     return own.subquery(alias=name)
 
 
-def digest(dialect: str, name: str, identity: exp.Expr) -> exp.Expr:
-    """A keyed hash of the identity of a row; `name` is the alias of its seed. It is a number on DuckDB, which reads the
+def digest(dialect: str, name: str | None, identity: exp.Expr) -> exp.Expr:
+    """A hash of the identity of a row, keyed by a seed if its alias is given. It is a number on DuckDB, which reads the
     bytes from the last to the first, and hexadecimal digits elsewhere."""
-    keyed = joined([exp.column("seed", table=name), string(":"), identity])
+    keyed = identity if name is None else joined([exp.column("seed", table=name), identity])
     return call("md5_number", keyed) if dialect == "duckdb" else exp.MD5(this=keyed)
 
 

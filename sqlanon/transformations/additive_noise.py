@@ -23,6 +23,7 @@ from pydantic import Field, model_validator
 from sqlglot import exp
 
 from sqlanon.transformations import KEY, Ask, Changed, Given, Make, Step
+from sqlanon.transformations._covariance import NOTHING, cholesky
 from sqlanon.transformations._params import Base, Columns, Number
 from sqlanon.transformations._sql import (
     INTEGERS,
@@ -49,7 +50,6 @@ from sqlanon.transformations._sql import (
 )
 
 MOST_TOGETHER = 20  # columns with covariances, all of which are written out
-DEPENDENT = 1e-9  # share of a variance that the other columns leave open, below which they tell the column
 
 
 class Params(Base):
@@ -94,9 +94,13 @@ def change(params: Params, given: Given) -> Changed:
     tree = exp.Select(expressions=squares, from_=exp.From(this=nested(given.rows, "t")))
     steps.append(Make(spread, crossed(tree, table(means, "m"))))
     steps += _questions(params, given, spread)
-    factors = given.name("factors")
-    steps.append(Make(factors, _factors(spread, len(values), together)))
-    steps += _dependent(params, factors, spread) if together else []
+    if together:
+        roots, factors = cholesky(given.name("factor"), spread, len(values))
+        steps += [*roots, *_dependent(params, factors)]
+    else:
+        factors = given.name("factors")
+        own_roots = [alias(exp.Sqrt(this=exp.column(f"s{i}_{i}")), f"l{i}_{i}") for i in values]
+        steps.append(Make(factors, exp.select(*own_roots).from_(table(spread))))
     labels = [given.seed(name) for name in params.columns]
     draws = [digest(given.dialect, f"d{place}", column(KEY, "r")) for place in values]
     hashed = crossed(
@@ -148,39 +152,13 @@ def _questions(params: Params, given: Given, spread: str) -> list[Step]:
     return found
 
 
-def _factors(spread: str, count: int, together: bool) -> exp.Select:
-    """The Cholesky factor of the covariances, written out row by row: its product with independent draws has them."""
-    if not together:
-        roots = [alias(exp.Sqrt(this=exp.column(f"s{i}_{i}")), f"l{i}_{i}") for i in range(count)]
-        return exp.Select(expressions=roots, from_=exp.From(this=table(spread)))
-    source: exp.Expr = table(spread, "s0")
-    tree = exp.Select()
-    for i in range(count):
-        for j in range(i + 1):
-            left: exp.Expr = exp.column(f"s{i}_{j}")
-            for before in range(j):
-                left = minus(left, times(exp.column(f"l{i}_{before}"), exp.column(f"l{j}_{before}")))
-            made: exp.Expr
-            if i == j:  # what is left of the variance; below zero by rounding alone
-                made = exp.Sqrt(this=exp.Greatest(this=left, expressions=[number(0.0)]))
-            else:
-                made = over(left, exp.Nullif(this=exp.column(f"l{j}_{j}"), expression=number(0.0)))
-            tree = exp.Select(expressions=[exp.Star(), alias(made, f"l{i}_{j}")], from_=exp.From(this=source))
-            source = tree.subquery(alias=f"f{i}_{j}", copy=False)
-    return tree
-
-
-def _dependent(params: Params, factors: str, spread: str) -> list[Step]:
+def _dependent(params: Params, factors: str) -> list[Step]:
     found: list[Step] = []
     for place, name in enumerate(params.columns):
-        own = exp.column(f"l{place}_{place}")
-        left = times(own, own.copy())
-        least = times(exp.column(f"s{place}_{place}"), number(DEPENDENT))
+        told = exp.LTE(this=exp.column(f"w{place}"), expression=number(NOTHING))
         found.append(
             Ask(
-                exp.select(exp.convert(1))
-                .from_(table(factors))
-                .where(exp.Or(this=exp.LT(this=left, expression=least), expression=is_null(own.copy()))),
+                exp.select(exp.convert(1)).from_(table(factors)).where(told),
                 f"'{name}' is a linear function of the columns before it",
                 "take it out, and compute it from the others afterwards",
             )

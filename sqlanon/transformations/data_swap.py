@@ -15,66 +15,21 @@ cite: Dalenius and Reiss 1982; Fienberg and McIntyre 2004
 
 from __future__ import annotations
 
-from pydantic import Field, model_validator
-from sqlglot import exp
+from pydantic import Field
 
-from sqlanon.transformations import KEY, ROW, Changed, File, Given, Make
-from sqlanon.transformations._lookup import taken
-from sqlanon.transformations._params import Base, Columns, Names, Number
-from sqlanon.transformations._sql import (
-    canonical,
-    column,
-    crossed,
-    digest,
-    joined,
-    number,
-    seeded,
-    string,
-    table,
-    uniform,
-)
+from sqlanon.transformations import Changed, Given
+from sqlanon.transformations._exchange import exchanged
+from sqlanon.transformations._params import Columns, Names, Number, Within
 
 
-class Params(Base):
+class Params(Within):
     columns: Columns = Field(description="Columns whose values are exchanged, all of them together.")
     share: Number = Field(gt=0, le=1, description="Part of the rows that is drawn for an exchange.")
     within: Names = Field((), description="Columns on which both rows of a pair are equal.")
-
-    def read(self) -> dict[str, tuple[str, ...]]:
-        return {"columns": self.columns} | ({"within": self.within} if self.within else {})
-
-    @model_validator(mode="after")
-    def _apart(self) -> Params:
-        both = [name for name in self.columns if name in self.within]
-        if both:
-            raise ValueError(f"'{both[0]}' is in 'columns' and in 'within'; keep it in one of them")
-        return self
 
 
 keyed = True
 
 
 def change(params: Params, given: Given) -> Changed:
-    stored, drawn, pairs = given.name("rows"), given.name("drawn"), given.name("pairs")
-    label = given.seed("rows")
-    tree = draws(given, stored, label, params.within, second=False)
-    chosen = uniform(given.dialect, digest(given.dialect, "s", column(KEY, "r")), 1)
-    tree = tree.where(exp.LT(this=chosen, expression=number(params.share)))
-    steps = [Make(stored, given.rows.copy()), Make(drawn, tree), Make(pairs, File("data_swap", {}, {"drawn": drawn}))]
-    return Changed(taken(given, stored, pairs, params.columns), steps, [label])
-
-
-def draws(given: Given, stored: str, label: str, within: tuple[str, ...], *, second: bool) -> exp.Select:
-    """(row_id, stratum, key, draw[, second]) of rows that were stored; the seed is called `s`, the rows `r`."""
-    parts: list[exp.Expr] = [string("")]
-    for name in within:
-        parts += [canonical(name, given.columns[name]), string("|")]
-    chosen = [
-        exp.alias_(column(ROW, "r"), "row_id"),
-        exp.alias_(joined(parts), "stratum"),
-        exp.alias_(column(KEY, "r"), "key"),
-        exp.alias_(uniform(given.dialect, digest(given.dialect, "s", column(KEY, "r"))), "draw"),
-    ]
-    if second:
-        chosen.append(exp.alias_(uniform(given.dialect, digest(given.dialect, "s", column(KEY, "r")), 1), "second"))
-    return crossed(exp.Select(expressions=chosen, from_=exp.From(this=table(stored, "r"))), seeded(given, label, "s"))
+    return exchanged(params, given, "data_swap", params.share)

@@ -14,38 +14,20 @@ cite: Zhang, Koudas, Srivastava and Yu 2007
 
 from __future__ import annotations
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from sqlanon.transformations import Changed, File, Given, Make
-from sqlanon.transformations._lookup import taken
-from sqlanon.transformations._params import Base, Columns, Names
-from sqlanon.transformations.data_swap import draws
+from sqlanon.transformations import Changed, Given
+from sqlanon.transformations._exchange import exchanged
+from sqlanon.transformations._params import Columns, Names, Within
 
 
-class Params(Base):
+class Params(Within):
     columns: Columns = Field(description="Columns whose values are shuffled, all of them together.")
     within: Names = Field((), description="Columns that make the groups; all rows are one group if left out.")
-
-    def read(self) -> dict[str, tuple[str, ...]]:
-        return {"columns": self.columns} | ({"within": self.within} if self.within else {})
-
-    @model_validator(mode="after")
-    def _apart(self) -> Params:
-        both = [name for name in self.columns if name in self.within]
-        if both:
-            raise ValueError(f"'{both[0]}' is in 'columns' and in 'within'; keep it in one of them")
-        return self
 
 
 keyed = True
 
 
 def change(params: Params, given: Given) -> Changed:
-    stored, drawn, pairs = given.name("rows"), given.name("drawn"), given.name("pairs")
-    label = given.seed("rows")
-    steps = [
-        Make(stored, given.rows.copy()),
-        Make(drawn, draws(given, stored, label, params.within, second=True)),
-        Make(pairs, File("permutation", {}, {"drawn": drawn})),
-    ]
-    return Changed(taken(given, stored, pairs, params.columns), steps, [label])
+    return exchanged(params, given, "permutation")

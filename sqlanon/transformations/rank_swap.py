@@ -6,7 +6,7 @@
 Each value is exchanged with one whose rank is at most `percent` percent of the rows away; which one is drawn. Numbers,
 dates and times have ranks. All values stay in the column, as often as before: its distribution is kept exactly. Each
 column is swapped by itself, so that its relation with other columns is weakened, the more the larger `percent` is. NULL
-stays where it is; with an odd number of values one of them stays, too. Among equal values the draw decides.
+stays where it is; with an odd number of values one of them stays, too. Equal values have their ranks in a random order.
 
 What it does not protect: a rank. Whoever knows the rank of a person in the column, such as the highest income, knows
 the value to within `percent`; and an outlier may swap with another outlier only.
@@ -18,15 +18,16 @@ from __future__ import annotations
 from pydantic import Field
 from sqlglot import exp
 
-from sqlanon.transformations import KEY, ROW, Ask, Changed, File, Given, Make, Step
+from sqlanon.transformations import KEY, ROW, Ask, Changed, File, Given, Make
+from sqlanon.transformations._exchange import kept
 from sqlanon.transformations._params import Base, Columns, Number
 from sqlanon.transformations._sql import (
     alias,
     column,
     crossed,
     digest,
-    is_known,
     is_ordered,
+    nested,
     number,
     require,
     seeded,
@@ -47,43 +48,41 @@ keyed = True
 def change(params: Params, given: Given) -> Changed:
     for name in params.columns:
         require(given, [name], is_ordered(given.columns[name]), "which has no ranks")
-    stored = given.name("rows")
-    steps: list[Step] = [Make(stored, given.rows.copy())]
+    given, steps = kept(given)
     labels = [given.seed(name) for name in params.columns]
     changes: dict[str, exp.Expr] = {}
-    tree = selected(given, {}, table(stored, "t"))
-    for place, name in enumerate(params.columns):
-        counted = exp.select(exp.alias_(exp.Count(this=column(name)), "n")).from_(table(stored)).subquery(alias="c")
-        few = exp.LT(this=exp.Mul(this=exp.column("n"), expression=number(params.percent)), expression=number(400.0))
-        steps.append(
-            Ask(
-                exp.select(exp.convert(1)).from_(counted).where(few),
-                f"{params.percent:g} percent of the values of '{name}' are fewer than 4 ranks",
-                "raise 'percent'",
-            )
-        )
-        drawn, swapped = given.name(f"drawn_{place + 1}"), given.name(f"swapped_{place + 1}")
-        steps.append(Make(drawn, _drawn(given, stored, name, labels[place])))
+    joins: list[exp.Join] = []
+    for place, name in enumerate(params.columns, start=1):
+        drawn, swapped, short = given.name(f"drawn_{place}"), given.name(f"swapped_{place}"), f"w{place}"
+        steps += [Make(drawn, _drawn(given, name, labels[place - 1])), _few(params, name, drawn)]
         steps.append(Make(swapped, File("rank_swap", {"percent": params.percent}, {"drawn": drawn})))
-        short = f"w{place + 1}"
-        tree.append(
-            "joins",
-            exp.Join(
-                this=table(swapped, short), side="LEFT", on=column(ROW, "t").eq(exp.column("row_id", table=short))
-            ),
-        )
+        same = column(ROW, "t").eq(exp.column("row_id", table=short))
+        joins.append(exp.Join(this=table(swapped, short), on=same))
         changes[name] = exp.column("value", table=short)
-    chosen = [alias(changes[item.name], item.name) if item.name in changes else item for item in tree.expressions]
-    tree.set("expressions", chosen)
+    tree = selected(given, changes, nested(given.rows, "t"))
+    tree.set("joins", joins)
     return Changed(tree, steps, labels)
 
 
-def _drawn(given: Given, stored: str, name: str, label: str) -> exp.Select:
-    chosen = [
-        exp.alias_(column(ROW, "r"), "row_id"),
-        exp.alias_(column(name, "r"), "value"),
-        exp.alias_(uniform(given.dialect, digest(given.dialect, "s", column(KEY, "r"))), "shift"),
-        exp.alias_(uniform(given.dialect, digest(given.dialect, "s", column(KEY, "r")), 1), "second"),
+def _few(params: Params, name: str, drawn: str) -> Ask:
+    counted = exp.select(alias(exp.Count(this=exp.column("value")), "n")).from_(table(drawn)).subquery(alias="c")
+    few = exp.LT(this=exp.Mul(this=exp.column("n"), expression=number(params.percent)), expression=number(400.0))
+    return Ask(
+        exp.select(exp.convert(1)).from_(counted).where(few),
+        f"{params.percent:g} percent of the values of '{name}' are fewer than 4 ranks",
+        "raise 'percent'",
+    )
+
+
+def _drawn(given: Given, name: str, label: str) -> exp.Select:
+    """(row_id, value, shift, second): the draws are two parts of one hash."""
+    hashed = [alias(column(ROW, "r"), "row_id"), alias(column(name, "r"), "value")]
+    hashed.append(alias(digest(given.dialect, "s", column(KEY, "r")), "hashed"))
+    inner = crossed(
+        exp.Select(expressions=hashed, from_=exp.From(this=nested(given.rows, "r"))), seeded(given, label, "s")
+    )
+    draws = [
+        alias(uniform(given.dialect, exp.column("hashed"), part), what) for part, what in enumerate(["shift", "second"])
     ]
-    tree = exp.Select(expressions=chosen, from_=exp.From(this=table(stored, "r")))
-    return crossed(tree, seeded(given, label, "s")).where(is_known(column(name, "r")))
+    tree = exp.Select(expressions=[exp.column("row_id"), exp.column("value"), *draws])
+    return tree.from_(inner.subquery(alias="h"))

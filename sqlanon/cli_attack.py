@@ -1,0 +1,124 @@
+"""`sqlanon attack`: what attackers achieve against a table, and against its release."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from sqlanon import __version__
+from sqlanon.cli_policy import policy_of, policy_of_release
+from sqlanon.errors import PolicyError
+
+# Attacks are tried whatever is promised; but no policy is without a model.
+PLACEHOLDER = "k_anonymity k=2"
+
+
+@click.command()
+@click.argument("target")
+@click.argument("table", required=False)
+@click.option("--qi", help="Quasi-identifiers: columns that an attacker may know, separated by commas.")
+@click.option("--sensitive", help="Sensitive columns, separated by commas.")
+@click.option("--person", help="Column that identifies a person; persons are counted, not rows.")
+@click.option("--nulls", type=click.Choice(["value", "unique"]), help="How NULLs match; 'value' by default.")
+@click.option("--release", help="Attack this release (table or file) too; with a policy file its own, by default.")
+@click.option("--external", help="Table or file of persons with quasi-identifiers that the attacker has.")
+@click.option("--other", help="Another release (table or file) of the same persons, put together with the first.")
+@click.option("--attack", "names", multiple=True, metavar="NAME", help="Try this attack only. May be repeated.")
+@click.option("--certainty", type=float, help="How sure an attacker must be for a person to count as broken.")
+@click.option("--knowledge", type=int, help="Values that he knows not to be a person's; 1 by default.")
+@click.option("--gain", type=float, help="How much more likely a value must become; 0.2 by default.")
+@click.option("--level", type=int, help="Level of a sensitive column's hierarchy that tells kinds; 1 by default.")
+@click.option("--epsilon", type=float, help="How close sensitive numbers are as good as the same.")
+@click.option("--rounds", type=int, help="Rounds in which the deFinetti attack learns; 5 by default.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option("--memory-limit", help="Most memory that DuckDB may use, such as 1GB; it spills to disk beyond that.")
+def attack(
+    target: str,
+    table: str | None,
+    release: str | None,
+    external: str | None,
+    other: str | None,
+    names: tuple[str, ...],
+    as_json: bool,
+    memory_limit: str | None,
+    qi: str | None,
+    sensitive: str | None,
+    person: str | None,
+    nulls: str | None,
+    **asked: Any,
+) -> None:
+    """Try attacks on a table and on its release, and tell how many persons they break, and how surely.
+
+    TARGET is a policy file, a Parquet or CSV file or folder, a DuckDB file, or a postgresql:// URL; with a database,
+    TABLE names the table in it. A table that was published is attacked beside the source of its policy. Without
+    --external the attacker knows the quasi-identifiers of everybody in the source. Numbers are shown, never persons.
+    'sqlanon explain NAME' says what an attack does, and what withstands it.
+    """
+    from sqlanon.engines import connect
+    from sqlanon.evidence.attacks import as_data
+    from sqlanon.evidence.attacks import attack as run
+
+    options = {"qi": qi, "sensitive": sensitive, "person": person, "nulls": nulls}
+    policy, url, release = policy_of_release(target, table, release, options) or (
+        *_policy(target, table, options),
+        release,
+    )
+    engine = connect(url, memory_limit=memory_limit)
+    try:
+        shown, where = _released(policy, engine, release)
+        found = run(
+            policy, engine, release=shown, external=_source(external), other=_source(other), names=names, **asked
+        )  # fmt: skip
+    finally:
+        engine.close()
+    if as_json:
+        head = {"sqlanon": __version__, "policy": policy.name, "source": policy.source.text, "release": where}
+        click.echo(json.dumps({**head, **as_data(found)}, indent=2, ensure_ascii=False))
+        return
+    from sqlanon.console_attack import print_attacks
+
+    print_attacks(policy.source.text, where, found)
+
+
+def _policy(target: str, table: str | None, options: dict[str, Any]) -> tuple[Any, str | None]:
+    if target.lower().endswith((".yml", ".yaml")):
+        return policy_of(target, table, options)
+    return policy_of(target, table, {**options, "models": (PLACEHOLDER,), "k": None, "l": None, "t": None})
+
+
+def _released(policy: Any, engine: Any, release: str | None) -> tuple[Any, str | None]:
+    """The release that is named, or that of the policy, if it was published."""
+    from sqlanon.compiler.source import table_parts
+    from sqlanon.errors import SourceError
+    from sqlanon.policy import Source
+
+    if release is not None:
+        return _source(release), release
+    given = policy.release
+    if given is None:
+        return None, None
+    name = given.table or given.view
+    if name is not None:
+        return (Source(table=name), name) if engine.find(table_parts(name)) is not None else (None, None)
+    source = Source(path=given.path)
+    try:
+        engine.resolve(source)
+    except SourceError:
+        return None, None
+    return source, given.path
+
+
+def _source(text: str | None) -> Any:
+    from sqlanon.policy import Source
+    from sqlanon.policy.options import source_of
+
+    if text is None:
+        return None
+    if not text.strip():
+        raise PolicyError("a table or file must have a name")
+    return Source(**source_of(text))
+
+
+COMMANDS = (attack,)

@@ -1,0 +1,116 @@
+"""What is likely to happen to persons, and what attackers achieve, before and after the release."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlanon.families import family
+from sqlanon.report.document import Document, items, mapping, part, quantity, ratio, text
+from sqlanon.report.markup import Content, element
+from sqlanon.report.sections.parts import Column, Section, bullets, name, paragraph, section, small, strong, table
+from sqlanon.report.wording import NOTHING, count, first_sentence, model_title, share, shorten
+
+# A measure of risk, its number, its title and what it says.
+MEASURES = (
+    (
+        "prosecutor",
+        "records_at_risk",
+        "Rows at risk",
+        "rows that an attacker picks rightly more often than one in five",
+    ),
+    ("marketer", "average", "Marketer risk", "rows that are matched rightly if all are linked to a list of persons"),
+    ("journalist", "highest", "Journalist risk", "the chance of finding anybody of the population, at most"),
+    ("sample_uniqueness", "share", "Uniques", "rows that nobody else shares"),
+    ("population_uniqueness", "dankar", "Population uniques", "of the population, estimated"),
+)
+OF_ATTRIBUTE = (
+    ("attribute_disclosure", "guessed", "Guessed", "rows whose value is guessed rightly from their class"),
+    ("attribute_disclosure", "disclosed", "Disclosed", "rows in classes that hold one value only"),
+    ("ck_safety", "1", "With one more fact", "the surest conclusion of who knows one implication more"),
+)
+
+
+def measured(document: Document) -> Section | None:
+    """All risk measures, side by side."""
+    found = mapping(document.raw.get("risks"))
+    sides = [mapping(found.get("source")), mapping(found.get("release"))]
+    rows: list[list[Content]] = []
+    for measure, key, title, meaning in MEASURES:
+        values = [_number(side, "measures", measure, key) for side in sides]
+        rows += _row(title, meaning, None, values)
+    attributes = list(dict.fromkeys(key for side in sides for key in mapping(side.get("attributes"))))
+    for attribute in attributes:
+        for measure, key, title, meaning in OF_ATTRIBUTE:
+            values = [_number(side, "attributes", attribute, measure, key) for side in sides]
+            rows += _row(title, meaning, text(attribute), values)
+    if not rows:
+        return None
+    columns = [Column("Measure"), Column("Before", True), Column("After", True)]
+    return section(
+        "risk-measures",
+        "Risk measures",
+        paragraph("How likely persons are found, and their values guessed, by who knows all quasi-identifiers."),
+        table("Risk measures before and after", columns, rows, stacked=True),
+    )
+
+
+def _number(side: Mapping[str, Any], *path: str) -> float | None:
+    found: Any = side
+    for key in path:
+        found = mapping(found).get(key)
+    return part(found)
+
+
+def _row(title: str, meaning: str, attribute: str | None, values: list[float | None]) -> list[list[Content]]:
+    if values == [None, None]:
+        return []
+    of: list[Content] = [": ", name(attribute)] if attribute else []
+    cells: list[Content] = [NOTHING if value is None else strong(share(value)) for value in values]
+    return [[[element("span", title, of, class_="title"), small(meaning)], *cells]]
+
+
+def attacks(document: Document) -> Section | None:
+    found = mapping(document.raw.get("attacks"))
+    rows = [row for item in items(found.get("attacks")) if (row := _attack(mapping(item))) is not None]
+    left_out = [f"{model_title(text(key))}: {text(why)}" for key, why in mapping(found.get("left_out")).items()]
+    notes = [text(note) for note in items(found.get("notes"))]
+    if not rows and not notes:
+        return None
+    columns = [Column("Attack"), Column("Before", True), Column("After", True)]
+    unit = "persons" if found.get("counts") == "persons" else "rows"
+    made = table(f"How many {unit} each attack breaks, and how surely", columns, rows, stacked=True) if rows else None
+    skipped = [element("h3", "Not tried"), bullets([shorten(line, 300) for line in left_out])] if left_out else None
+    return section(
+        "attacks",
+        "What attackers achieve",
+        paragraph("Each attack was carried out on the source and on the release, by who knows the quasi-identifiers of "
+                  "everybody. Broken is who is found, or whose value is known, as surely as the attack asks for; below "
+                  "it is how sure the attacker is, at most and in the mean."),
+        bullets([shorten(note, 300) for note in notes]) if notes else None,
+        made,
+        skipped,
+    )  # fmt: skip
+
+
+def _attack(raw: Mapping[str, Any]) -> list[Content] | None:
+    title = text(raw.get("name"))
+    if not title:
+        return None
+    known = family("attacks").get(title)
+    attribute = text(raw.get("attribute"))
+    of: list[Content] = [": ", name(attribute)] if attribute else []
+    told: list[Content] = [element("span", model_title(title), of, class_="title")]
+    if known is not None:
+        told.append(small(element("bdi", shorten(first_sentence(known.summary), 300))))
+    return [told, _outcome(mapping(raw.get("before"))), _outcome(mapping(raw.get("after")))]
+
+
+def _outcome(raw: Mapping[str, Any]) -> Content:
+    targets, broken = quantity(raw.get("targets")), quantity(raw.get("broken"))
+    if not targets or broken is None:
+        return NOTHING
+    sure, average = part(raw.get("confidence")), part(raw.get("average"))
+    words = [f"{count(broken)} of {count(targets)}"]
+    words += [f"{word} {share(value)}" for word, value in (("at most", sure), ("mean", average)) if value is not None]
+    return [strong(share(ratio(broken, targets))), *(small(word) for word in words)]
