@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import HealthCheck, settings
 from proxy_servers import Missing, Server, running_postgres, running_proxy
 
+from sqlanon.cli import main
 from sqlanon.engines import Engine, connect
 
 settings.register_profile(
@@ -30,6 +32,23 @@ def shared(*parts: str) -> Path:
     if not path.exists():
         pytest.skip(f"needs the folder {'/'.join(('shared', *parts))} beside the checkout, which is not there")
     return path
+
+
+@pytest.fixture(scope="session")
+def demonstrated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder that `sqlanon demo` makes, and what it prints; made once, since it takes its time."""
+    folder = tmp_path_factory.mktemp("demonstrated")
+    result = CliRunner().invoke(main, ["demo", str(folder)])
+    assert result.exit_code == 0, result.output
+    return folder, result.output
+
+
+@pytest.fixture
+def demo_here(demonstrated: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A copy of that folder, as `demo` in the working folder; what was printed."""
+    shutil.copytree(demonstrated[0], tmp_path / "demo")
+    monkeypatch.chdir(tmp_path)
+    return demonstrated[1]
 
 
 class Database:

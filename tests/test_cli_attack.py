@@ -13,7 +13,6 @@ from click.testing import CliRunner, Result
 from report_page import parse
 
 import sqlanon
-from sqlanon import demo
 from sqlanon.cli import main
 from sqlanon.families import family
 from sqlanon.release.resistance import resistance
@@ -127,12 +126,10 @@ def test_bad_input(file: str, arguments: list[str], message: str) -> None:
     assert done.exit_code == 2 and message in done.output
 
 
-def test_what_the_readme_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_readme_shows(demo_here: str) -> None:
     text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
     section = text.split("## Attacks")[1].split("\n## ")[0]
     (shown,) = re.findall(r"\$ sqlanon (attack .*?)\n(.*?)…", section, flags=re.DOTALL)
-    monkeypatch.chdir(tmp_path)
-    demo.run(Path("demo"), 20_000)
     assert shown[1] in CliRunner().invoke(main, shown[0].split()).output
     for option in re.findall(r"--[a-z][a-z-]+", section):
         assert option in run("--help").output + CliRunner().invoke(main, ["report", "--help"]).output, option

@@ -121,13 +121,11 @@ def test_golden_sql_runs(database: Database, tmp_path: Path) -> None:
     assert [float(row[2]) for row in found] == pytest.approx([row[2] for row in expected])
 
 
-def test_demo(tmp_path: Path) -> None:
-    result = CliRunner().invoke(main, ["demo", str(tmp_path / "demo")])
-    assert result.exit_code == 0, result.output
-    assert "4 of 4 requirements are broken" in result.output
-    assert "all 4 requirements hold" in result.output
-    assert "every requirement holds in the release as written" in result.output
-    assert re.search(r"influenza +\| \d+ ± \d+", result.output)
+def test_demo(demo_here: str, tmp_path: Path) -> None:
+    assert "4 of 4 requirements are broken" in demo_here
+    assert "all 4 requirements hold" in demo_here
+    assert "every requirement holds in the release as written" in demo_here
+    assert re.search(r"influenza +\| \d+ ± \d+", demo_here)
     assert "<svg" in (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
     again = CliRunner().invoke(main, ["check", str(tmp_path / "demo" / "policy.yml"), "--release", "patients_released"])
     assert again.exit_code == 0, again.output
@@ -262,9 +260,7 @@ def test_readme_policy_is_valid() -> None:
     assert [use.name for use in policy.models] == ["k_anonymity", "distinct_l_diversity", "t_closeness"]
 
 
-def test_readme_transformations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert CliRunner().invoke(main, ["demo"]).exit_code == 0
+def test_readme_transformations(demo_here: str, monkeypatch: pytest.MonkeyPatch) -> None:
     text = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)[2]
     Path(text.splitlines()[0].removeprefix("# ")).write_text(text, encoding="utf-8")
     monkeypatch.setenv("SQLANON_KEY", "at least sixteen characters that nobody can guess")
@@ -273,9 +269,7 @@ def test_readme_transformations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert result.output.startswith("table patients_perturbed: ")
 
 
-def test_readme_takes_values_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert CliRunner().invoke(main, ["demo"]).exit_code == 0
+def test_readme_takes_values_apart(demo_here: str, monkeypatch: pytest.MonkeyPatch) -> None:
     section = README.split("## Take values apart")[1].split("\n## ")[0]
     (text,) = re.findall(r"```yaml\n(.*?)```", section, flags=re.DOTALL)
     Path(text.splitlines()[0].removeprefix("# ")).write_text(text, encoding="utf-8")
@@ -292,9 +286,7 @@ def test_readme_takes_values_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert 0.5 * truth < estimated < 2 * truth
 
 
-def test_readme_pseudonyms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert CliRunner().invoke(main, ["demo"]).exit_code == 0
+def test_readme_pseudonyms(demo_here: str, monkeypatch: pytest.MonkeyPatch) -> None:
     _, text, *_ = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
     file = Path(text.splitlines()[0].removeprefix("# "))
     file.write_text(text, encoding="utf-8")
@@ -309,9 +301,7 @@ def test_readme_pseudonyms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert found.fetchall() == [(20_000, 64)]
 
 
-def test_readme_refreshes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert CliRunner().invoke(main, ["demo"]).exit_code == 0
+def test_readme_refreshes(demo_here: str, monkeypatch: pytest.MonkeyPatch) -> None:
     section = README.split("## Releases over time")[1].split("\n## ")[0]
     (text,) = re.findall(r"```yaml\n(.*?)```", section, flags=re.DOTALL)
     Path(text.splitlines()[0].removeprefix("# ")).write_text(text, encoding="utf-8")
@@ -352,10 +342,8 @@ def test_readme_lists_every_algorithm() -> None:
         assert said == first.rstrip("."), name
 
 
-def test_readme_shows_what_the_demo_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_readme_shows_what_the_demo_prints(demo_here: str) -> None:
     (shown,) = re.findall(r"\$ sqlanon demo\n\$ sqlanon (check .*?)\n(.*?)…", README, flags=re.DOTALL)
-    assert CliRunner().invoke(main, ["demo"]).exit_code == 0
     result = CliRunner().invoke(main, shown[0].split())
     assert result.exit_code == 1
     assert result.output.startswith(shown[1])
@@ -369,9 +357,8 @@ def test_readme_counts() -> None:
     assert f"{len(family('models'))} privacy models and {len(family('loss'))} loss metrics" in README
 
 
-def test_readme_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    CliRunner().invoke(main, ["demo", str(tmp_path)])
-    monkeypatch.chdir(tmp_path)
+def test_readme_python(demo_here: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("demo")
     (code,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     exec(code.replace("warehouse.duckdb", "hospital.duckdb"), {})
     (names,) = re.findall(r"The names: (.*?)\.\n", README, flags=re.DOTALL)

@@ -277,8 +277,12 @@ def _variance(core: Core, value: Value, bounds: Interval, holds: exp.Expr | None
     squared, squared_width = _number(core, squares)
     most = reach * reach * (1.0 if call.population else 2.0)
 
-    def shown(mean_square: exp.Expr, mean_squared: exp.Expr, count: exp.Expr) -> exp.Expr:
+    def shown(
+        mean_square: exp.Expr, mean_squared: exp.Expr, count: exp.Expr, least: exp.Expr | None = None
+    ) -> exp.Expr:
         spread: exp.Expr = _minus(mean_square, mean_squared)
+        if least is not None:
+            spread = _greatest(spread, [least])
         if not call.population:
             correction = _over(count.copy(), _at_least(_minus(count, number(1)), 1))
             spread = exp.Paren(this=exp.Mul(this=spread, expression=correction))
@@ -308,7 +312,9 @@ def _variance(core: Core, value: Value, bounds: Interval, holds: exp.Expr | None
         above = _plus(squared, squared_width)
         squares_end = _greatest(mean_square(above, fewest), [mean_square(above, most_rows)])
         nearest = _at_least(_minus(exp.Abs(this=total.copy()), total_width), 0)
-        return shown(squares_end, mean_squared(nearest, most_rows), fewest)
+        # Noise may push all of it below zero; a bar that ended there would look exact.
+        width = _over(_times(squared_width.copy(), quantum), fewest.copy())
+        return shown(squares_end, mean_squared(nearest, most_rows), fewest, width)
 
     count = _at_least(rows, 1)
     spread = shown(mean_square(squared, count), mean_squared(total, count), count)
