@@ -12,7 +12,9 @@ import pytest
 from conftest import Database
 from gateway_world import EXACT, World, policy, world
 
-from sqlanon.errors import PolicyError
+from sqlanon.errors import PolicyError, Refused
+from sqlanon.gateway.dialects import Joined
+from sqlanon.gateway.reading import read
 
 COLUMNS = {
     "users": {"user_id": "BIGINT", "real": "DOUBLE PRECISION", "word": "TEXT", "padded": "TEXT"},
@@ -149,3 +151,15 @@ def test_a_unit_whose_spellings_are_the_same(postgres: Database, tmp_path: Path)
     given = policy(unit={"table": "users", "key": "id"}, tables={"users": {}})
     with pytest.raises(PolicyError, match=r"users\.id"):
         world(tmp_path, {}, given=given, engine=postgres.engine, columns={"users": {"id": "TEXT COLLATE blind"}})
+
+
+def test_a_parser_that_cannot_be_made_stricter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With sqlglotc installed every statement is refused, for that reason and no other."""
+
+    def compiled(*_: Any, **__: Any) -> None:
+        raise TypeError("interpreted classes cannot inherit from compiled")
+
+    monkeypatch.setattr(Joined, "__init__", compiled)
+    with pytest.raises(Refused, match="sqlglotc is installed") as refused:
+        read("SELECT 1", "duckdb")
+    assert refused.value.hint == "pip uninstall sqlglotc"

@@ -80,7 +80,12 @@ def parsed(text: str, dialect: DialectType) -> list[exp.Expr | None]:
     """The trees of a text; of PostgreSQL's, each text is a plain one, however it is written."""
     reader = Dialect.get_or_raise(dialect)
     tokens = reader.tokenize(text)
-    return reader.parser().parse(plain_texts(tokens, text) if isinstance(reader, Postgres) else tokens, text)
+    try:
+        parser = reader.parser()
+    except TypeError:  # classes of ours cannot inherit from compiled ones
+        said = "no statement can be read: the package sqlglotc is installed, whose parser cannot be made stricter"
+        raise Refused(said, hint="pip uninstall sqlglotc", sqlstate="58000") from None
+    return parser.parse(plain_texts(tokens, text) if isinstance(reader, Postgres) else tokens, text)
 
 
 def _name_functions(tree: exp.Expr, text: str) -> None:
