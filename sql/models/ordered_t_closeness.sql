@@ -6,11 +6,18 @@
 -- needs: sensitive
 -- monotone: yes; not under record suppression
 -- excess: measured - :t, at most 1 - :t
-WITH cumulated AS (
-    SELECT value, SUM(CAST(records AS DOUBLE PRECISION)) OVER (ORDER BY value) / SUM(records) OVER () AS q FROM totals
-),
-whole AS (
-    SELECT value, q, SUM(q) OVER (ORDER BY value) AS area, COUNT(*) OVER () AS n FROM cumulated
+-- Q is the cumulative share of a value in the table, and its running sum A that of all up to it: a value at place j counts
+-- i - j + 1 times in A_i, so that both follow from running sums of one pass.
+WITH whole AS (
+    SELECT
+        value,
+        SUM(CAST(records AS DOUBLE PRECISION)) OVER (ORDER BY value) / SUM(records) OVER () AS q,
+        (
+            (value + 1) * SUM(CAST(records AS DOUBLE PRECISION)) OVER (ORDER BY value)
+            - SUM(CAST(value AS DOUBLE PRECISION) * records) OVER (ORDER BY value)
+        ) / SUM(records) OVER () AS area,
+        COUNT(*) OVER () AS n
+    FROM totals
 ),
 -- The cumulative share p of a class is constant from one of its values, a, up to the place b before its next one, so
 -- absent values need no rows. Over the places a to b the sum of |p - Q_i| follows from the running sums A of Q, split
