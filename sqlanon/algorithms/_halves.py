@@ -151,11 +151,13 @@ def running(problem: Problem, found: exp.Query, keys: Sequence[str]) -> exp.Sele
         alias(exp.Sub(this=of_all, expression=_sum("ends", keys)), "right_"),
     )  # fmt: skip
     if not problem.compressed.person:
-        left = _sum("n", keys)
+        # All are told by one sum, which is asked for once.
+        once = exp.select(*keys, "at_", "rows_", "n", alias(_sum("n", keys), "left_rows"))
+        once = once.from_(histogram(problem, found, keys).subquery(alias="histogram"))
+        left = exp.column("left_rows")
         right = exp.Sub(this=exp.column("rows_"), expression=left.copy())
-        tree = exp.select(
-            *keys, "at_", "rows_", "n", alias(left, "left_rows"), alias(left.copy(), "left_"), alias(right, "right_")
-        )
+        sides = exp.select(*keys, "at_", "rows_", "n", "left_rows", alias(left, "left_"), alias(right, "right_"))
+        return sides.from_(once.subquery(alias="once"))
     return tree.from_(histogram(problem, found, keys).subquery(alias="histogram"))
 
 

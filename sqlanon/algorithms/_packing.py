@@ -14,6 +14,7 @@ from sqlglot import exp
 from sqlanon.compiler.compressed import BITS, Domain, added
 from sqlanon.compiler.tree import alias, bigint, case, literal
 
+INT_BITS = 31  # of an INTEGER, without its sign
 SMALL = 32_000  # leaves that a SMALLINT can number
 
 
@@ -56,7 +57,10 @@ def packed(all_slots: Sequence[Slot], places: Sequence[exp.Expr]) -> list[exp.Ex
     parts: dict[str, list[exp.Expr]] = {word: [] for word in words(all_slots)}
     for slot, at in zip(all_slots, places, strict=True):
         parts[slot.word].append(exp.Mul(this=bigint(at), expression=bigint(literal(1 << slot.shift))))
-    return [alias(added(terms), word) for word, terms in parts.items()]
+    # What is gathered of regions takes half the room in narrow numbers.
+    narrow = max(slot.shift + slot.bits for slot in all_slots) <= INT_BITS
+    to = exp.DataType.build("int" if narrow else "bigint")
+    return [alias(exp.Cast(this=added(terms), to=to.copy()), word) for word, terms in parts.items()]
 
 
 def bits_of(slot: Slot, prefix: str | None = None) -> exp.Expr:
@@ -84,7 +88,7 @@ def lens(all_slots: Sequence[Slot], dim: exp.Expr) -> list[exp.Expr]:
     every = words(all_slots)
     columns = {
         "shift_": by_dim([literal(slot.shift) for slot in all_slots]),
-        "mask_": by_dim([bigint(literal(slot.mask)) for slot in all_slots]),
+        "mask_": by_dim([literal(slot.mask) for slot in all_slots]),
     }
     if len(every) > 1:
         columns["word_"] = by_dim([literal(every.index(slot.word)) for slot in all_slots])
