@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from sqlanon.algorithms._classes import Requirement
+from sqlanon.algorithms._packing import bits_of, lens, place_of, seen, slots
 from sqlanon.algorithms._problem import ALSO_SUPPRESSED, Problem
 from sqlanon.compiler.tree import alias, bigint, case, double, inline_verdict, literal, summed, table, union_all, window
 
@@ -52,24 +53,20 @@ def size(problem: Problem) -> Size:
     return Size(inline, tuple(item for item, verdict in found if verdict is None))
 
 
-def place(count: int, dim: exp.Expr, prefix: str = "w") -> exp.Expr:
-    """The place of a row on the dimension that a state names."""
-    branches = [(dim.copy().eq(literal(i)), exp.column(f"p{i}", table=prefix)) for i in range(1, count + 1)]
-    return case(*branches, default=exp.Null())
-
-
 def points(problem: Problem, work: str, state: str) -> exp.Select:
     """(region, at_, n, person) of the open rows on the widest dimension of their regions."""
-    at = place(len(problem.domains), exp.column("dim", table="s"))
-    return _joined(work, state).select("w.region", alias(at, "at_"), "w.n", "s.rows_", *_person(problem, "w."))
+    where = slots(problem.domains)
+    known = exp.select("region", "rows_", "dim", *lens(where, exp.column("dim"))).from_(table(state))
+    tree = _joined(work, known.subquery(alias="s"))
+    return tree.select("w.region", alias(seen(where, "s"), "at_"), "w.n", "s.rows_", *_person(problem, "w."))
 
 
 def points_everywhere(problem: Problem, work: str, state: str, kind: exp.Expr) -> exp.Query:
     """(region, dim, at_, n, kind, person) of the open rows on every dimension that may still be cut."""
     parts = []
-    for number in range(1, len(problem.domains) + 1):
-        at = exp.column(f"p{number}", table="w")
-        tree = _joined(work, state).select(
+    for number, slot in enumerate(slots(problem.domains), start=1):
+        at = place_of(slot, bits_of(slot, "w"))
+        tree = _joined(work, table(state, alias="s")).select(
             "w.region", alias(literal(number), "dim"), alias(at, "at_"), "w.n", "s.rows_", alias(kind.copy(), "kind")
         )
         parts.append(tree.select(*_person(problem, "w.")).where(may_be_cut(number, "s")))
@@ -87,11 +84,11 @@ def may_be_cut(number: int, prefix: str | None = None) -> exp.Expr:
     return exp.and_(own(f"hi{number}") > own(f"lo{number}"), bit.eq(literal(0)))
 
 
-def _joined(work: str, state: str) -> exp.Select:
+def _joined(work: str, state: exp.Expr) -> exp.Select:
     same = exp.column("region", table="s").eq(exp.column("region", table="w"))
     is_open = exp.column("dim", table="s").is_(exp.Null()).not_()
     tree = exp.select().from_(table(work, alias="w"))
-    return tree.join(table(state, alias="s"), on=exp.and_(same, is_open))
+    return tree.join(state, on=exp.and_(same, is_open))
 
 
 def _person(problem: Problem, prefix: str = "") -> list[str]:
@@ -154,11 +151,13 @@ def running(problem: Problem, found: exp.Query, keys: Sequence[str]) -> exp.Sele
         alias(exp.Sub(this=of_all, expression=_sum("ends", keys)), "right_"),
     )  # fmt: skip
     if not problem.compressed.person:
-        left = _sum("n", keys)
+        # All are told by one sum, which is asked for once.
+        once = exp.select(*keys, "at_", "rows_", "n", alias(_sum("n", keys), "left_rows"))
+        once = once.from_(histogram(problem, found, keys).subquery(alias="histogram"))
+        left = exp.column("left_rows")
         right = exp.Sub(this=exp.column("rows_"), expression=left.copy())
-        tree = exp.select(
-            *keys, "at_", "rows_", "n", alias(left, "left_rows"), alias(left.copy(), "left_"), alias(right, "right_")
-        )
+        sides = exp.select(*keys, "at_", "rows_", "n", "left_rows", alias(left, "left_"), alias(right, "right_"))
+        return sides.from_(once.subquery(alias="once"))
     return tree.from_(histogram(problem, found, keys).subquery(alias="histogram"))
 
 

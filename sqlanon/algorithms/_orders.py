@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from sqlanon.algorithms._packing import kind
 from sqlanon.algorithms._problem import Problem
 from sqlanon.compiler.compressed import Domain, code
 from sqlanon.compiler.lookups import lookup
@@ -23,7 +24,6 @@ from sqlanon.compiler.tree import alias, bigint, case, count_all, double, litera
 from sqlanon.hierarchies import Hierarchy
 
 NUMBER = r"^-?[0-9]+(\.[0-9]+)?$"
-SMALL = 32_000  # leaves that a SMALLINT can number
 
 
 @dataclass(frozen=True)
@@ -148,9 +148,8 @@ def _with_nodes(relation: exp.Select, height: int) -> exp.Select:
 
 
 def _codes(domain: Domain, places: str) -> exp.Select:
-    kind = exp.DataType.build("smallint" if domain.leaves < SMALL else "int")
     unknown = exp.column("original", table="d").is_(exp.Null())
-    at = exp.Cast(this=case((unknown, literal(0)), default=exp.column("at_", table="p")), to=kind)
+    at = exp.Cast(this=case((unknown, literal(0)), default=exp.column("at_", table="p")), to=kind(domain.leaves))
     same = exp.column("value", table="p").eq(exp.column("n0", table="d"))
     tree = exp.select(alias(code(domain, "d"), "code"), alias(at, "at_")).from_(table(domain.dictionary, alias="d"))
     return tree.join(table(places, alias="p"), on=same, join_type="left")

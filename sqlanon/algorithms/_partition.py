@@ -1,6 +1,6 @@
 """Cut the rows into regions, level by level: one round cuts all open regions at once.
 
-    work(k1, …, p1, …, v1, …, person, n, region, fresh)   the open rows with their places on each dimension
+    work(k1, …, q1, …, v1, …, person, n, region, fresh)   the open rows with their places on all dimensions
     state(region, rows_, lo1, hi1, …, blocked, tried, dim) what is known of a region; without dim it is closed
 
 A region is closed once no dimension is left to cut. Bits of `blocked` are dimensions that no cut can divide into halves
@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from sqlanon.algorithms._halves import Size, may_be_cut, place, size
+from sqlanon.algorithms._halves import Size, may_be_cut, size
 from sqlanon.algorithms._orders import Order, orders
+from sqlanon.algorithms._packing import Slot, bits_of, lens, packed, place_of, seen, slots, words
 from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._search import Infeasible
 from sqlanon.algorithms._stable import Replay, all_cuts, cut_values, torn_apart
@@ -26,6 +27,9 @@ from sqlanon.errors import HierarchyError
 
 # Given work and state tables, (region, cut, …) of the open regions that have a cut of allowed size.
 Chooser = Callable[[str, str, Size], exp.Select]
+# With more regions than this, what is gathered of them no longer fits the cache of a processor, unless the rows of a
+# region lie side by side.
+MANY_REGIONS = 4096
 
 
 @dataclass(frozen=True)
@@ -52,8 +56,10 @@ class Partition:
     splits: bool = False
     orders: tuple[Order, ...] = field(init=False)
     limits: Size = field(init=False)
+    slots: tuple[Slot, ...] = field(init=False)
     round: int = 0
     _last: int = 1  # the highest region so far
+    _sorted: bool = False
     _built: dict[tuple[str, bool], exp.Query] = field(default_factory=dict)
     _done: list[str] = field(default_factory=list)
     _closed: list[str] = field(default_factory=list)
@@ -63,6 +69,7 @@ class Partition:
     def __post_init__(self) -> None:
         self.limits = size(self.problem)
         self.orders = orders(self.problem)
+        self.slots = slots(self.problem.domains)
 
     def run(self) -> Parts:
         names = {"work": self._made("work", self._start)}
@@ -78,7 +85,7 @@ class Partition:
             names["decided"] = self._decide(names)
             if self.problem.stable is not None:
                 self._cuts.append(self._made("cut_values", lambda: cut_values(self.orders, "decided"), names))
-            names["after"] = self._made("work", self._split if self.splits else self._cut, names)
+            names["after"] = self._parted(names)
             following = self._made("state", lambda: self._chosen(self._next()), names)
             self._drop(names["work"], names["state"], names["decided"])
             names = {"work": names["after"], "state": following}
@@ -142,24 +149,28 @@ class Partition:
     @property
     def _kept(self) -> list[str]:
         """The columns that a row carries from round to round."""
-        packed = self.problem.compressed
-        person = ["person"] if packed.person else []
+        source = self.problem.compressed
+        person = ["person"] if source.person else []
         split = ["first_", "last_"] if self.splits else []
-        return [*packed.key_names, *(f"p{i}" for i in self._dims), *packed.values.values(), *person, *split]
+        return [*source.key_names, *words(self.slots), *source.values.values(), *person, *split]
 
     @property
     def _range_names(self) -> list[str]:
         return [name for i in self._dims for name in (f"lo{i}", f"hi{i}")]
 
     def _start(self) -> exp.Select:
-        packed = self.problem.compressed
-        tree = exp.select(*(f"c.{name}" for name in packed.key_names)).from_(table(packed.table, alias="c"))
+        source = self.problem.compressed
+        tree = exp.select(*(f"c.{name}" for name in source.key_names)).from_(table(source.table, alias="c"))
         for i, order in enumerate(self.orders, start=1):
-            key = exp.column(packed.key_names[order.domain.key], table="c")
+            key = exp.column(source.key_names[order.domain.key], table="c")
             own = exp.paren(exp.BitwiseAnd(this=key, expression=literal(order.domain.masks[0])), copy=False)
-            tree = tree.join(table(order.codes, alias=f"o{i}"), on=own.eq(exp.column("code", table=f"o{i}")))
-            tree = tree.select(alias(exp.column("at_", table=f"o{i}"), f"p{i}"))
-        tree = tree.select(*(f"c.{name}" for name in packed.values.values()), *(["c.person"] if packed.person else []))
+            same = own.eq(exp.column("code", table=f"o{i}"))
+            # Every row has its code. An engine that does not know would hash the rows instead of the codes, were it
+            # free to.
+            tree = tree.join(table(order.codes, alias=f"o{i}"), on=same, join_type="left")
+        places = [exp.column("at_", table=f"o{i}") for i in self._dims]
+        tree = tree.select(*packed(self.slots, places))
+        tree = tree.select(*(f"c.{name}" for name in source.values.values()), *(["c.person"] if source.person else []))
         if self.splits:
             tree = tree.select(alias(bigint(literal(1)), "first_"), alias(bigint(exp.column("n", table="c")), "last_"))
         one = bigint(literal(1))
@@ -167,7 +178,7 @@ class Partition:
 
     def _require_whole(self, work: str, *, as_one: bool) -> None:
         """Every row has its place, and the table as one region meets the requirements."""
-        placed = [exp.column(f"p{i}").is_(exp.Null()) for i in self._dims]
+        placed = [exp.column(word).is_(exp.Null()) for word in words(self.slots)]
         lost = summed(case((exp.or_(*placed), literal(1)), default=literal(0)))
         counted, missing = self.problem.engine.query(exp.select(summed(exp.column("n")), lost).from_(table(work)))[0]
         if int(counted or 0) != self.problem.records or missing:
@@ -187,17 +198,25 @@ class Partition:
     def _measured(self, work: str, parents: exp.Select | None) -> exp.Select:
         """(region, rows_, lo1, hi1, …, blocked, tried) of the regions that are new."""
         ranges = [
-            alias(function(this=exp.column(f"p{i}")), f"{name}{i}")
-            for i in self._dims
+            alias(function(this=bits_of(slot)), f"{name}{i}")
+            for i, slot in enumerate(self.slots, start=1)
             for name, function in (("lo", exp.Min), ("hi", exp.Max))
+        ]
+        ends = [
+            alias(place_of(slot, exp.column(f"{name}{i}", table="m")), f"{name}{i}")
+            for i, slot in enumerate(self.slots, start=1)
+            for name in ("lo", "hi")
         ]
         tree = exp.select("region", alias(summed(exp.column("n")), "rows_"), *ranges).from_(table(work))
         tree = tree.where(exp.column("fresh").eq(1)).group_by("region")
         none = bigint(literal(0))
         if parents is None:
-            return exp.select("*", alias(none, "blocked"), alias(none.copy(), "tried")).from_(tree.subquery(alias="m"))
+            whole = exp.select("region", "rows_", *ends, alias(none, "blocked"), alias(none.copy(), "tried"))
+            return whole.from_(tree.subquery(alias="m"))
         same = exp.column("region", table="m").eq(exp.column("region", table="b"))
-        both = exp.select("m.*", "b.blocked", alias(none, "tried")).from_(tree.subquery(alias="m"))
+        both = exp.select("m.region", "m.rows_", *ends, "b.blocked", alias(none, "tried")).from_(
+            tree.subquery(alias="m")
+        )
         return both.join(parents.subquery(alias="b"), on=same)
 
     def _chosen(self, known: exp.Query) -> exp.Select:
@@ -240,8 +259,9 @@ class Partition:
     # Cutting ------------------------------------------------------------------------------------------------------
 
     def _decide(self, names: Mapping[str, str]) -> str:
-        """(state, dim, cut, take, right_): the cuts of this round; `right_` numbers the region that the right half
-        becomes, and is NULL where there is no cut that all models allow."""
+        """(region, tried, blocked, dim, is_cut, cut, right_, take): the cuts of this round, with a lens on the places;
+        `right_` numbers the region that the right half becomes, and is NULL where there is no cut that all models
+        allow."""
         cuts = self._made("cuts", lambda: self.choose("work", "state", self.limits), names)
         names = {**names, "cuts": cuts}
         if self._asks:
@@ -253,25 +273,29 @@ class Partition:
         return decided
 
     def _decisions(self) -> exp.Select:
-        shown = ["region", "rows_", *self._range_names, "blocked", "tried"]
-        chosen = [alias(exp.column(name, table="s"), name) for name in shown]
         dim = exp.column("dim", table="c" if self.everywhere else "s")
-        chosen += [alias(dim, "dim"), alias(exp.column("cut", table="c"), "cut"), alias(self._hopeless(), "hopeless")]
-        chosen += [alias(exp.column("take", table="c"), "take")] if self.splits else []
+        blocked = exp.BitwiseOr(this=exp.column("blocked", table="s"), expression=self._hopeless())
+        is_cut = exp.Coalesce(this=exp.column("is_cut", table="c"), expressions=[literal(0)])
+        chosen = [alias(exp.column(name, table="s"), name) for name in ("region", "tried")]
+        chosen += [alias(blocked, "blocked"), alias(dim, "dim"), *lens(self.slots, dim), alias(is_cut, "is_cut")]
+        shown = ["cut", "right_", *(["take"] if self.splits else [])]
+        chosen += [alias(exp.column(name, table="c"), name) for name in shown]
         tree = exp.select(*chosen).from_(table("state", alias="s"))
-        tree = tree.join(table("cuts", alias="c"), on=_same_region("s", "c"), join_type="left")
-        is_cut: exp.Expr = exp.column("cut").is_(exp.Null()).not_()
+        tree = tree.join(self._numbered().subquery(alias="c"), on=_same_region("s", "c"), join_type="left")
+        return tree.where(_is_closed(False, "s"))
+
+    def _numbered(self) -> exp.Select:
+        """The cuts with is_cut and right_. Numbers are given here, since a window sorts all that it is given."""
+        flag: exp.Expr = literal(1)
+        tree = exp.select("c.*").from_(table("cuts", alias="c"))
         if self._asks:
-            tree = tree.join(table("refused", alias="x"), on=_same_region("s", "x"), join_type="left")
-            tree = tree.select(alias(exp.column("region", table="x"), "refused"))
-            is_cut = exp.and_(is_cut, exp.column("refused").is_(exp.Null()))
-        tree = tree.where(_is_closed(False, "s"))
-        flagged = exp.select("*", alias(case((is_cut, literal(1)), default=literal(0)), "is_cut"))
+            tree = tree.join(table("refused", alias="x"), on=_same_region("c", "x"), join_type="left")
+            flag = case((exp.column("region", table="x").is_(exp.Null()), literal(1)), default=literal(0))
+        tree = tree.select(alias(flag, "is_cut"))
         number = window(exp.Sum(this=exp.column("is_cut")), order=[exp.column("region")])
         after = bigint(exp.Add(this=number, expression=exp.Placeholder(this="last")))
         right = case((exp.column("is_cut").eq(1), after), default=exp.Null())
-        flagged = flagged.from_(tree.subquery(alias="chosen"))
-        return exp.select("*", alias(right, "right_")).from_(flagged.subquery(alias="flagged"))
+        return exp.select("*", alias(right, "right_")).from_(tree.subquery(alias="flagged"))
 
     def _hopeless(self) -> exp.Expr:
         """Bits of the dimensions that no cut of allowed size divides."""
@@ -310,16 +334,27 @@ class Partition:
 
     def _halves(self) -> exp.Select:
         dim = exp.column("dim", table="c" if self.everywhere else "s")
-        side = case((place(len(self.orders), dim) > exp.column("cut", table="c"), literal(1)), default=literal(0))
+        known = exp.select("c.region", "c.cut", *lens(self.slots, dim)).from_(table("cuts", alias="c"))
+        if not self.everywhere:
+            known = known.join(table("state", alias="s"), on=_same_region("s", "c"))
+        side = case((seen(self.slots, "c") > exp.column("cut", table="c"), literal(1)), default=literal(0))
         twice = exp.Mul(this=exp.column("region", table="w"), expression=literal(2))
-        packed = self.problem.compressed
-        extra = [*packed.values.values(), *(["person"] if packed.person else []), "n"]
+        source = self.problem.compressed
+        extra = [*source.values.values(), *(["person"] if source.person else []), "n"]
         tree = exp.select(alias(exp.Add(this=twice, expression=side), "half"), *(f"w.{name}" for name in extra))
-        tree = tree.from_(table("work", alias="w")).join(table("cuts", alias="c"), on=_same_region("w", "c"))
-        return tree if self.everywhere else tree.join(table("state", alias="s"), on=_same_region("s", "c"))
+        return tree.from_(table("work", alias="w")).join(known.subquery(alias="c"), on=_same_region("w", "c"))
+
+    def _parted(self, names: Mapping[str, str]) -> str:
+        """The rows in their new regions; once these are many, sorted by them, and near that order ever after."""
+        if self.splits:
+            return self._made("work", self._split, names)
+        if self._sorted or self._last < MANY_REGIONS:
+            return self._made("work", self._cut, names)
+        self._sorted = True
+        return self._made("work", lambda: self._cut().order_by("region"), names, first=True)
 
     def _cut(self) -> exp.Select:
-        at = place(len(self.orders), exp.column("dim", table="d"))
+        at = seen(self.slots, "d")
         goes_right = exp.and_(exp.column("is_cut", table="d").eq(1), at > exp.column("cut", table="d"))
         region = case((goes_right, exp.column("right_", table="d")), default=exp.column("region", table="d"))
         names = [f"w.{name}" for name in (*self._kept, "n")]
@@ -328,7 +363,7 @@ class Partition:
 
     def _split(self) -> exp.Query:
         """As `_cut`; of the rows at the cut itself the first `take`, in the order of their keys, go left."""
-        at = place(len(self.orders), exp.column("dim", table="d"))
+        at = seen(self.slots, "d")
         order = [exp.column(name, table="w") for name in (*self.problem.compressed.key_names, "first_")]
         here = case((at.eq(exp.column("cut", table="d")), literal(1)), default=literal(0))
         before = window(
@@ -370,21 +405,19 @@ class Partition:
 
     def _next(self) -> exp.Query:
         """The new regions, and those that could not be cut this time, with what was learnt."""
-        cut, bits = exp.column("is_cut"), exp.column("hopeless")
-        blocked = exp.BitwiseOr(this=exp.column("blocked"), expression=bits)
+        is_cut = exp.column("is_cut")
         halves = [
-            exp.select(alias(exp.column(name), "region"), alias(blocked.copy(), "blocked"))
-            .from_(table("decided"))
-            .where(cut.copy().eq(1))
+            exp.select(alias(exp.column(name), "region"), "blocked").from_(table("decided")).where(is_cut.copy().eq(1))
             for name in ("region", "right_")
         ]
-        own = case(*((exp.column("dim").eq(i), literal(1 << (i - 1))) for i in self._dims), default=literal(0))
-        tried = exp.BitwiseOr(this=exp.column("tried"), expression=exp.paren(own, copy=False))
-        stays = exp.select(
-            "region", "rows_", *self._range_names, alias(blocked, "blocked"), alias(bigint(tried), "tried")
-        )
+        dim = exp.column("dim", table="d")
+        own = case(*((dim.copy().eq(i), literal(1 << (i - 1))) for i in self._dims), default=literal(0))
+        tried = exp.BitwiseOr(this=exp.column("tried", table="d"), expression=exp.paren(own, copy=False))
+        known = [f"s.{name}" for name in ("region", "rows_", *self._range_names)]
+        stays = exp.select(*known, "d.blocked", alias(bigint(tried), "tried")).from_(table("state", alias="s"))
+        uncut = exp.and_(_same_region("s", "d"), exp.column("is_cut", table="d").eq(0))
         fresh = self._measured("after", exp.select("*").from_(union_all(halves).subquery(alias="halves")))
-        return union_all([fresh, stays.from_(table("decided")).where(cut.eq(0))])
+        return union_all([fresh, stays.join(table("decided", alias="d"), on=uncut)])
 
 
 def _same_region(one: str, other: str) -> exp.Expr:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from sqlanon.algorithms._halves import place
 from sqlanon.algorithms._orders import Order
+from sqlanon.algorithms._packing import lens, seen
 from sqlanon.algorithms._problem import Problem, Stable
 from sqlanon.algorithms._search import Infeasible
 from sqlanon.compiler.lookups import lookup
@@ -66,16 +66,18 @@ class Replay:
     def _cut(self, work: str, cuts: str, number: int) -> exp.Select:
         now = exp.column("round", table="d").eq(number)
         same = exp.and_(exp.column("region", table="d").eq(exp.column("region", table="w")), now)
-        behind = place(len(self.partition.orders), exp.column("dim", table="d")) > exp.column("cut", table="d")
+        slots = self.partition.slots
+        behind = seen(slots, "d") > exp.column("cut", table="d")
         goes = exp.and_(exp.column("cut", table="d").is_(exp.Null()).not_(), behind)
         region = case((goes, exp.column("right_region", table="d")), default=exp.column("region", table="w"))
         kept = [exp.column(name, table="w") for name in (*self.partition._kept, "n")]
+        known = select(exp.Star(), *lens(slots, exp.column("dim")), source=table(cuts))
         return select(
             *kept,
             alias(bigint(region), "region"),
             alias(literal(1), "fresh"),
             source=table(work, alias="w"),
-            joins=[joined(table(cuts, alias="d"), same, side="LEFT")],
+            joins=[joined(nested(known, "d"), same, side="LEFT")],
         )
 
     def _without_broken(self, work: str) -> str:
