@@ -15,7 +15,7 @@ from sqlanon.gateway.core import Core, same_key
 from sqlanon.gateway.kept import typed_key
 from sqlanon.gateway.keys import combined
 from sqlanon.gateway.noise import Key, noisy_table
-from sqlanon.gateway.prepared import Part, main_columns
+from sqlanon.gateway.prepared import Part, Written, main_columns
 from sqlanon.ledger import Ledger
 
 
@@ -52,14 +52,14 @@ class Data:
         found: dict[Key, dict[str, int]] = {}
         histograms: dict[int, dict[Key, Any]] = {}
         values = [place for place, atom in enumerate(core.atoms) if atom.kind in ("distinct", "quantile")]
-        statements = list(part.statements)
-        if len(statements) > len(values):
+        places = list(range(len(part.statements)))
+        if len(places) > len(values):
             names = main_columns(core)
-            for row in self.rows(statements.pop(0)):
+            for row in self._rows_of(part, places.pop(0)):
                 found[_key(row[:width])] = dict(zip(names, row[width:], strict=True))
-        for place, statement in zip(values, statements, strict=True):
+        for place, own in zip(values, places, strict=True):
             held: dict[Key, Any] = histograms.setdefault(place, {})
-            for row in self.rows(statement):
+            for row in self._rows_of(part, own):
                 if core.atoms[place].kind == "distinct":
                     held[_key(row[:width])] = row[width]
                 else:
@@ -71,6 +71,18 @@ class Data:
         if statement.find(exp.Parameter) is None:
             return self.guarded(lambda: self.engine.query(statement))
         return self.guarded(lambda: self.engine.prepared(statement)([self.ledger.secret]))
+
+    def _rows_of(self, part: Part, place: int) -> list[tuple[Any, ...]]:
+        """As `rows`, of a statement of a part: the same at every time but for the secret, so it is written once."""
+        statement = part.statements[place]
+        if place not in part.written and statement.find(exp.Parameter) is None:
+            return self.rows(statement)
+        return self.guarded(lambda: self._written(part, place)([self.ledger.secret]))
+
+    def _written(self, part: Part, place: int) -> Written:
+        if place not in part.written:
+            part.written[place] = self.engine.prepared(part.statements[place].copy())
+        return part.written[place]
 
     def guarded(self, run: Any, *, charged: bool = True) -> list[tuple[Any, ...]]:
         """Run a statement; whatever goes wrong has one message, for a special one would tell about data."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -43,6 +44,9 @@ class Description:
     parameters: tuple[str, ...]  # types, as PostgreSQL names them
 
 
+Written = Callable[[Sequence[int | float]], list[tuple[Any, ...]]]
+
+
 @dataclass(frozen=True)
 class Part:
     """A core with the statements that read it and the noise that covers it."""
@@ -51,6 +55,8 @@ class Part:
     noise: Noise
     statements: tuple[exp.Select, ...]
     cache_key: str
+    # Statements with parameters, as the engine of the gate runs them: writing one out is a fifth of an answer.
+    written: dict[int, Written] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
