@@ -276,7 +276,7 @@ class Partition:
         dim = exp.column("dim", table="c" if self.everywhere else "s")
         blocked = exp.BitwiseOr(this=exp.column("blocked", table="s"), expression=self._hopeless())
         is_cut = exp.Coalesce(this=exp.column("is_cut", table="c"), expressions=[literal(0)])
-        chosen = [alias(exp.column(name, table="s"), name) for name in ("region", "tried")]
+        chosen: list[exp.Expr] = [alias(exp.column(name, table="s"), name) for name in ("region", "tried")]
         chosen += [alias(blocked, "blocked"), alias(dim, "dim"), *lens(self.slots, dim), alias(is_cut, "is_cut")]
         shown = ["cut", "right_", *(["take"] if self.splits else [])]
         chosen += [alias(exp.column(name, table="c"), name) for name in shown]
