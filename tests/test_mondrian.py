@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 import sqlanon
-from sqlanon.algorithms import algorithm, infogain_mondrian, mondrian
+from sqlanon.algorithms import _packing, _partition, algorithm, infogain_mondrian, mondrian
 from sqlanon.algorithms._orders import orders
 from sqlanon.algorithms._posing import problem
 from sqlanon.algorithms._problem import Problem
@@ -370,6 +370,31 @@ def test_both_engines_find_the_same_twice(database: Database) -> None:
     expected = brute(rows, ["age", "job"], lambda part: perplexity(part, "ill") >= 2 - 1e-9, 2)
     found_sizes = Counter(region for _, _, region, _ in outcome[0][1]).values()
     assert sorted(found_sizes) == sorted(map(len, expected))
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize(("bits", "narrow", "many"), [(62, 0, 1 << 30), (8, 31, 1), (8, 0, 2)])
+def test_how_places_are_packed_and_rows_sorted_changes_nothing(
+    database: Database, monkeypatch: pytest.MonkeyPatch, bits: int, narrow: int, many: int, strict: bool
+) -> None:
+    """Wide numbers, several numbers, and a sort in the first round, against one narrow number without a sort."""
+    rows = [{"age": 20 + i * 7 % 31, "job": LEAVES[i * i % 5], "zip": f"{i * 13 % 9:03}"} for i in range(90)]
+    policy = asked([K2], ("age", "job", "zip"))
+    usual, listed = partition(database, rows, policy) if strict else relaxed(database, rows, policy)
+    monkeypatch.setattr(_packing, "BITS", bits)
+    monkeypatch.setattr(_packing, "INT_BITS", narrow)
+    monkeypatch.setattr(_partition, "MANY_REGIONS", many)
+    found, again = partition(database, rows, policy) if strict else relaxed(database, rows, policy)
+    assert (found.loss, found.checks) == (usual.loss, usual.checks)
+    assert sorted(again, key=str) == sorted(listed, key=str)
+
+
+def relaxed(database: Database, rows: Sequence[Row], policy: sqlanon.Policy) -> tuple[Solution, list[Any]]:
+    people(database, rows)
+    with opened(database, policy) as made:
+        found = mondrian.run(made, mondrian.Params(strict=False))
+        assert found.regions is not None
+        return found, database.fetch(f"SELECT * FROM {found.regions.members}")
 
 
 def test_persons_are_counted_on_both_sides_of_a_cut(database: Database) -> None:
