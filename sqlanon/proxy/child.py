@@ -122,8 +122,11 @@ class Child:
         self._frames.put_nowait(None)  # for whoever waits
         if self._writer is not None:
             self._writer.close()
-            with suppress(OSError):
-                await self._writer.wait_closed()
+            # In a task of its own: whoever is cancelled while he waits would cancel it for all others who do.
+            closed = asyncio.create_task(self._writer.wait_closed())
+            await asyncio.wait({closed})
+            if not closed.cancelled():
+                closed.exception()  # a connection that broke off is closed too
         while process is not None and process.poll() is None:
             await asyncio.sleep(REAPING)
         if self._folder is not None:
