@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ def test_a_dry_run_needs_no_ledger_and_is_marked(clinic: Path) -> None:
     sql = "SELECT ward, count(*) AS n, sum(cost) FROM visits JOIN patients USING (patient) GROUP BY ward"
     result = ask(sql, "--dry-run")
     assert result.exit_code == 0, result.stderr
-    assert result.stdout.startswith("SYNTHETIC DATA: ") and " text 1 " in result.stdout
+    assert result.stdout.startswith("SYNTHETIC DATA: ")
+    assert re.search(r"^ text [1-5] ", result.stdout, re.M)  # not one certain key: noise withholds each now and then
     assert "w1" not in result.stdout
     assert "nothing was spent; asked of the real data this would spend epsilon 1" in result.stderr
     assert json.loads(ask(sql, "--dry-run", "--format", "json").stdout)["synthetic"] is True
