@@ -14,8 +14,9 @@ from rich.text import Text
 
 from sqlanon import algorithms, hierarchies, transformations
 from sqlanon.errors import PolicyError, did_you_mean, number
-from sqlanon.evidence.checks import CheckResult, Evidence
+from sqlanon.evidence.checks import Evidence
 from sqlanon.evidence.loss import Loss
+from sqlanon.evidence.results import CheckResult
 from sqlanon.families import Plugin, family
 from sqlanon.policy import Policy
 

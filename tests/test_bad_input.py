@@ -20,8 +20,9 @@ from measuring import policy_for
 from sqlanon.cli import main
 from sqlanon.engines import connect
 from sqlanon.errors import HierarchyError, PolicyError
-from sqlanon.evidence.checks import CheckResult, check
+from sqlanon.evidence.checks import check
 from sqlanon.evidence.loss import loss
+from sqlanon.evidence.results import CheckResult
 from sqlanon.families import family
 from sqlanon.policy import Source
 

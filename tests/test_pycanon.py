@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from conftest import SHARED, Database, shared
 
-from sqlanon.evidence.checks import CheckResult, check
+from sqlanon.evidence.checks import check
 from sqlanon.evidence.loss import loss
+from sqlanon.evidence.results import CheckResult
 from sqlanon.policy import Policy, Source, parse
 
 ORACLE = ("oracles", "pycanon_adult.json")

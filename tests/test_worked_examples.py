@@ -8,8 +8,9 @@ from collections.abc import Mapping
 import pytest
 from conftest import Database
 
-from sqlanon.evidence.checks import CheckResult, check
+from sqlanon.evidence.checks import check
 from sqlanon.evidence.loss import loss
+from sqlanon.evidence.results import CheckResult
 from sqlanon.policy import Source, parse
 
 Key = tuple[str | None, ...]

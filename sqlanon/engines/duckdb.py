@@ -97,7 +97,7 @@ class DuckDB:
 
     def execute(self, tree: exp.Expr) -> None:
         with _clear_errors(self):
-            self._connection.execute(tree.sql(self.dialect, copy=False))
+            self._connection.execute(tree.sql(self.dialect, copy=False, comments=False))
 
     def create_temporary(self, name: str, query: exp.Query) -> None:
         made = exp.Create(

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from sqlglot import exp
 
@@ -14,7 +12,7 @@ from sqlanon.compiler.classes import Prelude
 from sqlanon.compiler.lookups import recoded
 from sqlanon.compiler.parted import parts_rows
 from sqlanon.compiler.source import relation
-from sqlanon.compiler.tree import column, count_all, joined, literal, nested, select, summed, table, text
+from sqlanon.compiler.tree import column, count_all, nested, select, summed, table, text
 from sqlanon.engines import ColumnInfo, Engine
 from sqlanon.engines.steps import SHOWN_VALUES, drop_steps, listed, run_steps
 from sqlanon.errors import PolicyError, SourceError
@@ -22,37 +20,11 @@ from sqlanon.evidence.absent import absent_values
 from sqlanon.evidence.hierarchies import build_hierarchies, require_valid
 from sqlanon.evidence.loss import infer_levels
 from sqlanon.evidence.parted import as_groups, guarded, overfull
+from sqlanon.evidence.results import CheckResult, Counts, check_result, count_result
 from sqlanon.evidence.transformed import apply, needs_secret
 from sqlanon.families import plugin
 from sqlanon.hierarchies import Hierarchy
 from sqlanon.policy import Policy, Source, missing_columns
-
-
-@dataclass(frozen=True)
-class Violation:
-    """A class that breaks a model: what its rows have in common, never the rows."""
-
-    columns: Mapping[str, str | None]
-    records: int
-    measured: float
-
-
-@dataclass(frozen=True)
-class CheckResult:
-    model: str
-    params: Mapping[str, Any]
-    qid: tuple[str, ...]
-    attribute: str | None
-    measures: str
-    classes: int
-    broken_classes: int
-    broken_records: int | None  # None where classes overlap, so that their records cannot be added up
-    measured: float | None  # the worst class; None where there is no class
-    violations: tuple[Violation, ...] = ()  # the worst ones; for a sensitive attribute none of a single record
-
-    @property
-    def holds(self) -> bool:
-        return self.broken_classes == 0
 
 
 @dataclass(frozen=True)
@@ -139,13 +111,14 @@ def _check(
         checked = narrowed.sensitive if release else tuple(compiler.hierarchies)
         valid = {name: item for name, item in compiler.hierarchies.items() if name in checked}
         require_valid(narrowed, engine, valid, compiler.prelude)
-        records = _records(engine, compiler.prelude)
+        counted = {item.result: count_result(engine, item) for item in checks}
+        records = _records(engine, compiler.prelude, {item.classes: counted[item.result] for item in checks})
         every = records
         if narrowed.suppressed_rows != "drop":
             every = _count(engine, relation(compiler.source, engine.dialect, compiler.child_columns))
         if records:
             notes += absent_values(narrowed, engine, checks)
-        results = tuple(_result(engine, item, limit) for item in checks)
+        results = tuple(check_result(engine, item, counted[item.result], limit) for item in checks)
         breaches = _breaches(policy, engine, release, compiler, records if whole else None, hidden)
         breaches += parted + ([] if records else ["there is no row to measure"])
     finally:
@@ -332,84 +305,13 @@ def _require_numbers(policy: Policy, checks: list[Check], available: list[Column
             )
 
 
-def _result(engine: Engine, item: Check, limit: int) -> CheckResult:
-    measured = exp.column("measured", table="r")
-    # A class without a result was not measured, and what was not measured is not safe.
-    broken = exp.Coalesce(this=exp.column("broken", table="r"), expressions=[literal(1)])
-    records = exp.column("records", table="s")
-    overlapping = "combinations" in item.model.needs
-    every_class = "population" not in item.model.needs  # whose classes may hold no released record
-    side = "LEFT" if every_class else None
-    tree = select(
-        count_all(),
-        exp.Coalesce(this=exp.Sum(this=broken), expressions=[literal(0)]),
-        exp.Coalesce(this=exp.Sum(this=exp.Mul(this=broken.copy(), expression=records)), expressions=[literal(0)]),
-        exp.Min(this=measured),
-        exp.Max(this=measured.copy()),
-        source=table(item.classes, alias="s"),
-        joins=[joined(table(item.result, alias="r"), _same_class("s", "r"), side=side)],
-    )
-    classes, broken_classes, broken_records, least, most = engine.query(tree)[0]
-    worst = least if item.model.worse_when_smaller else most
-    return CheckResult(
-        model=item.model.name,
-        params=item.params,
-        qid=item.qid,
-        attribute=item.attribute,
-        measures=item.model.measures,
-        classes=int(classes),
-        broken_classes=int(broken_classes),
-        broken_records=None if overlapping else int(broken_records),
-        measured=None if worst is None else float(worst),
-        violations=_violations(engine, item, limit) if broken_classes and limit > 0 else (),
-    )
-
-
-def _same_class(left: str, right: str) -> exp.Expr:
-    return exp.column("class_id", table=left).eq(exp.column("class_id", table=right))
-
-
-def _more_than_one(item: Check) -> list[exp.Expr]:
-    """A class of one record with what was measured on its sensitive value would be that person's row."""
-    if "population" in item.model.needs:
-        return [exp.column("population", table="s") > 1]
-    alone = item.attribute is None and "combinations" not in item.model.needs
-    return [] if alone else [exp.column("records", table="s") > 1]
-
-
-def _violations(engine: Engine, item: Check, limit: int) -> tuple[Violation, ...]:
-    """The worst classes, in an order that does not change between runs."""
-    shown = list(item.shown)
-    named = [exp.column(name, table="s") for name in shown]
-    measured = exp.column("measured", table="r")
-    tree = select(
-        exp.column("records", table="s"),
-        measured,
-        *(text(name) for name in named),
-        source=table(item.result, alias="r"),
-        joins=[joined(table(item.classes, alias="s"), _same_class("s", "r"))],
-        where=exp.and_(exp.column("broken", table="r").eq(1), *_more_than_one(item), copy=False),
-    )
-    order = [
-        exp.Ordered(this=measured.copy(), desc=not item.model.worse_when_smaller),
-        *(exp.Ordered(this=text(name.copy()), nulls_first=True) for name in named),
-    ]
-    tree = tree.order_by(*order, copy=False).limit(limit, copy=False)
-    return tuple(
-        Violation(
-            columns={item.shown[name]: value for name, value in zip(shown, values, strict=True)},
-            records=int(records),
-            measured=float(value_measured) if value_measured is not None else math.nan,
-        )
-        for records, value_measured, *values in engine.query(tree)
-    )
-
-
-def _records(engine: Engine, prelude: Prelude) -> int:
+def _records(engine: Engine, prelude: Prelude, counted: Mapping[str, Counts]) -> int:
     """The rows that were measured; a file or a view is not read again where classes of rows add up to them."""
     made = prelude.row_classes()
     if made is None:
         return _count(engine, prelude.rows.copy())
+    if made in counted:
+        return counted[made].records
     return int(engine.query(select(summed(exp.column("records")), source=table(made)))[0][0] or 0)
 
 

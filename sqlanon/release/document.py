@@ -33,8 +33,9 @@ from sqlanon.compiler.tree import (
     window,
 )
 from sqlanon.engines import Engine
-from sqlanon.evidence.checks import CheckResult, Evidence
+from sqlanon.evidence.checks import Evidence
 from sqlanon.evidence.ranges import boxes_at
+from sqlanon.evidence.results import CheckResult
 from sqlanon.evidence.workload import workload
 from sqlanon.families import family, plugin
 from sqlanon.plan import Plan
