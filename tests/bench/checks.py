@@ -152,7 +152,7 @@ def main() -> None:
 
     sizes = [int(text) for text in sys.argv[1:]] or [1_000_000, 10_000_000]
     # A million rows take a tenth of a second: the shortest of many is the one that nothing else disturbed.
-    holds = [run(rows, times=15 if rows <= 1_000_000 else 3) for rows in sizes]
+    holds = [run(rows, times=25 if rows <= 1_000_000 else 3) for rows in sizes]
     with tempfile.TemporaryDirectory() as folder:
         memory_run(max(sizes), Path(folder))
     print(f"peak memory of the benchmark itself: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MB")
