@@ -242,14 +242,14 @@ def _has_population(draft: _Draft) -> bool:
 
 
 def is_searchable(model: Plugin, brings: frozenset[str] = frozenset()) -> bool:
-    """Whether a model can be measured at any node, from the compressed table alone; joined tables are not compressed.
+    """Whether a model can be measured at any node, from the compressed table alone.
 
     >>> is_searchable(plugin("models", "k_anonymity")), is_searchable(plugin("models", "k_map"))
     (True, False)
     """
     made = referenced(model.sql) <= SEARCHED | brings
     plain = not model.classes and model.counts in ("", "rows")
-    return made and (plain or "own_classes" in brings) and "joins" not in model.needs
+    return made and (plain or "own_classes" in brings)
 
 
 def _require_models(policy: Policy, brings: frozenset[str]) -> None:

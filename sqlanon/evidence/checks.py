@@ -18,6 +18,7 @@ from sqlanon.engines.steps import SHOWN_VALUES, drop_steps, listed, run_steps
 from sqlanon.errors import PolicyError, SourceError
 from sqlanon.evidence.absent import absent_values
 from sqlanon.evidence.hierarchies import build_hierarchies, require_valid
+from sqlanon.evidence.joined import child_columns
 from sqlanon.evidence.loss import infer_levels
 from sqlanon.evidence.parted import as_groups, guarded, overfull
 from sqlanon.evidence.results import CheckResult, Counts, check_result, count_result
@@ -188,7 +189,7 @@ def prepare(
 ) -> tuple[Compiler, list[Check], list[str]]:
     """Compile the checks of a policy for what the engine holds; nothing but the schema is read yet."""
     source = engine.resolve(release or policy.source)
-    children = _child_columns(policy, engine, source)
+    children = child_columns(policy, engine, source)
     available = engine.columns(relation(source, engine.dialect, children))
     names = [item.name for item in available]
     freeform = [use.name for use in policy.models if "combinations" in plugin("models", use.name).needs]
@@ -226,26 +227,6 @@ def _distribution(policy: Policy, engine: Engine, compiler: Compiler) -> exp.Sel
     names = [item.name for item in engine.columns(rows)]
     needed = [*policy.sensitive, *([policy.person] if policy.person else [])]
     return rows if not policy.source.joins and all(name in names for name in needed) else None
-
-
-def _child_columns(policy: Policy, engine: Engine, source: Source) -> dict[str, list[str]] | None:
-    """The columns to take from each joined table; a column that counts must be in one table only."""
-    if not source.joins:
-        return None
-    seen = [item.name for item in engine.columns(relation(source.model_copy(update={"joins": ()}), engine.dialect))]
-    keys = {name for join in source.joins for pair in join.on.items() for name in pair} | {policy.person}
-    taken: dict[str, list[str]] = {}
-    for join in source.joins:
-        own = [item.name for item in engine.columns(relation(Source(table=join.table), engine.dialect))]
-        for name in (*policy.quasi_identifiers, *policy.sensitive):
-            if name in own and name in seen and name not in keys:
-                raise PolicyError(
-                    f"column '{name}' is in more than one of the joined tables",
-                    hint="rename one of them in a view, so that both are looked at",
-                )
-        taken[join.table] = [name for name in own if name not in seen]
-        seen += taken[join.table]
-    return taken
 
 
 def _as_released(policy: Policy, available: list[str]) -> tuple[Policy, list[str]]:

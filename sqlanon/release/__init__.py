@@ -24,6 +24,7 @@ from sqlanon.engines.steps import drop_steps
 from sqlanon.errors import EngineError, PolicyError
 from sqlanon.evidence.checks import Evidence, check
 from sqlanon.evidence.hierarchies import build_hierarchies, require_valid
+from sqlanon.evidence.joined import as_one_table
 from sqlanon.evidence.transformed import apply, needs_secret, require_secret
 from sqlanon.plan import Plan, policy_hash
 from sqlanon.policy import AlgorithmUse, Policy, missing_columns
@@ -206,6 +207,11 @@ def prepared(
     secret: str | None = None,
 ) -> Problem:
     """The compressed table of a policy, after its transformations, with hierarchies that are known to cover it."""
+    if policy.source.joins and not policy.transformations:
+        policy = policy if policy.source.due else policy.at(datetime.now(UTC))
+        task = _prepared(as_one_table(policy, engine), engine, time_limit, progress)
+        task.asked = policy
+        return task
     if not policy.transformations:
         return _prepared(policy, engine, time_limit, progress)
     if policy.source.due is None:  # one time for all statements, as below
@@ -241,8 +247,6 @@ def _prepared(
     available = [item.name for item in engine.columns(rows)]
     missing_columns(policy, available)
     require_roles(policy, available)
-    if policy.source.joins:
-        raise PolicyError("a release of joined tables is not written", hint="join them in a view or 'query:' first")
     given = build_hierarchies(policy)
     hierarchies = {name: root_only() for name in policy.quasi_identifiers} | given
     tell(progress, "reading the table", 0, 1)

@@ -149,7 +149,7 @@ def _require_one_source(policies: Sequence[Policy]) -> None:
                 hint="only releases of the same rows can be compared",
             )
     if first.source.joins:
-        raise PolicyError("a release of joined tables is not written", hint="join them in a view or 'query:' first")
+        raise PolicyError("releases of joined tables are not compared", hint="join them in a view or 'query:' first")
 
 
 def _copy(policy: Policy, engine: Engine) -> None:

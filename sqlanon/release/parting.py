@@ -71,7 +71,9 @@ def parted(policy: Policy, engine: Engine, secret: str | None) -> Task:
         hint = f"write 'release: {{table: {policy.source.table or 'patients'}_released}}'"
         raise policy.error(f"{policy.algorithm.name} is released into tables", "release", hint=hint)
     if policy.source.joins:
-        raise PolicyError("a release of joined tables is not written", hint="join them in a view or 'query:' first")
+        raise PolicyError(
+            f"{policy.algorithm.name} does not read joined tables", hint="join them in a view or 'query:' first"
+        )
     module = algorithms.algorithm(policy.algorithm.name)
     params = module.Params.model_validate(policy.algorithm.params)
     if policy.source.due is None:  # one time for all statements, or they would not read the same rows

@@ -1,0 +1,99 @@
+"""A person table with child tables is published as one table, in which every class has k owners."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from conftest import Database
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from measuring import policy_for
+
+from sqlanon.errors import PolicyError
+from sqlanon.release import publish
+
+TREES = {"a": {"*": {"low": ["1", "2"], "high": ["3"]}}, "b": {"*": {"x": ["x1", "x2"], "y": ["y1"]}}}
+ABOVE = {"1": "low", "2": "low", "3": "high", "x1": "x", "x2": "x", "y1": "y", None: "*"}
+JOINED = {"table": "owners", "joins": [{"table": "visits", "on": {"id": "owner"}}]}
+BY_HAND = {"query": "SELECT o.id, o.a, v.visit, v.owner, v.b FROM owners o LEFT JOIN visits v ON v.owner = o.id"}
+ROLES = {"id": "identifier", "owner": "identifier", "visit": "insensitive"} | dict.fromkeys("ab", "quasi_identifier")
+
+number = st.integers(1, 6)
+owner = st.fixed_dictionaries({"id": number, "a": st.sampled_from("123")})
+visit = st.fixed_dictionaries({"owner": number, "visit": number, "b": st.sampled_from(["x1", "x2", "y1"])})
+
+
+def asked(source: dict[str, Any], model: str, k: int, limit: float) -> Any:
+    return policy_for(
+        [],
+        [],
+        [{model: {"k": k}}],
+        source=source,
+        columns=ROLES,
+        person="id",
+        hierarchies={name: {"tree": {"tree": tree}} for name, tree in TREES.items()},
+        suppression_limit=limit,
+        release={"table": "r"},
+    )
+
+
+def left_join(owned: list[dict[str, Any]], visited: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    nothing = {"owner": None, "visit": None, "b": None}
+    return [
+        one | child
+        for one in owned
+        for child in [child for child in visited if child["owner"] == one["id"]] or [nothing]
+    ]
+
+
+def label(value: str | None, level: int) -> str | None:
+    return value if level == 0 else ABOVE[value] if level == 1 else "*"
+
+
+@settings(max_examples=20)
+@given(
+    owned=st.lists(owner, max_size=7, unique_by=lambda one: one["id"]),
+    visited=st.lists(visit, max_size=12),
+    k=st.integers(2, 3),
+    limit=st.sampled_from([0.0, 0.3, 1.0]),
+)
+def test_joined_tables_are_published_as_one(database: Database, owned: Any, visited: Any, k: int, limit: float) -> None:
+    database.table("owners", {"id": "INTEGER", "a": "TEXT"}, owned)
+    database.table("visits", {"owner": "INTEGER", "visit": "INTEGER", "b": "TEXT"}, visited)
+    database.run("DROP TABLE IF EXISTS r")
+    joined = asked(JOINED, "multirelational_k_anonymity", k, limit)
+    by_hand = asked(BY_HAND, "k_anonymity", k, limit)
+    try:
+        planned = publish(by_hand, database.engine, dry_run=True).plan
+    except PolicyError as refused:
+        with pytest.raises(PolicyError) as same:
+            publish(joined, database.engine)
+        assert same.value.message.replace("multirelational_", "") == refused.message
+        return
+    done = publish(joined, database.engine, workload=False)
+    assert done.evidence is not None and done.evidence.holds
+    (levels,) = done.document["plan"]["passes"]
+    assert (done.plan.passes, done.plan.suppressed) == (planned.passes, planned.suppressed)
+    rows = left_join(owned, visited)
+    owners: dict[Any, set[int]] = {}
+    for one in rows:
+        owners.setdefault((label(one["a"], levels["a"]), label(one["b"], levels["b"])), set()).add(one["id"])
+    shown = Counter(
+        (*key, one["visit"])
+        for one in rows
+        if len(owners[key := (label(one["a"], levels["a"]), label(one["b"], levels["b"]))]) >= k
+    )
+    assert Counter(database.fetch("SELECT a, b, visit FROM r")) == shown
+
+
+def test_many_visits_of_one_owner_are_not_a_crowd(database: Database) -> None:
+    database.table("owners", {"id": "INTEGER", "a": "TEXT"}, [{"id": i, "a": "1"} for i in (1, 2, 3)])
+    visits = [{"owner": 1, "visit": i, "b": "x1"} for i in range(9)] + [
+        {"owner": i, "visit": 1, "b": "y1"} for i in (2, 3)
+    ]
+    database.table("visits", {"owner": "INTEGER", "visit": "INTEGER", "b": "TEXT"}, visits)
+    publish(asked(JOINED, "multirelational_k_anonymity", 2, 1.0), database.engine, workload=False)
+    shown = {row[0] for row in database.fetch("SELECT b FROM r")}
+    assert "x1" not in shown and "x" not in shown
