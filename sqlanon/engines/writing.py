@@ -2,6 +2,10 @@
 
 A DuckDB file that somebody has open cannot be written. Then a copy of it is, and takes its place in one step once all
 went well; whoever has the old file open goes on reading it, and sees the new one when it opens the file again.
+
+One who was killed may have left a log beside the file (.wal). The copy has what is in it, so the log goes with the old
+file. These are two steps: a note of the new file is left before the first, and whoever writes next does the second if
+nobody did. DuckDB opens no file with a log of an older one, so that nobody reads a mixture.
 """
 
 from __future__ import annotations
@@ -24,11 +28,12 @@ AFTERWARDS = 0.2  # seconds that the old file stays locked: for who opened it ju
 @contextmanager
 def writing(url: str | None, *, memory_limit: str | None = None) -> Iterator[Engine]:
     """An engine that may write; closed at the end, and what it wrote is seen then, or never after an error."""
+    path = Path(os.path.realpath((url or "").removeprefix("duckdb://")))
+    if _note(path).exists():
+        os.close(_waited(path))
     try:
         engine = connect(url, read_only=False, memory_limit=memory_limit)
     except DatabaseLocked:
-        assert url is not None
-        path = Path(os.path.realpath(url.removeprefix("duckdb://")))
         with (
             _replaced(path) as copy,
             closing(connect(str(copy), read_only=False, memory_limit=memory_limit)) as engine,
@@ -45,7 +50,7 @@ def _replaced(path: Path) -> Iterator[Path]:
     what he wrote would be lost."""
     lock = _waited(path)
     copy = path.with_name(f".{path.name}.next")
-    log = Path(f"{copy}.wal")
+    log = _log(copy)
     try:
         with path.open("rb") as original:
             try:
@@ -58,25 +63,53 @@ def _replaced(path: Path) -> Iterator[Path]:
                     hint="wait until it is done",
                 ) from None
             _require_same(original.fileno(), path)
-            if Path(f"{path}.wal").exists():
-                raise EngineError(
-                    f"'{path.name}' has a log that was not written into it yet, and others read it",
-                    hint="stop those who read it, and open it once to write",
-                )
             _copied(original.fileno(), copy)
             shutil.copymode(path, copy)
+            if _log(path).exists():
+                shutil.copy(_log(path), log)
             yield copy
             if log.exists():
                 raise EngineError("the database could not be written to the end", hint="is the disk full?")
             with copy.open("rb") as written:
                 os.fsync(written.fileno())
             _require_same(original.fileno(), path)
+            if _log(path).exists():
+                _note(path).write_text(str(copy.stat().st_ino))
+                _synced(path.parent)
             os.replace(copy, path)
+            _without_old_log(path)
             time.sleep(AFTERWARDS)
     finally:
         copy.unlink(missing_ok=True)
         log.unlink(missing_ok=True)
         os.close(lock)
+
+
+def _log(path: Path) -> Path:
+    return Path(f"{path}.wal")
+
+
+def _note(path: Path) -> Path:
+    return path.with_name(f".{path.name}.new")
+
+
+def _without_old_log(path: Path) -> None:
+    """Drop the log of the file that was replaced, if a note says that it was. The caller has the lock of `_waited`."""
+    note = _note(path)
+    if not note.exists():
+        return
+    if note.read_text() == str(path.stat().st_ino):
+        _synced(path.parent)  # the new file is there for good before what it replaces is gone
+        _log(path).unlink(missing_ok=True)
+    note.unlink()
+
+
+def _synced(folder: Path) -> None:
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def _require_same(opened: int, path: Path) -> None:
@@ -87,12 +120,14 @@ def _require_same(opened: int, path: Path) -> None:
 
 
 def _waited(path: Path) -> int:
-    """One copy at a time: of two, one would be lost. The lock goes with its process."""
+    """One copy at a time: of two, one would be lost. The lock goes with its process, and what one that was killed left
+    to do is done first."""
     made = os.open(path.with_name(f".{path.name}.lock"), os.O_CREAT | os.O_RDWR, 0o600)
     until = time.monotonic() + PATIENCE
     while True:
         try:
             fcntl.flock(made, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _without_old_log(path)
             return made
         except OSError:
             if time.monotonic() > until:
