@@ -33,9 +33,10 @@ from sqlanon.evidence.checks import check
 from sqlanon.evidence.risk import risk
 from sqlanon.evidence.utility import BANDS, Utility, utility
 from sqlanon.policy import Column, Policy, Source
-from sqlanon.release import Progress, prepared, solved
 from sqlanon.release.document import losses
+from sqlanon.release.published import Progress
 from sqlanon.release.rewriting import rewriting
+from sqlanon.release.solving import prepared, solved
 
 ORIGINAL = "source_compared_by_sqlanon"
 RELEASED = "release_compared_by_sqlanon"

@@ -32,6 +32,7 @@ from sqlanon.release.document import changed, checked, not_protected, sizes_of, 
 from sqlanon.release.fingerprint import fingerprint
 from sqlanon.release.published import Progress, Published, require_plan, require_roles, tell
 from sqlanon.release.rewriting import Rewriting
+from sqlanon.release.solving import searched
 from sqlanon.release.target import RelationTarget, Staged, Target
 
 
@@ -134,8 +135,6 @@ def is_parted(policy: Policy) -> bool:
 
 def _blindly(rows: Rows, policy: Policy) -> tuple[Problem, Solution]:
     """The best generalization of rows by models that do not look at the sensitive column."""
-    from sqlanon.release import searched
-
     blind = tuple(use for use in policy.models if "sensitive" not in plugin("models", use.name).needs)
     if not blind:
         raise PolicyError(

@@ -12,11 +12,13 @@ from sqlanon.errors import PolicyError
 from sqlanon.evidence.checks import check
 from sqlanon.plan import Plan
 from sqlanon.policy import Policy, Source
-from sqlanon.release import Progress, parting, past, prepared, require_history, solved
+from sqlanon.release import parting, past, require_history
 from sqlanon.release.document import described, without_originals
 from sqlanon.release.history import compare, require_safe
 from sqlanon.release.history.kept import kept_versions
+from sqlanon.release.published import Progress
 from sqlanon.release.rewriting import rewriting
+from sqlanon.release.solving import prepared, solved
 from sqlanon.release.target import Staged, Target, target_of
 
 PLANNED = "release_planned_by_sqlanon"

@@ -24,8 +24,8 @@ from mondrian import HIERARCHIES
 
 import sqlanon
 from sqlanon.engines import Engine
-from sqlanon.release import prepared, solved
 from sqlanon.release.rewriting import rewriting
+from sqlanon.release.solving import prepared, solved
 from sqlanon.release.target import create
 
 ADULT = Path(__file__).parents[3] / "shared" / "data" / "adult"
