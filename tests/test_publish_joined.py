@@ -15,6 +15,7 @@ from sqlanon.errors import PolicyError
 from sqlanon.release import publish
 
 TREES = {"a": {"*": {"low": ["1", "2"], "high": ["3"]}}, "b": {"*": {"x": ["x1", "x2"], "y": ["y1"]}}}
+# NULL is a leaf of its own below the root.
 ABOVE: dict[str | None, str | None] = {
     "1": "low",
     "2": "low",
@@ -23,7 +24,7 @@ ABOVE: dict[str | None, str | None] = {
     "x2": "x",
     "y1": "y",
     None: None,
-}  # NULL is a leaf of its own below the root
+}
 JOINED = {"table": "owners", "joins": [{"table": "visits", "on": {"id": "owner"}}]}
 BY_HAND = {"query": "SELECT o.id, o.a, v.visit, v.owner, v.b FROM owners o LEFT JOIN visits v ON v.owner = o.id"}
 ROLES = {"id": "identifier", "owner": "identifier", "visit": "insensitive"} | dict.fromkeys("ab", "quasi_identifier")
