@@ -126,7 +126,7 @@ def test_without_noise_it_is_plain_sql(duck: World) -> None:
 
 @pytest.mark.long
 def test_without_noise_it_is_plain_sql_long(duck: World) -> None:
-    compare(duck, 3000)
+    compare(duck, 1000)
 
 
 def test_a_declared_key_beside_a_private_one(duck: World) -> None:

@@ -225,12 +225,12 @@ def test_one_person_moves_no_answer_further_on_postgres(pair: Neighbours) -> Non
 
 @pytest.mark.long
 def test_one_person_moves_no_answer_long(duck: Neighbours) -> None:
-    replay(duck, 3000)
+    replay(duck, 1000)
 
 
 @pytest.mark.long
 def test_one_person_moves_no_answer_long_on_postgres(pair: Neighbours) -> None:
-    replay(pair, 500)
+    replay(pair, 200)
 
 
 def test_the_grammar_is_answered(duck: Neighbours) -> None:

@@ -30,6 +30,7 @@ Chooser = Callable[[str, str, Size], exp.Select]
 # With more regions than this, what is gathered of them no longer fits the cache of a processor, unless the rows of a
 # region lie side by side.
 MANY_REGIONS = 4096
+MOST_SHORT = 2**31  # rows, and so regions, that four bytes count
 
 
 @dataclass(frozen=True)
@@ -173,8 +174,11 @@ class Partition:
         tree = tree.select(*(f"c.{name}" for name in source.values.values()), *(["c.person"] if source.person else []))
         if self.splits:
             tree = tree.select(alias(bigint(literal(1)), "first_"), alias(bigint(exp.column("n", table="c")), "last_"))
-        one = bigint(literal(1))
-        return tree.select("c.n", alias(one, "region"), alias(literal(1), "fresh"))
+        return tree.select("c.n", alias(self._number(literal(1)), "region"), alias(literal(1), "fresh"))
+
+    def _number(self, tree: exp.Expr) -> exp.Expr:
+        """As the number of a region; every row carries one, so it is as short as it may be."""
+        return exp.Cast(this=tree, to=exp.DataType.build("int")) if self.problem.records < MOST_SHORT else bigint(tree)
 
     def _require_whole(self, work: str, *, as_one: bool) -> None:
         """Every row has its place, and the table as one region meets the requirements."""
@@ -293,7 +297,7 @@ class Partition:
             flag = case((exp.column("region", table="x").is_(exp.Null()), literal(1)), default=literal(0))
         tree = tree.select(alias(flag, "is_cut"))
         number = window(exp.Sum(this=exp.column("is_cut")), order=[exp.column("region")])
-        after = bigint(exp.Add(this=number, expression=exp.Placeholder(this="last")))
+        after = self._number(exp.Add(this=number, expression=exp.Placeholder(this="last")))
         right = case((exp.column("is_cut").eq(1), after), default=exp.Null())
         return exp.select("*", alias(right, "right_")).from_(tree.subquery(alias="flagged"))
 
@@ -338,7 +342,7 @@ class Partition:
         if not self.everywhere:
             known = known.join(table("state", alias="s"), on=_same_region("s", "c"))
         side = case((seen(self.slots, "c") > exp.column("cut", table="c"), literal(1)), default=literal(0))
-        twice = exp.Mul(this=exp.column("region", table="w"), expression=literal(2))
+        twice = exp.Mul(this=bigint(exp.column("region", table="w")), expression=literal(2))
         source = self.problem.compressed
         extra = [*source.values.values(), *(["person"] if source.person else []), "n"]
         tree = exp.select(alias(exp.Add(this=twice, expression=side), "half"), *(f"w.{name}" for name in extra))

@@ -70,7 +70,7 @@ def partition(engine: Engine, asked: sqlanon.Policy) -> Solution:
         made.close()
 
 
-def run(rows: int, times: int = 1) -> bool:
+def run(rows: int, times: int = 3) -> bool:
     """Print the ratios for this many rows; True if the limit for k-anonymity holds."""
     engine = sqlanon.connect()
     generate(engine._connection, rows)  # type: ignore[attr-defined]
