@@ -28,12 +28,13 @@ AFTERWARDS = 0.2  # seconds that the old file stays locked: for who opened it ju
 @contextmanager
 def writing(url: str | None, *, memory_limit: str | None = None) -> Iterator[Engine]:
     """An engine that may write; closed at the end, and what it wrote is seen then, or never after an error."""
-    path = Path(os.path.realpath((url or "").removeprefix("duckdb://")))
-    if _note(path).exists():
+    path = _file(url)
+    if path is not None and _note(path).exists():
         os.close(_waited(path))
     try:
         engine = connect(url, read_only=False, memory_limit=memory_limit)
     except DatabaseLocked:
+        assert path is not None
         with (
             _replaced(path) as copy,
             closing(connect(str(copy), read_only=False, memory_limit=memory_limit)) as engine,
@@ -42,6 +43,16 @@ def writing(url: str | None, *, memory_limit: str | None = None) -> Iterator[Eng
         return
     with closing(engine):
         yield engine
+
+
+def _file(url: str | None) -> Path | None:
+    """The file of a DuckDB database.
+
+    >>> _file("postgres://db/x"), _file(None), _file("duckdb:///tmp/w.duckdb").name
+    (None, None, 'w.duckdb')
+    """
+    name = (url or ":memory:").removeprefix("duckdb://")
+    return None if "://" in name or name == ":memory:" else Path(os.path.realpath(name))
 
 
 @contextmanager
@@ -98,10 +109,10 @@ def _without_old_log(path: Path) -> None:
     note = _note(path)
     if not note.exists():
         return
-    if note.read_text() == str(path.stat().st_ino):
+    if path.exists() and note.read_text() == str(path.stat().st_ino):
         _synced(path.parent)  # the new file is there for good before what it replaces is gone
         _log(path).unlink(missing_ok=True)
-    note.unlink()
+    note.unlink(missing_ok=True)
 
 
 def _synced(folder: Path) -> None:
