@@ -8,20 +8,11 @@ from typing import Any
 import click
 
 from sqlanon import __version__
-from sqlanon.cli_policy import policy_of, policy_of_release
-from sqlanon.errors import PolicyError
-
-# Attacks are tried whatever is promised; but no policy is without a model.
-PLACEHOLDER = "k_anonymity k=2"
+from sqlanon.cli_policy import policy_to_look_at, source_named, table_options
 
 
 @click.command()
-@click.argument("target")
-@click.argument("table", required=False)
-@click.option("--qi", help="Quasi-identifiers: columns that an attacker may know, separated by commas.")
-@click.option("--sensitive", help="Sensitive columns, separated by commas.")
-@click.option("--person", help="Column that identifies a person; persons are counted, not rows.")
-@click.option("--nulls", type=click.Choice(["value", "unique"]), help="How NULLs match; 'value' by default.")
+@table_options
 @click.option("--release", help="Attack this release (table or file) too; with a policy file its own, by default.")
 @click.option("--external", help="Table or file of persons with quasi-identifiers that the attacker has.")
 @click.option("--other", help="Another release (table or file) of the same persons, put together with the first.")
@@ -61,16 +52,19 @@ def attack(
     from sqlanon.evidence.attacks import attack as run
 
     options = {"qi": qi, "sensitive": sensitive, "person": person, "nulls": nulls}
-    policy, url, release = policy_of_release(target, table, release, options) or (
-        *_policy(target, table, options),
-        release,
-    )
+    policy, url, release = policy_to_look_at(target, table, release, options)
     engine = connect(url, memory_limit=memory_limit)
     try:
         shown, where = _released(policy, engine, release)
         found = run(
-            policy, engine, release=shown, external=_source(external), other=_source(other), names=names, **asked
-        )  # fmt: skip
+            policy,
+            engine,
+            release=shown,
+            external=source_named(external) if external is not None else None,
+            other=source_named(other) if other is not None else None,
+            names=names,
+            **asked,
+        )
     finally:
         engine.close()
     if as_json:
@@ -82,12 +76,6 @@ def attack(
     print_attacks(policy.source.text, where, found)
 
 
-def _policy(target: str, table: str | None, options: dict[str, Any]) -> tuple[Any, str | None]:
-    if target.lower().endswith((".yml", ".yaml")):
-        return policy_of(target, table, options)
-    return policy_of(target, table, {**options, "models": (PLACEHOLDER,), "k": None, "l": None, "t": None})
-
-
 def _released(policy: Any, engine: Any, release: str | None) -> tuple[Any, str | None]:
     """The release that is named, or that of the policy, if it was published."""
     from sqlanon.compiler.source import table_parts
@@ -95,7 +83,7 @@ def _released(policy: Any, engine: Any, release: str | None) -> tuple[Any, str |
     from sqlanon.policy import Source
 
     if release is not None:
-        return _source(release), release
+        return source_named(release), release
     given = policy.release
     if given is None:
         return None, None
@@ -108,17 +96,6 @@ def _released(policy: Any, engine: Any, release: str | None) -> tuple[Any, str |
     except SourceError:
         return None, None
     return source, given.path
-
-
-def _source(text: str | None) -> Any:
-    from sqlanon.policy import Source
-    from sqlanon.policy.options import source_of
-
-    if text is None:
-        return None
-    if not text.strip():
-        raise PolicyError("a table or file must have a name")
-    return Source(**source_of(text))
 
 
 COMMANDS = (attack,)

@@ -14,29 +14,66 @@ from sqlanon.errors import PolicyError
 SHORTHANDS = {"k": ("k_anonymity", "k"), "l": ("distinct_l_diversity", "l"), "t": ("t_closeness", "t")}
 
 
-def policy_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """TARGET [TABLE] and the options that stand for a policy file."""
-    decorators = [
-        click.argument("target"),
-        click.argument("table", required=False),
-        click.option("--qi", help="Quasi-identifiers: columns that an attacker may know, separated by commas."),
-        click.option("--sensitive", help="Sensitive columns, separated by commas."),
-        click.option("--person", help="Column that identifies a person; persons are counted, not rows."),
-        click.option("--k", help="Ask for k-anonymity."),
-        click.option("--l", help="Ask for distinct l-diversity of each sensitive column."),
-        click.option("--t", help="Ask for t-closeness of each sensitive column (equal distance)."),
-        click.option(
-            "--model",
-            "models",
-            multiple=True,
-            metavar="'NAME KEY=VALUE …'",
-            help="Ask for any model, as in --model 'recursive_cl_diversity c=3 l=2'. May be repeated.",
-        ),
-        click.option("--nulls", type=click.Choice(["value", "unique"]), help="How NULLs match; 'value' by default."),
-    ]
-    for decorator in reversed(decorators):
+# Risks are measured, and attacks tried, whatever is promised; but no policy is without a model.
+PLACEHOLDER = "k_anonymity k=2"
+
+Command = Callable[..., Any]
+TABLE: list[Callable[[Command], Command]] = [
+    click.argument("target"),
+    click.argument("table", required=False),
+    click.option("--qi", help="Quasi-identifiers: columns that an attacker may know, separated by commas."),
+    click.option("--sensitive", help="Sensitive columns, separated by commas."),
+    click.option("--person", help="Column that identifies a person; persons are counted, not rows."),
+    click.option("--nulls", type=click.Choice(["value", "unique"]), help="How NULLs match; 'value' by default."),
+]
+MODELS: list[Callable[[Command], Command]] = [
+    click.option("--k", help="Ask for k-anonymity."),
+    click.option("--l", help="Ask for distinct l-diversity of each sensitive column."),
+    click.option("--t", help="Ask for t-closeness of each sensitive column (equal distance)."),
+    click.option(
+        "--model",
+        "models",
+        multiple=True,
+        metavar="'NAME KEY=VALUE …'",
+        help="Ask for any model, as in --model 'recursive_cl_diversity c=3 l=2'. May be repeated.",
+    ),
+]
+
+
+def table_options(command: Command) -> Command:
+    """TARGET [TABLE], and what its columns are."""
+    for decorator in reversed(TABLE):
         command = decorator(command)
     return command
+
+
+def policy_options(command: Command) -> Command:
+    """TARGET [TABLE] and the options that stand for a policy file."""
+    for decorator in reversed([*TABLE[:-1], *MODELS, TABLE[-1]]):
+        command = decorator(command)
+    return command
+
+
+def policy_to_look_at(
+    target: str, table: str | None, release: str | None, options: dict[str, Any]
+) -> tuple[Any, str | None, str | None]:
+    """The policy, the database and the release of a command that asks for no model."""
+    known = policy_of_release(target, table, release, options)
+    if known is not None:
+        return known
+    if not target.lower().endswith((".yml", ".yaml")):
+        options = {**options, "models": (PLACEHOLDER,), "k": None, "l": None, "t": None}
+    return (*policy_of(target, table, options), release)
+
+
+def source_named(text: str) -> Any:
+    """A table or a file, as an option names it."""
+    from sqlanon.policy import Source
+    from sqlanon.policy.options import source_of
+
+    if not text.strip():
+        raise PolicyError("a table or file must have a name")
+    return Source(**source_of(text))
 
 
 def policy_of(target: str, table: str | None, options: dict[str, Any]) -> tuple[Any, str | None]:

@@ -8,20 +8,12 @@ from typing import Any
 import click
 
 from sqlanon import __version__
-from sqlanon.cli_policy import policy_of, policy_of_release
+from sqlanon.cli_policy import policy_to_look_at, source_named, table_options
 from sqlanon.errors import PolicyError
-
-# Risks are measured whatever is promised; but no policy is without a model.
-PLACEHOLDER = "k_anonymity k=2"
 
 
 @click.command()
-@click.argument("target")
-@click.argument("table", required=False)
-@click.option("--qi", help="Quasi-identifiers: columns that an attacker may know, separated by commas.")
-@click.option("--sensitive", help="Sensitive columns, separated by commas.")
-@click.option("--person", help="Column that identifies a person; persons are counted, not rows.")
-@click.option("--nulls", type=click.Choice(["value", "unique"]), help="How NULLs match; 'value' by default.")
+@table_options
 @click.option("--release", help="Measure this release (table or file) of the policy's source.")
 @click.option("--population", help="Table or file of the people among whom a record could be anyone's.")
 @click.option("--sampling-fraction", type=float, help="Share of the population that the table holds, such as 0.1.")
@@ -62,17 +54,14 @@ def risk(
     from sqlanon.evidence.risk import risk as measure
 
     options = {"qi": qi, "sensitive": sensitive, "person": person, "nulls": nulls}
-    policy, url, release = policy_of_release(target, table, release, options) or (
-        *_policy(target, table, options),
-        release,
-    )
+    policy, url, release = policy_to_look_at(target, table, release, options)
     if population is not None:
         if policy.population is not None:
             raise PolicyError("the policy has a population already", hint="leave --population out")
-        policy = policy.model_copy(update={"population": _source(population)})
+        policy = policy.model_copy(update={"population": source_named(population)})
     engine = connect(url, memory_limit=memory_limit)
     try:
-        found = measure(policy, engine, release=_source(release) if release else None, **asked)
+        found = measure(policy, engine, release=source_named(release) if release is not None else None, **asked)
     finally:
         engine.close()
     if as_json:
@@ -82,19 +71,6 @@ def risk(
     from sqlanon.console_risk import print_risk
 
     print_risk(release or policy.source.text, found, limit)
-
-
-def _policy(target: str, table: str | None, options: dict[str, Any]) -> tuple[Any, str | None]:
-    if target.lower().endswith((".yml", ".yaml")):
-        return policy_of(target, table, options)
-    return policy_of(target, table, {**options, "models": (PLACEHOLDER,), "k": None, "l": None, "t": None})
-
-
-def _source(text: str) -> Any:
-    from sqlanon.policy import Source
-    from sqlanon.policy.options import source_of
-
-    return Source(**source_of(text))
 
 
 COMMANDS = (risk,)

@@ -57,7 +57,25 @@ def described(
     staged: Staged | None = None,
 ) -> dict[str, Any]:
     """Everything that was measured. Without `found` it is the plan of a dry run."""
-    policy = task.written
+    document = outlined(task.written, plan, task.records, solution.suppressed) | {
+        "loss": losses(task, solution, plan),
+        "attributes": attributes(task, solution),
+        "candidates": candidates(task, solution),
+        "sql": script(task, how),
+    }
+    if found is not None and target is not None and staged is not None:
+        released = relation(task.engine.resolve(staged.source), task.engine.dialect)
+        before, after = class_sizes(task, None), class_sizes(task, released)
+        document |= verdict(found, target, staged) | {
+            "class_sizes": {"before": before["sizes"], "after": after["sizes"]},
+            "risk": {"before": before["risk"], "after": after["risk"]},
+            "distributions": distributions(task, how, released),
+        }
+    return document
+
+
+def outlined(policy: Policy, plan: Plan, records: int, suppressed: int) -> dict[str, Any]:
+    """What is known of every release before it is written."""
     document: dict[str, Any] = {
         "sqlanon": __version__,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -65,34 +83,28 @@ def described(
         "policy": {"name": policy.name, "hash": plan.policy, "text": written(policy)},
         "plan": _json(plan),
         "plan_hash": plan.hash,
-        "records": task.records,
-        "released": task.records - solution.suppressed,
-        "suppressed": solution.suppressed,
+        "records": records,
+        "released": records - suppressed,
+        "suppressed": suppressed,
         "suppression_limit": policy.suppression_limit,
         "minimize": plan.minimize,
-        "loss": losses(task, solution, plan),
-        "attributes": attributes(task, solution),
-        "candidates": candidates(task, solution),
-        "sql": script(task, how),
         "versions": versions(),
         "not_protected": not_protected(policy),
     }
     if policy.transformations:
         document["transformations"] = [changed(use) for use in policy.transformations]
-    if found is not None and target is not None and staged is not None:
-        released = relation(task.engine.resolve(staged.source), task.engine.dialect)
-        before, after = class_sizes(task, None), class_sizes(task, released)
-        document |= {
-            "release": target.described(staged),
-            "holds": found.holds,
-            "breaches": list(found.breaches),
-            "notes": list(found.notes),
-            "checks": [checked(item) for item in found.checks],
-            "class_sizes": {"before": before["sizes"], "after": after["sizes"]},
-            "risk": {"before": before["risk"], "after": after["risk"]},
-            "distributions": distributions(task, how, released),
-        }
     return document
+
+
+def verdict(found: Evidence, target: Target, staged: Staged) -> dict[str, Any]:
+    """What the checks of a release as written found."""
+    return {
+        "release": target.described(staged),
+        "holds": found.holds,
+        "breaches": list(found.breaches),
+        "notes": list(found.notes),
+        "checks": [checked(item) for item in found.checks],
+    }
 
 
 def without_originals(document: dict[str, Any]) -> None:

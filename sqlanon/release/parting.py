@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -10,7 +9,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon import __version__, algorithms
+from sqlanon import algorithms
 from sqlanon.algorithms._parting import Parted, Rows, posed, require_fit
 from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._solution import Solution
@@ -28,7 +27,7 @@ from sqlanon.families import plugin
 from sqlanon.plan import Plan, policy_hash
 from sqlanon.policy import Policy, Source, missing_columns
 from sqlanon.release.asked import require_algorithm
-from sqlanon.release.document import changed, checked, not_protected, sizes_of, versions, written
+from sqlanon.release.document import outlined, sizes_of, verdict
 from sqlanon.release.fingerprint import fingerprint
 from sqlanon.release.published import Progress, Published, require_plan, require_roles, tell
 from sqlanon.release.rewriting import Rewriting
@@ -216,38 +215,16 @@ def described(
     staged: Staged | None = None,
 ) -> dict[str, Any]:
     """Everything that was measured. Without `found` it is the plan of a dry run."""
-    policy = task.asked
-    document: dict[str, Any] = {
-        "sqlanon": __version__,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "source": policy.source.text,
-        "policy": {"name": policy.name, "hash": plan.policy, "text": written(policy)},
-        "plan": json.loads(plan.to_json()),
-        "plan_hash": plan.hash,
-        "records": task.rows.records,
-        "released": task.rows.records - task.made.suppressed,
-        "suppressed": task.made.suppressed,
-        "suppression_limit": policy.suppression_limit,
-        "minimize": plan.minimize,
+    document = outlined(task.asked, plan, task.rows.records, task.made.suppressed) | {
         "loss": {},
         "attributes": [],
         "candidates": [],
         "groups": {"number": task.made.groups, **task.made.measured},
         "sql": _script(task),
-        "versions": versions(),
-        "not_protected": not_protected(policy),
     }
-    if policy.transformations:
-        document["transformations"] = [changed(use) for use in policy.transformations]
     if found is not None and target is not None and staged is not None:
-        document |= {
-            "release": target.described(staged),
-            "holds": found.holds,
-            "breaches": list(found.breaches),
-            "notes": list(found.notes),
-            "checks": [checked(item) for item in found.checks],
-        }
-        if staged.source.table is not None and parts_rows(policy):
+        document |= verdict(found, target, staged)
+        if staged.source.table is not None and parts_rows(task.asked):
             counted = select(alias(exp.column("n"), "records"), source=nested(sizes(staged.source.table), "g"))
             document["groups"]["sizes"] = sizes_of(task.engine, counted)["sizes"]
     return document
