@@ -569,6 +569,22 @@ def test_the_person_key_is_not_left_in_the_table(database: Database) -> None:
     assert sorted(item.name for item in columns) == ["s", "zip"]
 
 
+def test_the_person_key_is_not_in_a_script(database: Database) -> None:
+    """Whoever runs the SQL by hand drops no column afterwards."""
+    asked = simple(database, ["a"] * 4 + ["b"], person="who", suppression_limit=0.5)
+    done = publish(asked, database.engine)
+    ours = sorted(database.fetch("SELECT * FROM r"))
+    database.run("DROP TABLE r")
+    for statement in release_script(asked, done.plan, database.engine.dialect).split(";\n"):
+        if statement.strip():
+            database.run(statement)
+    columns = [item.name for item in database.engine.columns(relation(Source(table="r"), database.engine.dialect))]
+    assert sorted(columns) == ["s", "zip"]
+    assert sorted(database.fetch("SELECT * FROM r")) == ours
+    released = done.document["sql"].split("-- the release", 1)[1]
+    assert "who" not in released.split("FROM", 1)[0]
+
+
 def test_small_counts_do_not_follow_from_the_evidence(database: Database) -> None:
     shown = publish(simple(database, ["m"] * 99 + ["f"]), database.engine).document["distributions"]["zip"]
     assert (shown["before"], shown["before_more"]) == ([], 2)  # 99 of 100 would tell that there is one other

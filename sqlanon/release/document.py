@@ -332,7 +332,7 @@ def script(task: Problem, how: Rewriting) -> str:
     from sqlanon.compiler.script import created
 
     parts = [created(step, task.engine.dialect) for step in task.prelude.steps]
-    return "\n\n".join([*parts, "-- the release\n" + how.select.sql(task.engine.dialect, pretty=True) + ";"]) + "\n"
+    return "\n\n".join([*parts, "-- the release\n" + how.shown.sql(task.engine.dialect, pretty=True) + ";"]) + "\n"
 
 
 def versions() -> dict[str, str]:

@@ -235,7 +235,7 @@ def _script(task: Task) -> str:
     dialect, how = task.engine.dialect, task.how
     steps = [*(task.before.prelude.steps if task.before is not None else ()), *task.rows.prelude.steps]
     parts = [created(step, dialect) for step in steps]
-    parts.append("-- the release\n" + how.select.sql(dialect, pretty=True) + ";")
+    parts.append("-- the release\n" + how.shown.sql(dialect, pretty=True) + ";")
     name = task.asked.release.name if task.asked.release is not None else "release"
     for ending, tree in how.companions.items():
         parts.append(f"-- {companion(name, ending)}\n" + tree.sql(dialect, pretty=True) + ";")

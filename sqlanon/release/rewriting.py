@@ -26,6 +26,13 @@ class Rewriting:
     companions: Mapping[str, exp.Select] = field(default_factory=dict)
     views: Mapping[str, Callable[[str], exp.Select]] = field(default_factory=dict)
 
+    @property
+    def shown(self) -> exp.Select:
+        """The release as everybody may see it, for a script that is run by hand: nobody drops a column afterwards."""
+        tree = self.select.copy()
+        tree.set("expressions", [item for item in tree.expressions if item.alias_or_name not in self.hidden])
+        return tree
+
 
 def rewriting(task: Problem, solution: Solution, secret: str | None) -> Rewriting:
     policy = task.policy

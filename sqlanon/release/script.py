@@ -106,9 +106,9 @@ def release_script(policy: Policy, plan: Plan, dialect: str) -> str:
     name = policy.release.table or policy.release.view if policy.release else None
     parts = [f"-- The release of plan {plan.hash[:16]}: {plan.algorithm}, {_levels(plan)}."]
     parts += [created(step, dialect) for step in task.prelude.steps]
-    made: exp.Expr = how.select
+    made: exp.Expr = how.shown
     if name:
-        made = exp.Create(this=table_tree(name), kind="TABLE", expression=how.select)
+        made = exp.Create(this=table_tree(name), kind="TABLE", expression=how.shown)
     return "\n\n".join([*parts, made.sql(dialect, pretty=True) + ";"]) + "\n"
 
 
