@@ -85,7 +85,10 @@ def _replaced(path: Path) -> Iterator[Path]:
                 os.fsync(written.fileno())
             _require_same(original.fileno(), path)
             if _log(path).exists():
-                _note(path).write_text(str(copy.stat().st_ino))
+                with _note(path).open("w") as note:
+                    note.write(str(copy.stat().st_ino))
+                    note.flush()
+                    os.fsync(note.fileno())
                 _synced(path.parent)
             os.replace(copy, path)
             _without_old_log(path)
