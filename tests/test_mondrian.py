@@ -373,15 +373,18 @@ def test_both_engines_find_the_same_twice(database: Database) -> None:
 
 
 @pytest.mark.parametrize("strict", [True, False])
-@pytest.mark.parametrize(("bits", "narrow", "many"), [(62, 0, 1 << 30), (8, 31, 1), (8, 0, 2)])
+@pytest.mark.parametrize(
+    ("bits", "ones", "narrow", "many"), [(62, 30, 0, 1 << 30), (62, 0, 31, 1 << 30), (8, 30, 31, 1), (8, 30, 0, 2)]
+)
 def test_how_places_are_packed_and_rows_sorted_changes_nothing(
-    database: Database, monkeypatch: pytest.MonkeyPatch, bits: int, narrow: int, many: int, strict: bool
+    database: Database, monkeypatch: pytest.MonkeyPatch, bits: int, ones: int, narrow: int, many: int, strict: bool
 ) -> None:
-    """Wide numbers, several numbers, and a sort in the first round, against one narrow number without a sort."""
+    """Wide numbers, no ones, several numbers, and a sort in the first round, against one narrow number with ones."""
     rows = [{"age": 20 + i * 7 % 31, "job": LEAVES[i * i % 5], "zip": f"{i * 13 % 9:03}"} for i in range(90)]
     policy = asked([K2], ("age", "job", "zip"))
     usual, listed = partition(database, rows, policy) if strict else relaxed(database, rows, policy)
     monkeypatch.setattr(_packing, "BITS", bits)
+    monkeypatch.setattr(_packing, "MOST_ONES", ones)
     monkeypatch.setattr(_packing, "INT_BITS", narrow)
     monkeypatch.setattr(_partition, "MANY_REGIONS", many)
     found, again = partition(database, rows, policy) if strict else relaxed(database, rows, policy)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from sqlanon.algorithms._classes import Requirement
-from sqlanon.algorithms._packing import bits_of, lens, place_of, seen, slots
+from sqlanon.algorithms._packing import Slot, bits_of, lens, seen, slots
 from sqlanon.algorithms._problem import ALSO_SUPPRESSED, Problem
 from sqlanon.compiler.tree import alias, bigint, case, double, inline_verdict, literal, summed, table, union_all, window
 
@@ -53,9 +53,14 @@ def size(problem: Problem) -> Size:
     return Size(inline, tuple(item for item, verdict in found if verdict is None))
 
 
+def packing(problem: Problem) -> tuple[Slot, ...]:
+    """A cut that is kept for later releases is kept by its place."""
+    return slots(problem.domains, as_numbers=problem.stable is not None)
+
+
 def points(problem: Problem, work: str, state: str) -> exp.Select:
     """(region, at_, n, person) of the open rows on the widest dimension of their regions."""
-    where = slots(problem.domains)
+    where = packing(problem)
     known = exp.select("region", "rows_", "dim", *lens(where, exp.column("dim"))).from_(table(state))
     tree = _joined(work, known.subquery(alias="s"))
     return tree.select("w.region", alias(seen(where, "s"), "at_"), "w.n", "s.rows_", *_person(problem, "w."))
@@ -64,8 +69,9 @@ def points(problem: Problem, work: str, state: str) -> exp.Select:
 def points_everywhere(problem: Problem, work: str, state: str, kind: exp.Expr) -> exp.Query:
     """(region, dim, at_, n, kind, person) of the open rows on every dimension that may still be cut."""
     parts = []
-    for number, slot in enumerate(slots(problem.domains), start=1):
-        at = place_of(slot, bits_of(slot, "w"))
+    for number, slot in enumerate(packing(problem), start=1):
+        shifted = exp.BitwiseRightShift(this=bits_of(slot, "w"), expression=literal(slot.shift))
+        at = exp.Cast(this=shifted, to=exp.DataType.build("int"))
         tree = _joined(work, table(state, alias="s")).select(
             "w.region", alias(literal(number), "dim"), alias(at, "at_"), "w.n", "s.rows_", alias(kind.copy(), "kind")
         )

@@ -2,6 +2,10 @@
 
 A table that is written anew each round costs by its columns. And the place on a dimension that differs from region to
 region is a shift and a mask, which each region brings along: no row has to ask which dimension it is.
+
+Places of short dimensions are written as that many ones, 0, 1, 11, 111, …, where there is room: the least and the most
+of all of them at once are then one AND and one OR of the whole number. In both writings bits are in the order of the
+places.
 """
 
 from __future__ import annotations
@@ -12,40 +16,60 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from sqlanon.compiler.compressed import BITS, Domain, added
-from sqlanon.compiler.tree import alias, bigint, case, literal
+from sqlanon.compiler.tree import alias, bigint, case, double, literal
 
 INT_BITS = 31  # of an INTEGER, without its sign
 SMALL = 32_000  # leaves that a SMALLINT can number
+MOST_ONES = 30  # a cut is kept in an INTEGER
 
 
 @dataclass(frozen=True)
 class Slot:
-    """Where the places of a dimension are: `bits` of the column `word`, above the lowest `shift`."""
+    """Where the places of a dimension are: `bits` of the column `word`, above the lowest `shift`; `ones` if they are
+    written as that many ones."""
 
     word: str
     shift: int
     leaves: int
+    ones: bool = False
 
     @property
     def bits(self) -> int:
-        return self.leaves.bit_length()
+        return self.leaves if self.ones else self.leaves.bit_length()
 
     @property
     def mask(self) -> int:
         return (1 << self.bits) - 1
 
 
-def slots(domains: Sequence[Domain]) -> tuple[Slot, ...]:
-    """Places are numbered from 0, which is NULL, to the number of leaves."""
+def slots(domains: Sequence[Domain], *, as_numbers: bool = False) -> tuple[Slot, ...]:
+    """Places are numbered from 0, which is NULL, to the number of leaves; `as_numbers` where all are written so."""
+    ones = set() if as_numbers else _as_ones([domain.leaves for domain in domains])
     found = []
     word, used = 1, 0
-    for domain in domains:
-        bits = domain.leaves.bit_length()
+    for at, domain in enumerate(domains):
+        bits = Slot("", 0, domain.leaves, at in ones).bits
         if used + bits > BITS:
             word, used = word + 1, 0
-        found.append(Slot(f"q{word}", used, domain.leaves))
+        found.append(Slot(f"q{word}", used, domain.leaves, at in ones))
         used += bits
     return tuple(found)
+
+
+def _as_ones(leaves: Sequence[int]) -> set[int]:
+    """The dimensions that can be written as ones with all of them in one number still: the shortest of them.
+
+    >>> sorted(_as_ones([2, 73, 5, 7, 16, 41, 7]))
+    [0, 2, 3, 4, 6]
+    """
+    used = sum(count.bit_length() for count in leaves)
+    found: set[int] = set()
+    for at in sorted(range(len(leaves)), key=lambda at: leaves[at]):
+        used += leaves[at] - leaves[at].bit_length()
+        if leaves[at] > MOST_ONES or used > BITS:
+            break
+        found.add(at)
+    return found
 
 
 def words(all_slots: Sequence[Slot]) -> list[str]:
@@ -56,7 +80,8 @@ def packed(all_slots: Sequence[Slot], places: Sequence[exp.Expr]) -> list[exp.Ex
     """The columns q1, … of these places; NULL where one of their places is."""
     parts: dict[str, list[exp.Expr]] = {word: [] for word in words(all_slots)}
     for slot, at in zip(all_slots, places, strict=True):
-        parts[slot.word].append(exp.Mul(this=bigint(at), expression=bigint(literal(1 << slot.shift))))
+        bits = _ones(at) if slot.ones else bigint(at)
+        parts[slot.word].append(exp.Mul(this=bits, expression=bigint(literal(1 << slot.shift))))
     # What is gathered of regions takes half the room in narrow numbers.
     narrow = max(slot.shift + slot.bits for slot in all_slots) <= INT_BITS
     to = exp.DataType.build("int" if narrow else "bigint")
@@ -65,13 +90,45 @@ def packed(all_slots: Sequence[Slot], places: Sequence[exp.Expr]) -> list[exp.Ex
 
 def bits_of(slot: Slot, prefix: str | None = None) -> exp.Expr:
     """The bits of a row's place on one dimension, where they are: in the order of the places, and cheaper to get."""
+    return _masked(slot, exp.column(slot.word, table=prefix))
+
+
+def _masked(slot: Slot, word: exp.Expr) -> exp.Expr:
     mask = literal(slot.mask << slot.shift)
-    return exp.paren(exp.BitwiseAnd(this=exp.column(slot.word, table=prefix), expression=mask), copy=False)
+    return exp.paren(exp.BitwiseAnd(this=word, expression=mask), copy=False)
 
 
-def place_of(slot: Slot, bits: exp.Expr) -> exp.Expr:
+def _ones(at: exp.Expr) -> exp.Expr:
+    above = exp.paren(exp.BitwiseLeftShift(this=bigint(literal(1)), expression=at), copy=False)
+    return exp.paren(exp.Sub(this=above, expression=literal(1)), copy=False)
+
+
+def ends(all_slots: Sequence[Slot], dialect: str) -> tuple[list[exp.Expr], list[exp.Expr]]:
+    """What is gathered of the rows of a region, and from that (as `m`) lo1, hi1, …: its first and last places."""
+    gathered: dict[str, exp.Expr] = {}
+    shown: list[exp.Expr] = []
+    for number, slot in enumerate(all_slots, start=1):
+        sides = (("lo", exp.Min, "all", exp.BitwiseAndAgg), ("hi", exp.Max, "any", exp.BitwiseOrAgg))
+        for side, function, every, of_bits in sides:
+            name = f"{every}_{slot.word}" if slot.ones else f"{side}{number}"
+            gathered[name] = of_bits(this=exp.column(slot.word)) if slot.ones else function(this=bits_of(slot))
+            found = exp.column(name, table="m")
+            bits = _masked(slot, found) if slot.ones else found
+            shown.append(alias(place_of(slot, bits, dialect), f"{side}{number}"))
+    return [alias(tree, name) for name, tree in gathered.items()], shown
+
+
+def place_of(slot: Slot, bits: exp.Expr, dialect: str) -> exp.Expr:
     """The place that these bits are, as narrow as it can be."""
-    return exp.Cast(this=exp.BitwiseRightShift(this=bits, expression=literal(slot.shift)), to=kind(slot.leaves))
+    if not slot.ones:
+        number: exp.Expr = exp.BitwiseRightShift(this=bits, expression=literal(slot.shift))
+    elif dialect == "postgres":  # which counts the bits of strings only
+        scaled = exp.Div(this=double(bits), expression=double(literal(1 << slot.shift)))
+        above = exp.Ln(this=exp.Add(this=scaled, expression=literal(1)))
+        number = exp.Round(this=exp.Div(this=above, expression=exp.Ln(this=double(literal(2)))))
+    else:
+        number = exp.BitwiseCount(this=bits)
+    return exp.Cast(this=number, to=kind(slot.leaves))
 
 
 def kind(leaves: int) -> exp.DataType:
@@ -96,7 +153,8 @@ def lens(all_slots: Sequence[Slot], dim: exp.Expr) -> list[exp.Expr]:
 
 
 def seen(all_slots: Sequence[Slot], through: str, prefix: str = "w") -> exp.Expr:
-    """The place of a row on the dimension of its region, which `through` has a `lens` on; NULL if it has none."""
+    """The bits of a row's place on the dimension of its region, which `through` has a `lens` on; NULL if it has
+    none."""
     every = [exp.column(word, table=prefix) for word in words(all_slots)]
     number: exp.Expr = every[0]
     if len(every) > 1:

@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from sqlanon.algorithms._halves import Size, may_be_cut, size
+from sqlanon.algorithms._halves import Size, may_be_cut, packing, size
 from sqlanon.algorithms._orders import Order, orders
-from sqlanon.algorithms._packing import Slot, bits_of, lens, packed, place_of, seen, slots, words
+from sqlanon.algorithms._packing import Slot, ends, lens, packed, seen, words
 from sqlanon.algorithms._problem import Problem
+from sqlanon.algorithms._rounds import Rounds
 from sqlanon.algorithms._search import Infeasible
 from sqlanon.algorithms._stable import Replay, all_cuts, cut_values, torn_apart
 from sqlanon.compiler.tree import alias, bigint, case, count_all, literal, summed, table, union_all, window
@@ -58,37 +59,40 @@ class Partition:
     orders: tuple[Order, ...] = field(init=False)
     limits: Size = field(init=False)
     slots: tuple[Slot, ...] = field(init=False)
+    rounds: Rounds = field(init=False)
     round: int = 0
     _last: int = 1  # the highest region so far
     _sorted: bool = False
-    _built: dict[tuple[str, bool], exp.Query] = field(default_factory=dict)
     _done: list[str] = field(default_factory=list)
     _closed: list[str] = field(default_factory=list)
     _cuts: list[str] = field(default_factory=list)
     _left_out: int = 0
 
     def __post_init__(self) -> None:
+        self.rounds = Rounds(self.problem)
         self.limits = size(self.problem)
         self.orders = orders(self.problem)
-        self.slots = slots(self.problem.domains)
+        self.slots = packing(self.problem)
 
     def run(self) -> Parts:
-        names = {"work": self._made("work", self._start)}
+        names = {"work": self.rounds.made("work", self._start)}
         self._require_whole(names["work"], as_one=self.problem.stable is None)
         if self.problem.stable is not None:
             kept = Replay(self, self.problem.stable)
             names = {"work": kept.run(names["work"])}
             self._last, self._left_out = kept.last, kept.left_out
-        names["state"] = self._made("state", lambda: self._chosen(self._measured("work", None)), names, first=True)
+        names["state"] = self.rounds.made(
+            "state", lambda: self._chosen(self._measured("work", None)), names, first=True
+        )
         left = self.problem.records - self._left_out
         while (left := self._settle(names, left)) and not self.problem.out_of_time():
             self.round += 1
             names["decided"] = self._decide(names)
             if self.problem.stable is not None:
-                self._cuts.append(self._made("cut_values", lambda: cut_values(self.orders, "decided"), names))
+                self._cuts.append(self.rounds.made("cut_values", lambda: cut_values(self.orders, "decided"), names))
             names["after"] = self._parted(names)
-            following = self._made("state", lambda: self._chosen(self._next()), names)
-            self._drop(names["work"], names["state"], names["decided"])
+            following = self.rounds.made("state", lambda: self._chosen(self._next()), names)
+            self.rounds.drop(names["work"], names["state"], names["decided"])
             names = {"work": names["after"], "state": following}
             self.problem.tell("cutting regions", self.problem.records - left, self.problem.records)
         if left:
@@ -100,43 +104,16 @@ class Partition:
         if self.problem.compressed.values or self.problem.compressed.person:
             # A key with several sensitive values or persons has several rows.
             rows = exp.select("*").distinct().from_(rows.subquery(alias="every"))
-        members = self._made("members", lambda: rows)
+        members = self.rounds.made("members", lambda: rows)
         regions = union_all([exp.select("*").from_(table(name)) for name in self._closed])
-        made = self._made("regions", lambda: regions)
-        self._drop(*self._done, *self._closed)
+        made = self.rounds.made("regions", lambda: regions)
+        self.rounds.drop(*self._done, *self._closed)
         cuts = None
         if self.problem.stable is not None:
-            cuts = self._made("all_cuts", lambda: all_cuts(self._cuts, self.round - len(self._cuts) + 1))
+            cuts = self.rounds.made("all_cuts", lambda: all_cuts(self._cuts, self.round - len(self._cuts) + 1))
         return Parts(members, made, self.orders, self.round, complete, self._left_out, cuts)
 
     # Tables -------------------------------------------------------------------------------------------------------
-
-    def _made(
-        self,
-        kind: str,
-        build: Callable[[], exp.Query],
-        names: Mapping[str, str] | None = None,
-        *,
-        first: bool = False,
-    ) -> str:
-        """Make a table. A statement is built once, over tables called work, state and so on; `names` are the real
-        ones of this round. Building it anew each time would take longer than running it on a small table."""
-        key = (kind, first)
-        if names is not None and key not in self._built:
-            self._built[key] = build()
-        query = build() if names is None else self._built[key].copy()
-        for found in list(query.find_all(exp.Table)):
-            if names and found.name in names:
-                found.set("this", exp.to_identifier(names[found.name]))
-        for mark in list(query.find_all(exp.Placeholder)):
-            mark.replace(literal(self._last))
-        unique = (id(self), len(self.problem.prelude.steps))
-        made = self.problem.prelude.once(f"mondrian_{kind}", unique, lambda: query)
-        self.problem.run()
-        return made
-
-    def _drop(self, *names: str) -> None:
-        self.problem.engine.drop_temporary(names)
 
     @property
     def _asks(self) -> bool:
@@ -201,24 +178,15 @@ class Partition:
 
     def _measured(self, work: str, parents: exp.Select | None) -> exp.Select:
         """(region, rows_, lo1, hi1, …, blocked, tried) of the regions that are new."""
-        ranges = [
-            alias(function(this=bits_of(slot)), f"{name}{i}")
-            for i, slot in enumerate(self.slots, start=1)
-            for name, function in (("lo", exp.Min), ("hi", exp.Max))
-        ]
-        ends = [
-            alias(place_of(slot, exp.column(f"{name}{i}", table="m")), f"{name}{i}")
-            for i, slot in enumerate(self.slots, start=1)
-            for name in ("lo", "hi")
-        ]
-        tree = exp.select("region", alias(summed(exp.column("n")), "rows_"), *ranges).from_(table(work))
+        gathered, places = ends(self.slots, self.problem.engine.dialect)
+        tree = exp.select("region", alias(summed(exp.column("n")), "rows_"), *gathered).from_(table(work))
         tree = tree.where(exp.column("fresh").eq(1)).group_by("region")
         none = bigint(literal(0))
         if parents is None:
-            whole = exp.select("region", "rows_", *ends, alias(none, "blocked"), alias(none.copy(), "tried"))
+            whole = exp.select("region", "rows_", *places, alias(none, "blocked"), alias(none.copy(), "tried"))
             return whole.from_(tree.subquery(alias="m"))
         same = exp.column("region", table="m").eq(exp.column("region", table="b"))
-        both = exp.select("m.region", "m.rows_", *ends, "b.blocked", alias(none, "tried")).from_(
+        both = exp.select("m.region", "m.rows_", *places, "b.blocked", alias(none, "tried")).from_(
             tree.subquery(alias="m")
         )
         return both.join(parents.subquery(alias="b"), on=same)
@@ -257,8 +225,8 @@ class Partition:
         rows = exp.select(*(f"w.{name}" for name in kept)).from_(table("work", alias="w"))
         rows = rows.join(table("state", alias="s"), on=exp.and_(_same_region("s", "w"), _is_closed(closed, "s")))
         ends = exp.select("region", "rows_", *self._range_names).from_(table("state")).where(_is_closed(closed))
-        self._done.append(self._made("done", lambda: rows, names, first=not closed))
-        self._closed.append(self._made("ended", lambda: ends, names, first=not closed))
+        self._done.append(self.rounds.made("done", lambda: rows, names, first=not closed))
+        self._closed.append(self.rounds.made("ended", lambda: ends, names, first=not closed))
 
     # Cutting ------------------------------------------------------------------------------------------------------
 
@@ -266,14 +234,14 @@ class Partition:
         """(region, tried, blocked, dim, is_cut, cut, right_, take): the cuts of this round, with a lens on the places;
         `right_` numbers the region that the right half becomes, and is NULL where there is no cut that all models
         allow."""
-        cuts = self._made("cuts", lambda: self.choose("work", "state", self.limits), names)
+        cuts = self.rounds.made("cuts", lambda: self.choose("work", "state", self.limits), names)
         names = {**names, "cuts": cuts}
         if self._asks:
             names["refused"] = self._refused(names)
-        decided = self._made("decided", self._decisions, names)
+        decided = self.rounds.made("decided", self._decisions, {**names, "last": str(self._last)})
         cut = exp.select(summed(exp.column("is_cut"))).from_(table(decided))
         self._last += int(self.problem.engine.query(cut)[0][0] or 0)
-        self._drop(*(names[name] for name in ("cuts", "refused") if name in names))
+        self.rounds.drop(*(names[name] for name in ("cuts", "refused") if name in names))
         return decided
 
     def _decisions(self) -> exp.Select:
@@ -319,7 +287,7 @@ class Partition:
 
     def _refused(self, names: Mapping[str, str]) -> str:
         """The regions of which a half breaks a model."""
-        halves = self._made("halves", self._halves, names)
+        halves = self.rounds.made("halves", self._halves, names)
 
         def broken() -> exp.Select:
             classes, parts = self.problem.classes_by(exp.column("half"), "halves")
@@ -332,8 +300,8 @@ class Partition:
             both = exp.union(exp.select("region").from_(own.subquery(alias="own")), apart, distinct=True)
             return exp.select("region").from_(both.subquery(alias="refused"))
 
-        refused = self._made("refused", broken, {"halves": halves})
-        self._drop(halves)
+        refused = self.rounds.made("refused", broken, {"halves": halves})
+        self.rounds.drop(halves)
         return refused
 
     def _halves(self) -> exp.Select:
@@ -351,11 +319,11 @@ class Partition:
     def _parted(self, names: Mapping[str, str]) -> str:
         """The rows in their new regions; once these are many, sorted by them, and near that order ever after."""
         if self.splits:
-            return self._made("work", self._split, names)
+            return self.rounds.made("work", self._split, names)
         if self._sorted or self._last < MANY_REGIONS:
-            return self._made("work", self._cut, names)
+            return self.rounds.made("work", self._cut, names)
         self._sorted = True
-        return self._made("work", lambda: self._cut().order_by("region"), names, first=True)
+        return self.rounds.made("work", lambda: self._cut().order_by("region"), names, first=True)
 
     def _cut(self) -> exp.Select:
         at = seen(self.slots, "d")

@@ -55,11 +55,11 @@ class Replay:
         rounds, last = problem.engine.query(asked)[0]
         own.round = int(rounds or 0)
         self.last = int(last or 1)
-        cuts = own._made("places_of_cuts", lambda: _places(problem, own.orders, self.stable.cuts))
+        cuts = own.rounds.made("places_of_cuts", lambda: _places(problem, own.orders, self.stable.cuts))
         for number in range(1, own.round + 1):
             tree = self._cut(work, cuts, number)
-            after = own._made("work", partial(_given, tree))
-            own._drop(work)
+            after = own.rounds.made("work", partial(_given, tree))
+            own.rounds.drop(work)
             work = after
         return self._without_broken(work)
 
@@ -87,14 +87,14 @@ class Replay:
         tree = exp.select(alias(exp.column("class_id"), "region")).from_(classes).where(exp.column("broken").neq(0))
         for name, query in parts:
             tree = tree.with_(name, as_=query, copy=False)
-        broken = own._made("broken_regions", lambda: tree)
+        broken = own.rounds.made("broken_regions", lambda: tree)
         inside = exp.column("region").isin(query=select("region", source=table(broken)))
         rows = select(summed(exp.column("n")), source=table(work), where=inside)
         self.left_out = int(problem.engine.query(rows)[0][0] or 0)
         if self.left_out == problem.records:
             raise Infeasible(None)
-        kept = own._made("work", lambda: select(exp.Star(), source=table(work), where=exp.not_(inside.copy())))
-        own._drop(work, broken)
+        kept = own.rounds.made("work", lambda: select(exp.Star(), source=table(work), where=exp.not_(inside.copy())))
+        own.rounds.drop(work, broken)
         return kept
 
 
