@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from sqlanon.algorithms._classes import Requirement
-from sqlanon.algorithms._packing import Slot, bits_of, lens, seen, slots
+from sqlanon.algorithms._packing import Slot, bits_of, seen, slots, spread
 from sqlanon.algorithms._problem import ALSO_SUPPRESSED, Problem
 from sqlanon.compiler.tree import alias, bigint, case, double, inline_verdict, literal, summed, table, union_all, window
 
@@ -54,16 +54,16 @@ def size(problem: Problem) -> Size:
 
 
 def packing(problem: Problem) -> tuple[Slot, ...]:
-    """A cut that is kept for later releases is kept by its place."""
-    return slots(problem.domains, as_numbers=problem.stable is not None)
+    """A cut that is kept for later releases is kept by its place; and PostgreSQL counts no bits of numbers."""
+    as_numbers = problem.stable is not None or problem.engine.dialect == "postgres"
+    return slots(problem.domains, as_numbers=as_numbers)
 
 
 def points(problem: Problem, work: str, state: str) -> exp.Select:
     """(region, at_, n, person) of the open rows on the widest dimension of their regions."""
-    where = packing(problem)
-    known = exp.select("region", "rows_", "dim", *lens(where, exp.column("dim"))).from_(table(state))
-    tree = _joined(work, known.subquery(alias="s"))
-    return tree.select("w.region", alias(seen(where, "s"), "at_"), "w.n", "s.rows_", *_person(problem, "w."))
+    at = exp.Cast(this=seen(packing(problem), "s"), to=exp.DataType.build("int"))
+    tree = _joined(work, table(state, alias="s"))
+    return tree.select("w.region", alias(at, "at_"), "w.n", "s.rows_", *_person(problem, "w."))
 
 
 def points_everywhere(problem: Problem, work: str, state: str, kind: exp.Expr) -> exp.Query:
@@ -75,19 +75,21 @@ def points_everywhere(problem: Problem, work: str, state: str, kind: exp.Expr) -
         tree = _joined(work, table(state, alias="s")).select(
             "w.region", alias(literal(number), "dim"), alias(at, "at_"), "w.n", "s.rows_", alias(kind.copy(), "kind")
         )
-        parts.append(tree.select(*_person(problem, "w.")).where(may_be_cut(number, "s")))
+        parts.append(tree.select(*_person(problem, "w.")).where(may_be_cut(slot, number, "s")))
     return union_all(parts)
 
 
-def may_be_cut(number: int, prefix: str | None = None) -> exp.Expr:
+def may_be_cut(slot: Slot, number: int, prefix: str | None = None) -> exp.Expr:
     """Whether a dimension of a region holds several places and is not ruled out."""
+    return exp.and_(spread(slot, number, 1.0, prefix) > 0, open_(number, prefix))
 
-    def own(name: str) -> exp.Expr:
-        return exp.column(name, table=prefix)
 
-    ruled_out = exp.paren(exp.BitwiseOr(this=own("blocked"), expression=own("tried")), copy=False)
+def open_(number: int, prefix: str | None = None) -> exp.Expr:
+    """Whether a dimension of a region is not ruled out."""
+    own = [exp.column(name, table=prefix) for name in ("blocked", "tried")]
+    ruled_out = exp.paren(exp.BitwiseOr(this=own[0], expression=own[1]), copy=False)
     bit = exp.paren(exp.BitwiseAnd(this=ruled_out, expression=literal(1 << (number - 1))), copy=False)
-    return exp.and_(own(f"hi{number}") > own(f"lo{number}"), bit.eq(literal(0)))
+    return bit.eq(literal(0))
 
 
 def _joined(work: str, state: exp.Expr) -> exp.Select:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from sqlanon.compiler.compressed import BITS, Domain, added
-from sqlanon.compiler.tree import alias, bigint, case, double, literal
+from sqlanon.compiler.tree import alias, bigint, case, literal
 
 INT_BITS = 31  # of an INTEGER, without its sign
 SMALL = 32_000  # leaves that a SMALLINT can number
@@ -103,31 +103,46 @@ def _ones(at: exp.Expr) -> exp.Expr:
     return exp.paren(exp.Sub(this=above, expression=literal(1)), copy=False)
 
 
-def ends(all_slots: Sequence[Slot], dialect: str) -> tuple[list[exp.Expr], list[exp.Expr]]:
-    """What is gathered of the rows of a region, and from that (as `m`) lo1, hi1, …: its first and last places."""
-    gathered: dict[str, exp.Expr] = {}
-    shown: list[exp.Expr] = []
+def gathered(all_slots: Sequence[Slot]) -> dict[str, exp.Expr]:
+    """What is gathered of the rows of a region, by name: bits of the first and last places of all dimensions."""
+    found: dict[str, exp.Expr] = {}
     for number, slot in enumerate(all_slots, start=1):
-        sides = (("lo", exp.Min, "all", exp.BitwiseAndAgg), ("hi", exp.Max, "any", exp.BitwiseOrAgg))
-        for side, function, every, of_bits in sides:
-            name = f"{every}_{slot.word}" if slot.ones else f"{side}{number}"
-            gathered[name] = of_bits(this=exp.column(slot.word)) if slot.ones else function(this=bits_of(slot))
-            found = exp.column(name, table="m")
-            bits = _masked(slot, found) if slot.ones else found
-            shown.append(alias(place_of(slot, bits, dialect), f"{side}{number}"))
-    return [alias(tree, name) for name, tree in gathered.items()], shown
+        low, high = _ends(slot, number)
+        found[low] = _of_word(exp.BitwiseAndAgg, slot) if slot.ones else exp.Min(this=bits_of(slot))
+        found[high] = _of_word(exp.BitwiseOrAgg, slot) if slot.ones else exp.Max(this=bits_of(slot))
+    return found
 
 
-def place_of(slot: Slot, bits: exp.Expr, dialect: str) -> exp.Expr:
+def _ends(slot: Slot, number: int) -> tuple[str, str]:
+    return (f"all_{slot.word}", f"any_{slot.word}") if slot.ones else (f"low{number}", f"high{number}")
+
+
+def _of_word(function: type[exp.Func], slot: Slot) -> exp.Expr:
+    return function(this=exp.column(slot.word))
+
+
+def spread(slot: Slot, number: int, step: float, prefix: str | None = None) -> exp.Expr:
+    """How far apart the first and last places of a region are, in steps of this width."""
+    low, high = (exp.column(name, table=prefix) for name in _ends(slot, number))
+    between = exp.paren(exp.Sub(this=high, expression=low), copy=False)
+    if slot.ones:  # bits that all have are a part of those that any has
+        return exp.Mul(this=exp.BitwiseCount(this=_masked(slot, between)), expression=literal(step))
+    return exp.Mul(this=between, expression=literal(step / (1 << slot.shift)))
+
+
+def places(all_slots: Sequence[Slot]) -> list[exp.Expr]:
+    """lo1, hi1, …: the first and last places of a region from what was gathered."""
+    return [
+        alias(_place_of(slot, exp.column(name)), f"{side}{number}")
+        for number, slot in enumerate(all_slots, start=1)
+        for side, name in zip(("lo", "hi"), _ends(slot, number), strict=True)
+    ]
+
+
+def _place_of(slot: Slot, bits: exp.Expr) -> exp.Expr:
     """The place that these bits are, as narrow as it can be."""
-    if not slot.ones:
-        number: exp.Expr = exp.BitwiseRightShift(this=bits, expression=literal(slot.shift))
-    elif dialect == "postgres":  # which counts the bits of strings only
-        scaled = exp.Div(this=double(bits), expression=double(literal(1 << slot.shift)))
-        above = exp.Ln(this=exp.Add(this=scaled, expression=literal(1)))
-        number = exp.Round(this=exp.Div(this=above, expression=exp.Ln(this=double(literal(2)))))
-    else:
-        number = exp.BitwiseCount(this=bits)
+    shifted = exp.BitwiseRightShift(this=bits, expression=literal(slot.shift))
+    number = exp.BitwiseCount(this=_masked(slot, bits)) if slot.ones else shifted
     return exp.Cast(this=number, to=kind(slot.leaves))
 
 
@@ -140,7 +155,8 @@ def lens(all_slots: Sequence[Slot], dim: exp.Expr) -> list[exp.Expr]:
     """The columns by which `seen` finds the places on dimension `dim`: for tables of regions, which are small."""
 
     def by_dim(values: Sequence[exp.Expr]) -> exp.Expr:
-        return case(*((dim.copy().eq(i), value) for i, value in enumerate(values, start=1)), default=exp.Null())
+        branches = [exp.If(this=literal(i), true=value) for i, value in enumerate(values, start=1)]
+        return exp.Case(this=dim.copy(), ifs=branches)
 
     every = words(all_slots)
     columns = {
@@ -150,6 +166,10 @@ def lens(all_slots: Sequence[Slot], dim: exp.Expr) -> list[exp.Expr]:
     if len(every) > 1:
         columns["word_"] = by_dim([literal(every.index(slot.word)) for slot in all_slots])
     return [alias(column, name) for name, column in columns.items()]
+
+
+def lens_names(all_slots: Sequence[Slot]) -> list[str]:
+    return ["shift_", "mask_", *(["word_"] if len(words(all_slots)) > 1 else [])]
 
 
 def seen(all_slots: Sequence[Slot], through: str, prefix: str = "w") -> exp.Expr:

@@ -1,7 +1,7 @@
 """Cut the rows into regions, level by level: one round cuts all open regions at once.
 
-    work(k1, …, q1, …, v1, …, person, n, region, fresh)   the open rows with their places on all dimensions
-    state(region, rows_, lo1, hi1, …, blocked, tried, dim) what is known of a region; without dim it is closed
+    work(k1, …, q1, …, v1, …, person, n, region)      the open rows with their places on all dimensions
+    state(region, rows_, …, blocked, tried, dim, …)   what is known of a region; without dim it is closed
 
 A region is closed once no dimension is left to cut. Bits of `blocked` are dimensions that no cut can divide into halves
 of allowed size, which holds on in all parts; bits of `tried` are those whose best cut gave halves that another model
@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from sqlanon.algorithms._halves import Size, may_be_cut, packing, size
+from sqlanon.algorithms._halves import Size, open_, packing, size
 from sqlanon.algorithms._orders import Order, orders
-from sqlanon.algorithms._packing import Slot, ends, lens, packed, seen, words
+from sqlanon.algorithms._packing import Slot, gathered, lens, lens_names, packed, places, seen, spread, words
 from sqlanon.algorithms._problem import Problem
+from sqlanon.algorithms._relaxed import split
 from sqlanon.algorithms._rounds import Rounds
 from sqlanon.algorithms._search import Infeasible
 from sqlanon.algorithms._stable import Replay, all_cuts, cut_values, torn_apart
@@ -84,16 +85,22 @@ class Partition:
         names["state"] = self.rounds.made(
             "state", lambda: self._chosen(self._measured("work", None)), names, first=True
         )
-        left = self.problem.records - self._left_out
-        while (left := self._settle(names, left)) and not self.problem.out_of_time():
+        left = self._settle(names, self.problem.records - self._left_out)
+        while left and not self.problem.out_of_time():
             self.round += 1
-            names["decided"] = self._decide(names)
+            names["cuts"] = self.rounds.made("cuts", lambda: self.choose("work", "state", self.limits), names)
+            if self._asks:
+                names["refused"] = self._refused(names)
+            names["decided"] = self.rounds.made("decided", self._decisions, {**names, "last": str(self._last)})
             if self.problem.stable is not None:
                 self._cuts.append(self.rounds.made("cut_values", lambda: cut_values(self.orders, "decided"), names))
             names["after"] = self._parted(names)
             following = self.rounds.made("state", lambda: self._chosen(self._next()), names)
-            self.rounds.drop(names["work"], names["state"], names["decided"])
-            names = {"work": names["after"], "state": following}
+            self._last += int(self.rounds.asked("count", _how_many_cuts, names)[0] or 0)
+            after = {"work": names.pop("after"), "state": following}
+            self.rounds.drop(*names.values())
+            names = after
+            left = self._settle(names, left)
             self.problem.tell("cutting regions", self.problem.records - left, self.problem.records)
         if left:
             self._put_aside(names, closed=False)
@@ -105,7 +112,8 @@ class Partition:
             # A key with several sensitive values or persons has several rows.
             rows = exp.select("*").distinct().from_(rows.subquery(alias="every"))
         members = self.rounds.made("members", lambda: rows)
-        regions = union_all([exp.select("*").from_(table(name)) for name in self._closed])
+        ended = union_all([exp.select("*").from_(table(name)) for name in self._closed])
+        regions = exp.select("region", "rows_", *places(self.slots)).from_(ended.subquery(alias="ended"))
         made = self.rounds.made("regions", lambda: regions)
         self.rounds.drop(*self._done, *self._closed)
         cuts = None
@@ -133,8 +141,8 @@ class Partition:
         return [*source.key_names, *words(self.slots), *source.values.values(), *person, *split]
 
     @property
-    def _range_names(self) -> list[str]:
-        return [name for i in self._dims for name in (f"lo{i}", f"hi{i}")]
+    def _gathered(self) -> list[str]:
+        return list(gathered(self.slots))
 
     def _start(self) -> exp.Select:
         source = self.problem.compressed
@@ -151,7 +159,7 @@ class Partition:
         tree = tree.select(*(f"c.{name}" for name in source.values.values()), *(["c.person"] if source.person else []))
         if self.splits:
             tree = tree.select(alias(bigint(literal(1)), "first_"), alias(bigint(exp.column("n", table="c")), "last_"))
-        return tree.select("c.n", alias(self._number(literal(1)), "region"), alias(literal(1), "fresh"))
+        return tree.select("c.n", alias(self._number(literal(1)), "region"))
 
     def _number(self, tree: exp.Expr) -> exp.Expr:
         """As the number of a region; every row carries one, so it is as short as it may be."""
@@ -177,45 +185,42 @@ class Partition:
     # Choosing -----------------------------------------------------------------------------------------------------
 
     def _measured(self, work: str, parents: exp.Select | None) -> exp.Select:
-        """(region, rows_, lo1, hi1, …, blocked, tried) of the regions that are new."""
-        gathered, places = ends(self.slots, self.problem.engine.dialect)
-        tree = exp.select("region", alias(summed(exp.column("n")), "rows_"), *gathered).from_(table(work))
-        tree = tree.where(exp.column("fresh").eq(1)).group_by("region")
+        """(region, rows_, what is gathered, blocked, tried) of the regions that are new."""
+        found = [alias(tree, name) for name, tree in gathered(self.slots).items()]
+        tree = exp.select("region", alias(summed(exp.column("n")), "rows_"), *found).from_(table(work))
+        tree = tree.group_by("region")
         none = bigint(literal(0))
         if parents is None:
-            whole = exp.select("region", "rows_", *places, alias(none, "blocked"), alias(none.copy(), "tried"))
-            return whole.from_(tree.subquery(alias="m"))
+            return exp.select("*", alias(none, "blocked"), alias(none.copy(), "tried")).from_(tree.subquery(alias="m"))
         same = exp.column("region", table="m").eq(exp.column("region", table="b"))
-        both = exp.select("m.region", "m.rows_", *places, "b.blocked", alias(none, "tried")).from_(
-            tree.subquery(alias="m")
-        )
+        both = exp.select("m.*", "b.blocked", alias(none, "tried")).from_(tree.subquery(alias="m"))
         return both.join(parents.subquery(alias="b"), on=same)
 
     def _chosen(self, known: exp.Query) -> exp.Select:
-        """Give each region the widest dimension that may be cut, or none."""
+        """Give each region the widest dimension that may be cut, or none, and a lens on it."""
         widths = []
-        for i, order in enumerate(self.orders, start=1):
-            span = exp.paren(exp.column(f"hi{i}") - exp.column(f"lo{i}"))
-            width = exp.Mul(this=span, expression=literal(order.step or order.weight))
-            widths.append(alias(case((may_be_cut(i), width), default=literal(0.0)), f"w{i}"))
+        for i, (order, slot) in enumerate(zip(self.orders, self.slots, strict=True), start=1):
+            width = spread(slot, i, order.step or order.weight)
+            widths.append(alias(case((open_(i), width), default=literal(0.0)), f"w{i}"))
         every = [exp.column(f"w{i}") for i in self._dims]
         widest = exp.func("GREATEST", *every) if len(every) > 1 else every[0].copy()
         measured = exp.select("*", *widths).from_(known.subquery(alias="known"))
         wide = exp.select("*", alias(widest, "widest")).from_(measured.subquery(alias="measured"))
-        is_widest = [(exp.column(f"w{i}").eq(exp.column("widest")), literal(i)) for i in self._dims]
         nothing: exp.Expr = exp.column("widest") <= 0
         if not self.problem.compressed.person and self.limits.grows:
             half = exp.paren(exp.BitwiseRightShift(this=exp.column("rows_"), expression=literal(1)), copy=False)
             nothing = exp.or_(nothing, exp.not_(exp.paren(self.limits.fits(half))))
-        dim = case((nothing, exp.Null()), *is_widest, default=exp.Null())
-        tree = exp.select("region", "rows_", *self._range_names, "blocked", "tried", alias(dim, "dim"))
-        return tree.from_(wide.subquery(alias="wide"))
+        is_widest = [exp.If(this=exp.column(f"w{i}"), true=literal(i)) for i in self._dims]
+        dim = case((nothing, exp.Null()), default=exp.Case(this=exp.column("widest"), ifs=is_widest))
+        tree = exp.select("region", "rows_", *self._gathered, "blocked", "tried", alias(dim, "dim"))
+        tree = tree.from_(wide.subquery(alias="wide"))
+        if self.everywhere:
+            return tree
+        return exp.select("*", *lens(self.slots, exp.column("dim"))).from_(tree.subquery(alias="chosen"))
 
     def _settle(self, names: Mapping[str, str], left: int) -> int:
         """Put closed regions aside; the rows that are still open."""
-        is_open = exp.column("dim").is_(exp.Null()).not_()
-        rows = summed(case((is_open, exp.column("rows_")), default=literal(0)))
-        still = int(self.problem.engine.query(exp.select(rows).from_(table(names["state"])))[0][0] or 0)
+        still = int(self.rounds.asked("open", _open_rows, names)[0] or 0)
         if still < left:
             self._put_aside(names, closed=True)
         return still
@@ -224,37 +229,35 @@ class Partition:
         kept = [*self.problem.compressed.key_names, "region", *(["first_", "last_"] if self.splits else [])]
         rows = exp.select(*(f"w.{name}" for name in kept)).from_(table("work", alias="w"))
         rows = rows.join(table("state", alias="s"), on=exp.and_(_same_region("s", "w"), _is_closed(closed, "s")))
-        ends = exp.select("region", "rows_", *self._range_names).from_(table("state")).where(_is_closed(closed))
+        ends = exp.select("region", "rows_", *self._gathered).from_(table("state")).where(_is_closed(closed))
         self._done.append(self.rounds.made("done", lambda: rows, names, first=not closed))
         self._closed.append(self.rounds.made("ended", lambda: ends, names, first=not closed))
 
     # Cutting ------------------------------------------------------------------------------------------------------
 
-    def _decide(self, names: Mapping[str, str]) -> str:
-        """(region, tried, blocked, dim, is_cut, cut, right_, take): the cuts of this round, with a lens on the places;
-        `right_` numbers the region that the right half becomes, and is NULL where there is no cut that all models
-        allow."""
-        cuts = self.rounds.made("cuts", lambda: self.choose("work", "state", self.limits), names)
-        names = {**names, "cuts": cuts}
-        if self._asks:
-            names["refused"] = self._refused(names)
-        decided = self.rounds.made("decided", self._decisions, {**names, "last": str(self._last)})
-        cut = exp.select(summed(exp.column("is_cut"))).from_(table(decided))
-        self._last += int(self.problem.engine.query(cut)[0][0] or 0)
-        self.rounds.drop(*(names[name] for name in ("cuts", "refused") if name in names))
-        return decided
-
     def _decisions(self) -> exp.Select:
+        """(region, tried, blocked, dim, is_cut, cut, right_, take): the cuts of this round, with a lens on the places;
+        `right_` numbers the region that the right half becomes, and is NULL, like `cut`, where there is no cut that
+        all models allow."""
         dim = exp.column("dim", table="c" if self.everywhere else "s")
         blocked = exp.BitwiseOr(this=exp.column("blocked", table="s"), expression=self._hopeless())
         is_cut = exp.Coalesce(this=exp.column("is_cut", table="c"), expressions=[literal(0)])
         chosen: list[exp.Expr] = [alias(exp.column(name, table="s"), name) for name in ("region", "tried")]
-        chosen += [alias(blocked, "blocked"), alias(dim, "dim"), *lens(self.slots, dim), alias(is_cut, "is_cut")]
-        shown = ["cut", "right_", *(["take"] if self.splits else [])]
+        chosen += [alias(blocked, "blocked"), alias(dim, "dim"), *self._lens(dim), alias(is_cut, "is_cut")]
+        at: exp.Expr = exp.column("cut", table="c")
+        if self._asks:
+            at = case((exp.column("is_cut", table="c").eq(1), at), default=exp.Null())
+        chosen.append(alias(at, "cut"))
+        shown = ["right_", *(["take"] if self.splits else [])]
         chosen += [alias(exp.column(name, table="c"), name) for name in shown]
         tree = exp.select(*chosen).from_(table("state", alias="s"))
         tree = tree.join(self._numbered().subquery(alias="c"), on=_same_region("s", "c"), join_type="left")
         return tree.where(_is_closed(False, "s"))
+
+    def _lens(self, dim: exp.Expr) -> list[exp.Expr]:
+        if self.everywhere:
+            return lens(self.slots, dim)
+        return [exp.column(name, table="s") for name in lens_names(self.slots)]
 
     def _numbered(self) -> exp.Select:
         """The cuts with is_cut and right_. Numbers are given here, since a window sorts all that it is given."""
@@ -272,9 +275,8 @@ class Partition:
     def _hopeless(self) -> exp.Expr:
         """Bits of the dimensions that no cut of allowed size divides."""
         if not self.everywhere:
-            bits = [(exp.column("dim", table="s").eq(i), literal(1 << (i - 1))) for i in self._dims]
-            own = case(*bits, default=literal(0))
-            return bigint(case((exp.column("cut", table="c").is_(exp.Null()), own), default=literal(0)))
+            unknown = exp.column("cut", table="c").is_(exp.Null())
+            return exp.paren(case((unknown, _bit(exp.column("dim", table="s"))), default=literal(0)), copy=False)
         possible = exp.Coalesce(this=exp.column("possible", table="c"), expressions=[literal(0)])
         fine = exp.paren(exp.BitwiseOr(this=possible, expression=exp.column("tried", table="s")), copy=False)
         every = (1 << len(self.orders)) - 1
@@ -306,7 +308,7 @@ class Partition:
 
     def _halves(self) -> exp.Select:
         dim = exp.column("dim", table="c" if self.everywhere else "s")
-        known = exp.select("c.region", "c.cut", *lens(self.slots, dim)).from_(table("cuts", alias="c"))
+        known = exp.select("c.region", "c.cut", *self._lens(dim)).from_(table("cuts", alias="c"))
         if not self.everywhere:
             known = known.join(table("state", alias="s"), on=_same_region("s", "c"))
         side = case((seen(self.slots, "c") > exp.column("cut", table="c"), literal(1)), default=literal(0))
@@ -319,7 +321,9 @@ class Partition:
     def _parted(self, names: Mapping[str, str]) -> str:
         """The rows in their new regions; once these are many, sorted by them, and near that order ever after."""
         if self.splits:
-            return self.rounds.made("work", self._split, names)
+            return self.rounds.made(
+                "work", lambda: split(self.slots, self.problem.compressed.key_names, self._kept), names
+            )
         if self._sorted or self._last < MANY_REGIONS:
             return self.rounds.made("work", self._cut, names)
         self._sorted = True
@@ -327,53 +331,10 @@ class Partition:
 
     def _cut(self) -> exp.Select:
         at = seen(self.slots, "d")
-        goes_right = exp.and_(exp.column("is_cut", table="d").eq(1), at > exp.column("cut", table="d"))
+        goes_right = at > exp.column("cut", table="d")
         region = case((goes_right, exp.column("right_", table="d")), default=exp.column("region", table="d"))
-        names = [f"w.{name}" for name in (*self._kept, "n")]
-        tree = exp.select(*names, alias(region, "region"), alias(exp.column("is_cut", table="d"), "fresh"))
+        tree = exp.select(*(f"w.{name}" for name in (*self._kept, "n")), alias(region, "region"))
         return tree.from_(table("work", alias="w")).join(table("decided", alias="d"), on=_same_region("w", "d"))
-
-    def _split(self) -> exp.Query:
-        """As `_cut`; of the rows at the cut itself the first `take`, in the order of their keys, go left."""
-        at = seen(self.slots, "d")
-        order = [exp.column(name, table="w") for name in (*self.problem.compressed.key_names, "first_")]
-        here = case((at.eq(exp.column("cut", table="d")), literal(1)), default=literal(0))
-        before = window(
-            exp.Sum(this=exp.column("n", table="w")), partition=[exp.column("region", table="d"), here], order=order
-        )
-        earlier = bigint(exp.Sub(this=before, expression=exp.column("n", table="w")))
-        rows = exp.select(*(f"w.{name}" for name in (*self._kept, "n")), "d.region", "d.right_", "d.is_cut")
-        rows = rows.select(alias(self._goes_left(at, earlier), "goes_left"))
-        rows = rows.from_(table("work", alias="w")).join(table("decided", alias="d"), on=_same_region("w", "d"))
-        kept = [name for name in self._kept if name not in ("first_", "last_")]
-        gone, first, last = exp.column("goes_left"), exp.column("first_"), exp.column("last_")
-        edge = exp.Add(this=first, expression=gone)
-        inside = exp.Sub(this=edge.copy(), expression=literal(1))
-        left = exp.select(
-            *kept, alias(first.copy(), "first_"), alias(inside, "last_"), alias(gone.copy(), "n"), "region"
-        )
-        rest = exp.Sub(this=exp.column("n"), expression=gone.copy())
-        right = exp.select(
-            *kept, alias(edge, "first_"), alias(last, "last_"), alias(rest, "n"), alias(exp.column("right_"), "region")
-        )
-        parts = [
-            tree.select(alias(exp.column("is_cut"), "fresh")).from_(rows.subquery(alias="parted")).where(some)
-            for tree, some in ((left, gone.copy() > 0), (right, gone.copy() < exp.column("n")))
-        ]
-        return union_all(parts)
-
-    def _goes_left(self, at: exp.Expr, before: exp.Expr) -> exp.Expr:
-        """How many of the rows that are alike go left."""
-        own, cut = exp.column("n", table="w"), exp.column("cut", table="d")
-        rest = exp.func("GREATEST", exp.Sub(this=exp.column("take", table="d"), expression=before), literal(0))
-        uncut = exp.column("is_cut", table="d").eq(0)
-        return bigint(
-            case(
-                (exp.or_(uncut, at.copy() < cut), own),
-                (at.copy() > cut.copy(), literal(0)),
-                default=exp.func("LEAST", own.copy(), rest),
-            )
-        )
 
     def _next(self) -> exp.Query:
         """The new regions, and those that could not be cut this time, with what was learnt."""
@@ -382,14 +343,27 @@ class Partition:
             exp.select(alias(exp.column(name), "region"), "blocked").from_(table("decided")).where(is_cut.copy().eq(1))
             for name in ("region", "right_")
         ]
-        dim = exp.column("dim", table="d")
-        own = case(*((dim.copy().eq(i), literal(1 << (i - 1))) for i in self._dims), default=literal(0))
-        tried = exp.BitwiseOr(this=exp.column("tried", table="d"), expression=exp.paren(own, copy=False))
-        known = [f"s.{name}" for name in ("region", "rows_", *self._range_names)]
-        stays = exp.select(*known, "d.blocked", alias(bigint(tried), "tried")).from_(table("state", alias="s"))
+        tried = exp.BitwiseOr(this=exp.column("tried", table="d"), expression=_bit(exp.column("dim", table="d")))
+        known = [f"s.{name}" for name in ("region", "rows_", *self._gathered)]
+        stays = exp.select(*known, "d.blocked", alias(tried, "tried")).from_(table("state", alias="s"))
         uncut = exp.and_(_same_region("s", "d"), exp.column("is_cut", table="d").eq(0))
         fresh = self._measured("after", exp.select("*").from_(union_all(halves).subquery(alias="halves")))
         return union_all([fresh, stays.join(table("decided", alias="d"), on=uncut)])
+
+
+def _how_many_cuts() -> exp.Select:
+    return exp.select(summed(exp.column("is_cut"))).from_(table("decided"))
+
+
+def _open_rows() -> exp.Select:
+    return exp.select(summed(exp.column("rows_"))).from_(table("state")).where(_is_closed(False))
+
+
+def _bit(dim: exp.Expr) -> exp.Expr:
+    """The bit of a dimension among those that are ruled out; none where there is no dimension."""
+    before = exp.paren(exp.Sub(this=dim, expression=literal(1)), copy=False)
+    bit = exp.BitwiseLeftShift(this=bigint(literal(1)), expression=before)
+    return exp.Coalesce(this=exp.paren(bit, copy=False), expressions=[literal(0)])
 
 
 def _same_region(one: str, other: str) -> exp.Expr:

@@ -25,9 +25,7 @@ NEEDS_QUOTES = r'[][{},"]|^ | $|^NULL$|^$'
 def solution(problem: Problem, parts: Parts, *, ranges: bool, split: bool, why: str) -> Solution:
     """Label the regions and measure their loss."""
     labels = labels_of(problem, parts, ranges=ranges)
-    members = problem.prelude.once("members", (parts.members,), lambda: _members(problem, parts, split))
-    problem.run()
-    problem.engine.drop_temporary([parts.members])
+    members = _parted_members(problem, parts) if split else parts.members
     _require_distinct(problem, parts, labels, members)
     return Solution(
         loss=loss_of(problem, parts, labels),
@@ -53,11 +51,14 @@ def _named(problem: Problem, parts: Parts, number: int, ranges: bool) -> str:
     return problem.prelude.once("range_names", key, lambda: _names(order, parts.regions, number, ranges))
 
 
-def _members(problem: Problem, parts: Parts, split: bool) -> exp.Select:
-    tree = exp.select(*problem.compressed.key_names, "region")
-    if split:
-        tree = tree.select(*(alias(bigint(exp.column(f"{name}_")), name) for name in ("first", "last")))
-    return tree.from_(table(parts.members))
+def _parted_members(problem: Problem, parts: Parts) -> str:
+    """The members with the numbers of the first and the last of the rows that are alike."""
+    numbers = [alias(bigint(exp.column(f"{name}_")), name) for name in ("first", "last")]
+    tree = exp.select(*problem.compressed.key_names, "region", *numbers).from_(table(parts.members))
+    made = problem.prelude.once("members", (parts.members,), lambda: tree)
+    problem.run()
+    problem.engine.drop_temporary([parts.members])
+    return made
 
 
 def _labels(parts: Parts, names: list[str]) -> exp.Select:

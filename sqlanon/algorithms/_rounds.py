@@ -10,6 +10,7 @@ import re
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from sqlglot import exp
 
@@ -38,6 +39,10 @@ class Rounds:
         made = self.problem.prelude.once(f"mondrian_{kind}", unique, lambda: query)
         self.problem.run()
         return made
+
+    def asked(self, kind: str, build: Callable[[], exp.Query], given: Mapping[str, str]) -> tuple[Any, ...]:
+        """The one row that a statement finds."""
+        return self.problem.engine.query(self._with(kind, False, build, given))[0]
 
     def drop(self, *names: str) -> None:
         self.problem.engine.drop_temporary(names)

@@ -75,7 +75,6 @@ class Replay:
         return select(
             *kept,
             alias(bigint(region), "region"),
-            alias(literal(1), "fresh"),
             source=table(work, alias="w"),
             joins=[joined(nested(known, "d"), same, side="LEFT")],
         )
