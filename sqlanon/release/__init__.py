@@ -17,7 +17,7 @@ from sqlanon.evidence.checks import Evidence, check
 from sqlanon.evidence.transformed import needs_secret, require_secret
 from sqlanon.plan import Plan
 from sqlanon.policy import Policy
-from sqlanon.release import parting
+from sqlanon.release.asked import is_parted
 from sqlanon.release.document import described, without_originals, workload_of
 from sqlanon.release.fingerprint import fingerprint
 from sqlanon.release.history import (
@@ -34,7 +34,6 @@ from sqlanon.release.history.kept import kept_versions
 from sqlanon.release.published import Progress, Published, require_plan, tell
 from sqlanon.release.raising import LAST_RESORT, may_be_raised, raised
 from sqlanon.release.record import newest
-from sqlanon.release.resistance import resistance
 from sqlanon.release.rewriting import Rewriting, rewriting
 from sqlanon.release.solving import plan_of, prepared, solved
 from sqlanon.release.stored import risk_utility_map, stored
@@ -67,7 +66,9 @@ def publish(
     if target is not None and target.kind != "path":
         require_history(policy, engine, target.name)
         require_named(policy, engine, target.name)
-    if parting.is_parted(policy):
+    if is_parted(policy):
+        from sqlanon.release import parting  # as slow to load as it is rarely asked for
+
         return parting.publish(policy, engine, target, secret=secret, progress=progress, plan_hash=plan_hash, run=run)
     task = prepared(policy, engine, time_limit=time_limit, progress=progress, secret=secret)
     try:
@@ -100,10 +101,12 @@ def report(
     document = stored(policy, engine)
     if attacked:
         tell(progress, "attacking the release", 0, 1)
+        from sqlanon.release.resistance import resistance  # loads all attacks
+
         document |= resistance(policy, engine, int(document["records"]))
         tell(progress, "attacking the release", 1, 1)
     drawn = needs_secret(policy) and not secret
-    if explore > 0 and len(document["plan"]["passes"]) == 1 and not drawn and not parting.is_parted(policy):
+    if explore > 0 and len(document["plan"]["passes"]) == 1 and not drawn and not is_parted(policy):
         task = prepared(policy, engine, time_limit=explore, progress=progress, secret=secret)
         try:
             asked = max((use.params["k"] for use in policy.models if "k" in use.params), default=None)

@@ -19,6 +19,12 @@ def require_algorithm(policy: Policy) -> None:
         raise yaml_lines.report(problems, policy._origin)
 
 
+def is_parted(policy: Policy) -> bool:
+    """Whether the algorithm of a policy writes rows itself, in place of a search that says how they are written."""
+    use = policy.algorithm
+    return use is not None and use.name in algorithms.names() and hasattr(algorithms.algorithm(use.name), "part")
+
+
 def _problems(policy: Policy) -> Iterator[Problem]:
     use = policy.algorithm
     if use is None:

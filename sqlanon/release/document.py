@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from importlib.metadata import version
 from types import ModuleType
 from typing import Any
 
+import duckdb
+import numpy
+import sqlglot
 from sqlglot import exp
 
 from sqlanon import __version__, algorithms, transformations
@@ -30,6 +32,7 @@ from sqlanon.compiler.tree import (
     table,
     text,
     threshold,
+    union_all,
     window,
 )
 from sqlanon.engines import Engine
@@ -282,14 +285,17 @@ def distributions(task: Problem, how: Rewriting, released: exp.Select) -> dict[s
     """The most frequent values of each quasi-identifier in the released rows, before and after. Neither a rare value
     nor what all the unnamed ones add up to may tell of few rows."""
     least = int(max((use.params["k"] for use in task.policy.models if "k" in use.params), default=5))
-    found = {}
+    wanted: list[tuple[str, str, exp.Select]] = []
     for domain in task.domains:
         chosen = [alias(text(column(domain.name)), "label"), alias(count_all(), "records")]
         rows = released.subquery(alias="release")
-        new = select(*chosen, source=rows, groups=[text(column(domain.name))])
-        found[domain.name] = _named(task, "after", new, least)
+        wanted.append((domain.name, "after", select(*chosen, source=rows, groups=[text(column(domain.name))])))
         if len(how.passes) == 1:
-            found[domain.name] |= _named(task, "before", _values(task, how, domain), least)
+            wanted.append((domain.name, "before", _values(task, how, domain)))
+    listed = task.engine.query(union_all([_most_frequent(place, tree) for place, (*_, tree) in enumerate(wanted)]))
+    found: dict[str, Any] = {domain.name: {} for domain in task.domains}
+    for place, (name, side, _) in enumerate(wanted):
+        found[name] |= _named(side, [row for number, *row in listed if number == place], least)
     return found
 
 
@@ -315,11 +321,18 @@ def shown_cells(task: Problem, how: Rewriting) -> exp.Expr:
     return cells.subquery(alias="cells")
 
 
-def _named(task: Problem, side: str, values: exp.Select, least: int) -> dict[str, Any]:
-    whole = [window(count_all()), bigint(window(exp.Sum(this=exp.column("records"))))]
+def _most_frequent(place: int, values: exp.Select) -> exp.Select:
+    """(place, label, records, number of labels, all records) of the most frequent labels."""
+    whole = [alias(window(count_all()), "labels"), alias(bigint(window(exp.Sum(this=exp.column("records")))), "rows_")]
     tree = select("label", "records", *whole, source=nested(values, "v"))
     order = [exp.Ordered(this=exp.column("records"), desc=True), exp.Ordered(this=exp.column("label"))]
-    found = task.engine.query(tree.order_by(*order, copy=False).limit(MOST_LABELS, copy=False))
+    first = tree.order_by(*order, copy=False).limit(MOST_LABELS, copy=False)
+    return select(alias(literal(place), "place"), exp.Star(), source=nested(first, f"first_{place}"))
+
+
+def _named(side: str, rows: Sequence[Sequence[Any]], least: int) -> dict[str, Any]:
+    # The order of a union is anybody's guess.
+    found = sorted(rows, key=lambda row: (-int(row[1]), row[0] is None, row[0] or ""))
     count, records = (int(number) for number in found[0][2:]) if found else (0, 0)
     top = [("NULL" if label is None else label, int(number)) for label, number, *_ in found if number >= least]
     while top and 0 < records - sum(number for _, number in top) < least:
@@ -336,8 +349,8 @@ def script(task: Problem, how: Rewriting) -> str:
 
 
 def versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    return found | {name: version(name) for name in ("duckdb", "sqlglot", "numpy")}
+    loaded = {"duckdb": duckdb, "sqlglot": sqlglot, "numpy": numpy}
+    return {"python": platform.python_version()} | {name: module.__version__ for name, module in loaded.items()}
 
 
 def not_protected(policy: Policy) -> list[str]:

@@ -126,12 +126,6 @@ def publish(
         task.close()
 
 
-def is_parted(policy: Policy) -> bool:
-    """Whether the algorithm of a policy writes rows itself, in place of a search that says how they are written."""
-    use = policy.algorithm
-    return use is not None and use.name in algorithms.names() and hasattr(algorithms.algorithm(use.name), "part")
-
-
 def _blindly(rows: Rows, policy: Policy) -> tuple[Problem, Solution]:
     """The best generalization of rows by models that do not look at the sensitive column."""
     blind = tuple(use for use in policy.models if "sensitive" not in plugin("models", use.name).needs)

@@ -13,6 +13,7 @@ from sqlanon.evidence.checks import check
 from sqlanon.plan import Plan
 from sqlanon.policy import Policy, Source
 from sqlanon.release import parting, past, require_history
+from sqlanon.release.asked import is_parted
 from sqlanon.release.document import described, without_originals
 from sqlanon.release.history import compare, require_safe
 from sqlanon.release.history.kept import kept_versions
@@ -50,7 +51,7 @@ def planned(policy: Policy, engine: Engine, *, secret: str | None = None, progre
         target = target_of(policy, engine)
         if target.kind != "path":
             require_history(policy, engine, target.name)
-        if parting.is_parted(policy):
+        if is_parted(policy):
             return _of_parts(policy, engine, target, current, secret)
         task = prepared(policy, engine, progress=progress, secret=secret)
     except PolicyError as error:

@@ -111,8 +111,12 @@ def of_name(engine: Engine, name: str) -> dict[str, Any] | None:
     """The evidence of a table or view that is shown now, by its name as it was published."""
     if engine.find([RELEASES]) is None:
         return None
+    return _evidence(engine, name, _current(engine))
+
+
+def _evidence(engine: Engine, name: str, shown: exp.Expr) -> dict[str, Any] | None:
     same = exp.column("release").eq(literal(name))
-    rows = engine.query(select("evidence", source=table(RELEASES), where=exp.and_(same, _current(engine))))
+    rows = engine.query(select("evidence", source=table(RELEASES), where=exp.and_(same, shown)))
     return read_evidence(rows[0][0], name) if rows else None
 
 
@@ -120,9 +124,10 @@ def of_relation(engine: Engine, relation: Relation) -> Recorded | None:
     """The record of a table or view, however its policy spelt its name; None if somebody else made it."""
     if engine.find([RELEASES]) is None:
         return None
-    for (name,) in engine.query(select("release", source=table(RELEASES), where=_current(engine))):
+    shown = _current(engine)
+    for (name,) in engine.query(select("release", source=table(RELEASES), where=shown.copy())):
         if engine.find(table_parts(name)) == relation:
-            document = of_name(engine, name)
+            document = _evidence(engine, name, shown)
             if document is not None and document["release"]["kind"] == relation.kind:
                 return Recorded(name, document)
     return None

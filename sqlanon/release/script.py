@@ -22,7 +22,7 @@ from sqlanon.evidence.hierarchies import build_hierarchies
 from sqlanon.evidence.transformed import planned
 from sqlanon.plan import Plan, policy_hash
 from sqlanon.policy import Policy, Source
-from sqlanon.release.parting import is_parted
+from sqlanon.release.asked import is_parted
 from sqlanon.release.rewriting import rewriting
 
 
