@@ -17,7 +17,7 @@ from sqlanon.compiler.classes import Prelude, Step
 from sqlanon.compiler.parted import ESTIMATE, GROUP, RECORDS, parts_rows
 from sqlanon.compiler.source import relation
 from sqlanon.compiler.transformed import identified, key_columns, seeds_of, uniqueness, written_key
-from sqlanon.compiler.tree import TEXT, alias, bigint, bind, column, count_all, nested, rows_relation, select, table
+from sqlanon.compiler.tree import alias, bigint, bind, column, count_all, nested, select, table
 from sqlanon.engines import Engine
 from sqlanon.engines.steps import drop_steps, run_steps
 from sqlanon.errors import PolicyError
@@ -73,7 +73,7 @@ class Rows:
     def load(self, what: str, columns: tuple[str, ...], given: Sequence[tuple[str, ...]]) -> str:
         """A temporary table of text that is known here."""
         name = f"{PREFIX}_{what}"
-        step = Step(name, rows_relation(given, columns, [TEXT] * len(columns)), columns, tuple(given))
+        step = Step(name, None, columns, tuple(given))
         self.prelude.steps.append(step)
         run_steps(self.engine, [step])
         return name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -11,7 +12,7 @@ from sqlglot import exp
 from sqlanon.algorithms._classes import Requirement
 from sqlanon.algorithms._freeform import freeform
 from sqlanon.algorithms._own_classes import Own
-from sqlanon.algorithms._problem import ALSO_SUPPRESSED, OF_NODES, Problem
+from sqlanon.algorithms._problem import ALSO_SUPPRESSED, FEW_ROWS, OF_NODES, Problem
 from sqlanon.algorithms._special import probabilities, supersets
 from sqlanon.compiler.checks import Compiler
 from sqlanon.compiler.classes import Grouping, Prelude, totals
@@ -28,14 +29,14 @@ from sqlanon.compiler.compressed import (
 )
 from sqlanon.compiler.lookups import taxonomy
 from sqlanon.compiler.population import population
-from sqlanon.compiler.source import relation
-from sqlanon.compiler.tree import alias, literal, referenced, table
+from sqlanon.compiler.source import relation, table_parts, table_tree
+from sqlanon.compiler.tree import alias, count_all, literal, nested, referenced, select, table
 from sqlanon.engines import Engine
 from sqlanon.engines.steps import drop_steps, run_steps
 from sqlanon.errors import EngineError, PolicyError
 from sqlanon.families import Plugin, plugin
 from sqlanon.hierarchies import Hierarchy
-from sqlanon.policy import ModelUse, Policy
+from sqlanon.policy import ModelUse, Policy, Source
 
 # Relations that can be made from the compressed table for any node.
 SEARCHED = {
@@ -67,15 +68,17 @@ def problem(
     before = len(prelude.steps) if prelude else 0
     draft = _draft(policy, engine.dialect, hierarchies, rows, carry, brings, prelude)
     try:
-        run_steps(engine, draft.prelude.steps[before:])
-        done = len(draft.prelude.steps)
-        placed, keys = laid_out(draft.domains, engine.query(sizes(draft.domains)), strangers=_has_population(draft))
-        made = _packed(policy, engine, hierarchies, draft, placed, keys)
-        run_steps(engine, draft.prelude.steps[done:])
-        counted = exp.select("COALESCE(SUM(n), 0)", "COUNT(*)").from_(table(made.compressed.table))
-        records, size = (int(value) for value in engine.query(counted)[0])
-        grouped = exp.select("COALESCE(SUM(records), 0)").from_(table(draft.combined))
-        if int(engine.query(grouped)[0][0]) != records:
+        with engine.one_thread() if _is_small(engine, policy.source) else nullcontext():
+            run_steps(engine, draft.prelude.steps[before:])
+            done = len(draft.prelude.steps)
+            placed, keys = laid_out(draft.domains, engine.query(sizes(draft.domains)), strangers=_has_population(draft))
+            made = _packed(policy, engine, hierarchies, draft, placed, keys)
+            run_steps(engine, draft.prelude.steps[done:])
+            counted = exp.select("COALESCE(SUM(n), 0)", "COUNT(*)").from_(table(made.compressed.table))
+            records, size = (int(value) for value in engine.query(counted)[0])
+            grouped = exp.select("COALESCE(SUM(records), 0)").from_(table(draft.combined))
+            spelt_once = int(engine.query(grouped)[0][0]) == records
+        if not spelt_once:
             raise EngineError(
                 "values of a quasi-identifier are equal to the database but written differently, such as 1.0 and 1.00",
                 hint="give them one spelling in a view or 'query:'",
@@ -86,6 +89,15 @@ def problem(
     # A share that is a whole number of rows must not lose one to the way that floats are written.
     limit = math.floor(policy.suppression_limit * records + 1e-9) if made.may_suppress else 0
     return replace(made, records=records, limit=limit, rows=size, deadline=deadline, progress=progress)
+
+
+def _is_small(engine: Engine, source: Source) -> bool:
+    """Whether a table has few rows; what a view or a file has is known when it is read."""
+    found = engine.find(table_parts(source.table)) if source.table is not None and not source.joins else None
+    if found is None or found.kind != "table":
+        return False
+    first = exp.select("1").from_(table_tree(str(source.table))).limit(FEW_ROWS)
+    return int(engine.query(select(count_all(), source=nested(first, "first_rows")))[0][0]) < FEW_ROWS
 
 
 def outlined(

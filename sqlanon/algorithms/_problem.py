@@ -282,7 +282,11 @@ class Problem(Classes):
         weights = next(taken) - 1
         names = [*(f"m{i}" for i in range(1, self.compressed.keys + 1)), *(f"c{i}" for i in range(1, weights + 1))]
         kinds = [BIGINT] * self.compressed.keys + [DOUBLE] * weights
-        rows = [(literal(place), *(_parameter(next(numbers), kind) for kind in kinds)) for place in range(nodes)]
+        # The types of the first row are those of all.
+        rows = [
+            (literal(place), *(_parameter(next(numbers), None if place else kind) for kind in kinds))
+            for place in range(nodes)
+        ]
         asked = exp.values(rows, alias="nodes", columns=["place", *names])
         place = exp.column("place", table="nodes")
         key = self.class_id([exp.column(f"m{i}", table="nodes") for i in range(1, self.compressed.keys + 1)])
@@ -409,5 +413,6 @@ class Problem(Classes):
         return int(suppressed or 0), tuple(float(part or 0) for part in found)
 
 
-def _parameter(number: int, kind: exp.DataType) -> exp.Expr:
-    return exp.Cast(this=exp.Parameter(this=exp.Literal.number(number)), to=kind.copy())
+def _parameter(number: int, kind: exp.DataType | None) -> exp.Expr:
+    mark = exp.Parameter(this=exp.Literal.number(number))
+    return mark if kind is None else exp.Cast(this=mark, to=kind.copy())

@@ -63,10 +63,17 @@ class Step:
     The rows of a `private` step are loaded only: no statement may hold them, and no script shows them."""
 
     name: str
-    query: exp.Query
+    made: exp.Query | None
     columns: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = field(default=(), repr=False)
     private: bool = False
+
+    @property
+    def query(self) -> exp.Query:
+        if self.made is not None:
+            return self.made
+        shown = (("",) * len(self.columns),) if self.private else self.rows
+        return rows_relation(shown, self.columns, [TEXT] * len(self.columns))
 
 
 @dataclass(frozen=True)
@@ -134,9 +141,7 @@ class Prelude:
         if full not in self.made:
             name = f"{self.prefix}_{kind}_{1 + sum(made[0] == kind for made in self.made)}"
             self.made[full] = name
-            shown = (("",) * len(columns),) if private else rows
-            query = rows_relation(shown, columns, [TEXT] * len(columns))
-            self.steps.append(Step(name, query, columns, rows, private))
+            self.steps.append(Step(name, None, columns, rows, private))
         return self.made[full]
 
 

@@ -150,17 +150,18 @@ def labelled(prelude: Prelude, made: str, name: str, short: str, hierarchy: Hier
     joins, missing = [], literal(0)
     if looked_up:
         entry = exp.column("level_0", table="l")
-        joins = [joined(table(looked_up, alias="l"), entry.eq(text(original.copy())), side="LEFT")]
+        known = _with_leaves(looked_up, hierarchy.height)
+        joins = [joined(known, entry.eq(text(original.copy())), side="LEFT")]
         lacks = exp.and_(entry.copy().is_(exp.Null()), original.copy().is_(exp.Null()).not_(), copy=False)
         missing = case((lacks, literal(1)), default=literal(0))
-    chosen = [original, exp.column("records", table="v"), *labels, alias(missing, "missing")]
+    below = [exp.column(f"leaves_{level}", table="l") for level in range(1, hierarchy.height) if looked_up]
+    chosen = [original, exp.column("records", table="v"), *labels, alias(missing, "missing"), *below]
     return nested(select(*chosen, source=nested(values, "v"), joins=joins), "d")
 
 
 def _ranked(values: exp.Subquery, height: int, looked_up: str | None) -> exp.Select:
     names = ["original", "records", *(f"n{level}" for level in range(height)), "missing"]
     chosen: list[exp.Expr] = [exp.column(name, table="d") for name in names]
-    joins = []
     for level in range(height):
         own = exp.column(f"n{level}", table="d")
         parents = [exp.column(f"n{level + 1}", table="d")] if level + 1 < height else []
@@ -173,20 +174,21 @@ def _ranked(values: exp.Subquery, height: int, looked_up: str | None) -> exp.Sel
         if looked_up is None:
             leaves: exp.Expr = window(exp.Count(this=exp.column("original", table="d")), partition=[node])
         else:
-            below = f"below_{level}"
-            same = exp.column("node", table=below).eq(node)
-            joins.append(joined(nested(_leaves_below(looked_up, level), below), same, side="LEFT"))
-            leaves = exp.Coalesce(this=exp.column("leaves", table=below), expressions=[literal(1)])
+            leaves = exp.func("GREATEST", exp.column(f"leaves_{level}", table="d"), literal(1))
         unknown = exp.column("original", table="d").is_(exp.Null())
         # NULL stays NULL below the root and stands for itself alone.
         chosen.append(alias(double(case((unknown, literal(1)), default=leaves)), f"f{level}"))
-    return select(*chosen, alias(_all_leaves(looked_up), "domain"), source=values, joins=joins)
+    return select(*chosen, alias(_all_leaves(looked_up), "domain"), source=values)
 
 
-def _leaves_below(looked_up: str, level: int) -> exp.Select:
-    node = exp.column(f"level_{level}")
-    chosen = [alias(node, "node"), alias(count_all(), "leaves")]
-    return select(*chosen, source=table(looked_up), groups=[node.copy()])
+def _with_leaves(looked_up: str, height: int) -> exp.Expr:
+    """A lookup as `l`, with the number of leaves below each label that is not the root."""
+    if height == 1:
+        return table(looked_up, alias="l")
+    nodes = [exp.column(f"level_{level}") for level in range(1, height)]
+    counts = [window(exp.Count(this=node), partition=[node.copy()]) for node in nodes]
+    named = [alias(count, f"leaves_{level}") for level, count in enumerate(counts, start=1)]
+    return nested(select(exp.Star(), *named, source=table(looked_up)), "l")
 
 
 def _all_leaves(looked_up: str | None) -> exp.Expr:

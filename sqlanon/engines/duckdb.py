@@ -110,14 +110,11 @@ class DuckDB:
         self.execute(made)
 
     def load_temporary(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        declared = ", ".join(f"{column} TEXT" for column in columns)
         # One list a column: row by row would take seconds for a hierarchy of all postal codes.
-        marks = ", ".join("unnest(?)" for _ in columns)
+        filled = ", ".join(f"unnest(CAST(? AS TEXT[])) AS {column}" for column in columns)
+        by_column = [[row[place] for row in rows] for place in range(len(columns))]
         with _clear_errors(self):
-            self._connection.execute(f"CREATE OR REPLACE TEMPORARY TABLE {name} ({declared})")
-            if rows:
-                by_column = [list(values) for values in zip(*rows, strict=True)]
-                self._connection.execute(f"INSERT INTO {name} SELECT {marks}", by_column)
+            self._connection.execute(f"CREATE OR REPLACE TEMPORARY TABLE {name} AS SELECT {filled}", by_column)
 
     def drop_temporary(self, names: Sequence[str]) -> None:
         # Only from the temporary schema: a user's table of that name is none of our business.

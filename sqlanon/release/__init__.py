@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.algorithms._problem import Problem
+from sqlanon.algorithms._problem import FEW_ROWS, Problem
 from sqlanon.algorithms._solution import Solution
 from sqlanon.compiler.source import relation, table_tree
 from sqlanon.engines import Engine
@@ -74,14 +75,15 @@ def publish(
     try:
         if policy.release is not None:
             read_past(task, policy.release.table or policy.release.view or "", secret)
-        solution, plan = solved(task)
-        require_plan(plan, plan_hash)
-        how = rewriting(task, solution, secret)
-        if target is None:
-            return Published(plan, described(task, solution, plan, how))
-        tell(progress, "writing the release", 0, 1)
-        plan, found, document = _write(task, target, solution, plan, how, progress, workload, secret, run)
-        return Published(plan, document, found)
+        with engine.one_thread() if task.records < FEW_ROWS else nullcontext():
+            solution, plan = solved(task)
+            require_plan(plan, plan_hash)
+            how = rewriting(task, solution, secret)
+            if target is None:
+                return Published(plan, described(task, solution, plan, how))
+            tell(progress, "writing the release", 0, 1)
+            plan, found, document = _write(task, target, solution, plan, how, progress, workload, secret, run)
+            return Published(plan, document, found)
     finally:
         task.close()
 
