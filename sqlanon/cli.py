@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from sqlanon import (
     cli_user,
 )
 from sqlanon.cli_policy import policy_of, policy_of_release, policy_options
+from sqlanon.cli_progress import progress_bar
 from sqlanon.errors import PolicyError, SqlanonError
 
 
@@ -106,7 +106,7 @@ def check(
     engine = connect(url, memory_limit=memory_limit)
     try:
         source = _release_source(release) if release else None
-        with _progress() as progress:
+        with progress_bar() as progress:
             told = (lambda done, total: progress("measuring", done, total)) if progress else None
             secret = os.environ.get("SQLANON_KEY")
             found = measure(policy, engine, release=source, limit=limit, progress=told, secret=secret)
@@ -158,7 +158,7 @@ def publish(
     policy, url = policy_of(policy_file, None, {})
     writes = not dry_run and policy.release is not None and policy.release.path is None
     opened = writing(url, memory_limit=memory_limit) if writes else closing(connect(url, memory_limit=memory_limit))
-    with opened as engine, _progress() as progress:
+    with opened as engine, progress_bar() as progress:
         done = run(
             policy,
             engine,
@@ -202,7 +202,7 @@ def report(policy_file: str, output: Path, explore: float, no_attacks: bool) -> 
     policy, url = policy_of(policy_file, None, {})
     engine = connect(url)
     try:
-        with _progress() as progress:
+        with progress_bar() as progress:
             secret = os.environ.get("SQLANON_KEY")
             document = gather(
                 policy, engine, explore=explore, secret=secret, attacked=not no_attacks, progress=progress
@@ -324,33 +324,6 @@ def version() -> None:
 
     click.echo(f"sqlanon {__version__}")
     click.echo(f"duckdb {installed('duckdb')}, sqlglot {installed('sqlglot')}, python {platform.python_version()}")
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, int, int], None] | None]:
-    """A bar on standard error for work that takes a while, with an estimate; nothing where nobody looks."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:,}/{task.total:,}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        tasks: dict[str, Any] = {}
-
-        def show(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = bar.add_task(what, total=total)
-            bar.update(tasks[what], completed=done, total=total)
-
-        yield show
 
 
 def _loss(policy: Any, engine: Any, source: Any) -> tuple[Any, str | None]:

@@ -142,11 +142,11 @@ class Classes:
         if self.plain and not measures:
             inlined = [inline_verdict(item.model.sql, item.params) for item in self.requirements]
             verdicts = [verdict for verdict in inlined if verdict is not None]
-            grouped = self._grouped(key, source, costs, also).subquery(alias="grouped")
-            tree = exp.select("*", *self._flags(verdicts)).from_(grouped, copy=False)
+            grouped = self.grouped(key, source, costs, also).subquery(alias="grouped")
+            tree = exp.select("*", *self.flags(verdicts)).from_(grouped, copy=False)
             return "node_classes", [("node_classes", tree)]
         also = [*also, *self._own_ids(masks)]
-        parts: list[tuple[str, exp.Query]] = [("class_sizes", self._grouped(key, source, costs, also))]
+        parts: list[tuple[str, exp.Query]] = [("class_sizes", self.grouped(key, source, costs, also))]
         made: dict[str, str] = {}
         for relation, given in (brought or {}).items():
             if isinstance(given, exp.Query):
@@ -177,7 +177,7 @@ class Classes:
             elif self._convex(item):
                 lost = exp.Mul(this=exp.column("rows_", table="class_sizes"), expression=self._excess(item, name))
                 tree = tree.select(alias(lost, f"lost{place}"))
-        tree = tree.select(*self._flags(verdicts))
+        tree = tree.select(*self.flags(verdicts))
         return "node_classes", [*parts, ("node_classes", tree)]
 
     def _result(
@@ -274,7 +274,7 @@ class Classes:
     def _excess(self, item: Requirement, result: str) -> exp.Expr:
         return excess(item.model.excess, item.params, result)
 
-    def _doomed(self) -> exp.Expr:
+    def doomed(self) -> exp.Expr:
         """Rows that any node below must suppress: the excess of all classes together never falls when they are split,
         and a suppressed row takes at most the largest excess with it."""
         sums = [
@@ -287,7 +287,7 @@ class Classes:
     def is_nested(self, item: Requirement) -> bool:
         return item.nested
 
-    def _flags(self, verdicts: Sequence[exp.Expr]) -> list[exp.Expr]:
+    def flags(self, verdicts: Sequence[exp.Expr]) -> list[exp.Expr]:
         nested = [
             verdict.copy() for verdict, item in zip(verdicts, self.requirements, strict=True) if self.is_nested(item)
         ]
@@ -306,7 +306,7 @@ class Classes:
             return bigint(exp.Count(this=exp.Distinct(expressions=[exp.column("person")])))
         return summed(exp.column("n"))
 
-    def _grouped(self, key: exp.Expr, source: str, costs: Sequence[exp.Expr], also: Sequence[exp.Expr]) -> exp.Select:
+    def grouped(self, key: exp.Expr, source: str, costs: Sequence[exp.Expr], also: Sequence[exp.Expr]) -> exp.Select:
         tree = exp.select(
             alias(key.copy(), "class_id"),
             alias(self._counted(), "records"),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,13 +13,13 @@ from sqlglot import exp
 
 from sqlanon.algorithms._classes import Classes, Requirement, rows_where, with_parts
 from sqlanon.algorithms._lost import LOST, decided, lost
+from sqlanon.algorithms._measuring import crossed, in_turn, sums
 from sqlanon.algorithms._metrics import (
     Known,
     Linear,
     Measured,
     Metric,
     Node,
-    named,
 )
 from sqlanon.algorithms._recoded import RECODED
 from sqlanon.algorithms._special import SPECIAL
@@ -30,20 +29,14 @@ from sqlanon.compiler.compressed import (
 )
 from sqlanon.compiler.rewrite import Pass
 from sqlanon.compiler.tree import (
-    BIGINT,
-    DOUBLE,
     alias,
     bigint,
     bind,
     double,
-    inline_verdict,
     literal,
-    nested,
     referenced,
-    select,
     summed,
     table,
-    union_all,
 )
 from sqlanon.engines import Engine
 from sqlanon.engines.steps import drop_steps, run_steps
@@ -208,7 +201,7 @@ class Problem(Classes):
                 numbers_of = iter(metric.numbers(node))
                 costs = metric.costs(lambda given=numbers_of: double(literal(next(given))))  # type: ignore[misc]
                 classes, parts = self.classes(self.literal_masks(node), costs, node=node)
-                tree = exp.select(alias(literal(place), "place"), *self._sums(metric)).from_(classes)
+                tree = exp.select(alias(literal(place), "place"), *sums(self, metric)).from_(classes)
                 yield from self.engine.query(with_parts(tree, parts))
             return
         numbers = [number for node in nodes for number in (*self.node_masks(node), *metric.numbers(node))]
@@ -267,54 +260,9 @@ class Problem(Classes):
         """The statement that measures some nodes: its shape is the same for all, masks and costs are parameters."""
         key = (id(metric), metric.floor, self.source, nodes)
         if key not in self._statements:
-            numbers = itertools.count(1)
-            if self.plain and self.rows < FEW_ROWS:
-                tree: exp.Query = self._crossed(metric, nodes, numbers)
-            else:
-                tree = union_all([self._branch(place, metric, numbers) for place in range(nodes)])
-            self._statements[key] = self.engine.prepared(tree)
+            together = self.plain and self.rows < FEW_ROWS
+            self._statements[key] = self.engine.prepared((crossed if together else in_turn)(self, metric, nodes))
         return self._statements[key]
-
-    def _crossed(self, metric: Metric, nodes: int, numbers: Iterator[int]) -> exp.Select:
-        """All nodes in one GROUP BY, each row of a small table meeting each node: half the time of node after node."""
-        taken = itertools.count(1)
-        costs = metric.costs(lambda: exp.column(f"c{next(taken)}", table="nodes"))
-        weights = next(taken) - 1
-        names = [*(f"m{i}" for i in range(1, self.compressed.keys + 1)), *(f"c{i}" for i in range(1, weights + 1))]
-        kinds = [BIGINT] * self.compressed.keys + [DOUBLE] * weights
-        # The types of the first row are those of all.
-        rows = [
-            (literal(place), *(_parameter(next(numbers), None if place else kind) for kind in kinds))
-            for place in range(nodes)
-        ]
-        asked = exp.values(rows, alias="nodes", columns=["place", *names])
-        place = exp.column("place", table="nodes")
-        key = self.class_id([exp.column(f"m{i}", table="nodes") for i in range(1, self.compressed.keys + 1)])
-        grouped = self._grouped(key, self.source, costs, [place])
-        grouped.append("joins", exp.Join(this=asked, kind="CROSS"))
-        grouped.args["group"].append("expressions", place.copy())
-        verdicts = [inline_verdict(item.model.sql, item.params) for item in self.requirements]
-        flags = self._flags([verdict for verdict in verdicts if verdict is not None])
-        classes = select(exp.Star(), *flags, source=nested(grouped, "grouped"))
-        return select("place", *self._sums(metric), source=nested(classes, "classes"), groups=["place"])
-
-    def _sums(self, metric: Metric) -> list[exp.Expr]:
-        rows = exp.column("rows_")
-        return [
-            alias(rows_where("broken", rows), "suppressed"),
-            alias(rows_where("nested", rows.copy()), "nested"),
-            alias(self._doomed(), "doomed"),
-            *named(metric.aggregates(), "part"),
-        ]
-
-    def _branch(self, place: int, metric: Metric, numbers: Iterator[int]) -> exp.Select:
-        masks = [_parameter(next(numbers), BIGINT) for _ in self.node_masks(self.top)]
-        costs = metric.costs(lambda: _parameter(next(numbers), DOUBLE))
-        classes, parts = self.classes(masks, costs)
-        tree = exp.select(alias(literal(place), "place"), *self._sums(metric))
-        if len(parts) == 1:  # a CTE would be written to memory before it is read
-            return tree.from_(parts[0][1].subquery(alias=classes, copy=False), copy=False)
-        return exp.select("*").from_(with_parts(tree.from_(classes), parts).subquery(alias=f"node_{place}"), copy=False)
 
     def passes(self, nodes: Sequence[Node], *, suppresses: bool = True) -> list[Pass]:
         """The nodes of a solution, each with the table of its classes that break a model among the rows left to it.
@@ -396,7 +344,7 @@ class Problem(Classes):
         return [bigint(literal(mask)) for mask in self.node_masks(node)]
 
     def sizes(self, node: Node, costs: Sequence[exp.Expr] = ()) -> exp.Select:
-        return self._grouped(self.class_id(self.literal_masks(node)), self.source, costs, ())
+        return self.grouped(self.class_id(self.literal_masks(node)), self.source, costs, ())
 
     def decided(self, node: Node, costs: Sequence[exp.Expr] = ()) -> tuple[str, list[tuple[str, exp.Query]]]:
         """The classes of a node, as `classes` has them, with the last word on which of them are suppressed."""
@@ -411,8 +359,3 @@ class Problem(Classes):
         chosen = [rows_where("broken", exp.column("rows_")), *metric.aggregates()]
         suppressed, *found = self.engine.query(with_parts(exp.select(*chosen).from_(classes), parts))[0]
         return int(suppressed or 0), tuple(float(part or 0) for part in found)
-
-
-def _parameter(number: int, kind: exp.DataType | None) -> exp.Expr:
-    mark = exp.Parameter(this=exp.Literal.number(number))
-    return mark if kind is None else exp.Cast(this=mark, to=kind.copy())

@@ -1,0 +1,72 @@
+"""The statements that measure nodes of the lattice, with masks and costs as their parameters."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from sqlanon.algorithms._classes import rows_where, with_parts
+from sqlanon.algorithms._metrics import Metric, named
+from sqlanon.compiler.tree import BIGINT, DOUBLE, alias, inline_verdict, literal, nested, select, union_all
+
+if TYPE_CHECKING:
+    from sqlanon.algorithms._problem import Problem
+
+
+def crossed(problem: Problem, metric: Metric, nodes: int) -> exp.Query:
+    """All nodes in one GROUP BY, each row of a small table meeting each node: half the time of node after node."""
+    numbers, taken = itertools.count(1), itertools.count(1)
+    costs = metric.costs(lambda: exp.column(f"c{next(taken)}", table="nodes"))
+    weights, keys = next(taken) - 1, problem.compressed.keys
+    masks = [f"m{i}" for i in range(1, keys + 1)]
+    names = ["place", *masks, *(f"c{i}" for i in range(1, weights + 1))]
+    kinds = [BIGINT] * keys + [DOUBLE] * weights
+    # The types of the first row are those of all.
+    rows = [
+        (literal(place), *(_parameter(next(numbers), None if place else kind) for kind in kinds))
+        for place in range(nodes)
+    ]
+    place = exp.column("place", table="nodes")
+    key = problem.class_id([exp.column(mask, table="nodes") for mask in masks])
+    grouped = problem.grouped(key, problem.source, costs, [place])
+    grouped.append("joins", exp.Join(this=exp.values(rows, alias="nodes", columns=names), kind="CROSS"))
+    grouped.args["group"].append("expressions", place.copy())
+    verdicts = [inline_verdict(item.model.sql, item.params) for item in problem.requirements]
+    flags = problem.flags([verdict for verdict in verdicts if verdict is not None])
+    classes = select(exp.Star(), *flags, source=nested(grouped, "grouped"))
+    return select("place", *sums(problem, metric), source=nested(classes, "classes"), groups=["place"])
+
+
+def in_turn(problem: Problem, metric: Metric, nodes: int) -> exp.Query:
+    """One node after the other."""
+    numbers = itertools.count(1)
+    return union_all([_branch(problem, place, metric, numbers) for place in range(nodes)])
+
+
+def _branch(problem: Problem, place: int, metric: Metric, numbers: Iterator[int]) -> exp.Select:
+    masks = [_parameter(next(numbers), BIGINT) for _ in problem.node_masks(problem.top)]
+    costs = metric.costs(lambda: _parameter(next(numbers), DOUBLE))
+    classes, parts = problem.classes(masks, costs)
+    tree = exp.select(alias(literal(place), "place"), *sums(problem, metric))
+    if len(parts) == 1:  # a CTE would be written to memory before it is read
+        return tree.from_(parts[0][1].subquery(alias=classes, copy=False), copy=False)
+    return exp.select("*").from_(with_parts(tree.from_(classes), parts).subquery(alias=f"node_{place}"), copy=False)
+
+
+def sums(problem: Problem, metric: Metric) -> list[exp.Expr]:
+    """What is added up over the classes of a node."""
+    rows = exp.column("rows_")
+    return [
+        alias(rows_where("broken", rows), "suppressed"),
+        alias(rows_where("nested", rows.copy()), "nested"),
+        alias(problem.doomed(), "doomed"),
+        *named(metric.aggregates(), "part"),
+    ]
+
+
+def _parameter(number: int, kind: exp.DataType | None) -> exp.Expr:
+    mark = exp.Parameter(this=exp.Literal.number(number))
+    return mark if kind is None else exp.Cast(this=mark, to=kind.copy())
