@@ -291,19 +291,19 @@ def distributions(task: Problem, how: Rewriting, released: exp.Select) -> dict[s
         rows = released.subquery(alias="release")
         wanted.append((domain.name, "after", select(*chosen, source=rows, groups=[text(column(domain.name))])))
         if len(how.passes) == 1:
-            wanted.append((domain.name, "before", _values(task, how, domain)))
-    listed = task.engine.query(union_all([_most_frequent(place, tree) for place, (*_, tree) in enumerate(wanted)]))
+            wanted.append((domain.name, "before", _values(domain)))
+    listed = task.engine.query(_most_frequent(task, how, [tree for *_, tree in wanted]))
     found: dict[str, Any] = {domain.name: {} for domain in task.domains}
     for place, (name, side, _) in enumerate(wanted):
         found[name] |= _named(side, [row for number, *row in listed if number == place], least)
     return found
 
 
-def _values(task: Problem, how: Rewriting, domain: Domain) -> exp.Select:
-    """The original values of the rows that a single pass released."""
+def _values(domain: Domain) -> exp.Select:
+    """The original values of the rows that a single pass released: those in `shown`."""
     key = exp.BitwiseAnd(this=exp.column(f"k{domain.key + 1}"), expression=bigint(literal(domain.masks[0])))
     counted = [alias(key, "code"), alias(summed(exp.column("n")), "records")]
-    cells = select(*counted, source=shown_cells(task, how), groups=[key.copy()])
+    cells = select(*counted, source=table("shown"), groups=[key.copy()])
     own = select(alias(code(domain), "code"), "original", source=table(domain.dictionary))
     chosen = [alias(text(exp.column("original", table="d")), "label"), exp.column("records", table="c")]
     same = exp.column("code", table="d").eq(exp.column("code", table="c"))
@@ -321,13 +321,22 @@ def shown_cells(task: Problem, how: Rewriting) -> exp.Expr:
     return cells.subquery(alias="cells")
 
 
-def _most_frequent(place: int, values: exp.Select) -> exp.Select:
-    """(place, label, records, number of labels, all records) of the most frequent labels."""
-    whole = [alias(window(count_all()), "labels"), alias(bigint(window(exp.Sum(this=exp.column("records")))), "rows_")]
-    tree = select("label", "records", *whole, source=nested(values, "v"))
-    order = [exp.Ordered(this=exp.column("records"), desc=True), exp.Ordered(this=exp.column("label"))]
-    first = tree.order_by(*order, copy=False).limit(MOST_LABELS, copy=False)
-    return select(alias(literal(place), "place"), exp.Star(), source=nested(first, f"first_{place}"))
+def _most_frequent(task: Problem, how: Rewriting, sides: Sequence[exp.Select]) -> exp.Select:
+    """(place, label, records, number of labels, all records) of the most frequent labels of each side."""
+    for place, tree in enumerate(sides):
+        tree.args["expressions"].insert(0, alias(literal(place), "place"))
+    same = [exp.column("place")]
+    labels, rows = window(count_all(), partition=same), window(exp.Sum(this=exp.column("records")), partition=same)
+    number = window(exp.RowNumber(), partition=same)
+    most = [exp.Ordered(this=exp.column("records"), desc=True), exp.Ordered(this=exp.column("label"))]
+    number.set("order", exp.Order(expressions=most))
+    counted = [alias(labels, "labels"), alias(bigint(rows), "rows_"), alias(number, "number")]
+    every = select("place", "label", "records", *counted, source=nested(union_all(sides), "sides"))
+    first = select("place", "label", "records", "labels", "rows_", source=nested(every, "every_label"))
+    first = first.where(exp.column("number") <= MOST_LABELS)
+    if len(how.passes) == 1:
+        first = first.with_("shown", as_=exp.select("*").from_(shown_cells(task, how)))
+    return first
 
 
 def _named(side: str, rows: Sequence[Sequence[Any]], least: int) -> dict[str, Any]:
