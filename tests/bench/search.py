@@ -100,7 +100,7 @@ def small_table(engine: Engine) -> tuple[str, list[str], Any]:
     return "adult", NAMES, asked
 
 
-def small(times: int = 5) -> bool:
+def small(times: int = 9) -> bool:
     """CPU time of a search on 30,162 rows, for three suppression limits."""
     engine = sqlanon.connect()
     table, names, asked = small_table(engine)
@@ -129,7 +129,7 @@ def small(times: int = 5) -> bool:
     return holds
 
 
-def cold(times: int = 3) -> bool:
+def cold(times: int = 8) -> bool:
     """The whole command from a cold start, on the small table."""
     with tempfile.TemporaryDirectory() as folder:
         database = Path(folder) / "data.duckdb"
