@@ -44,7 +44,7 @@ from sqlanon.errors import SqlanonError
 from sqlanon.hierarchies import Hierarchy
 from sqlanon.policy import Policy
 
-FEW_ROWS = 100_000  # of a compressed table, on which many statements cost more than their work
+FEW_ROWS = 100_000  # of a table, on which many statements cost more than their work
 # What only the nodes of a lattice have: relations, and classes other than those of all quasi-identifiers.
 OF_NODES = frozenset({"class_population", "class_guards", "own_classes"}) | SPECIAL
 ALSO_SUPPRESSED = "also under record suppression"

@@ -48,6 +48,7 @@ from sqlanon.release.target import Staged, Target
 
 MOST_LABELS = 12
 MOST_CANDIDATES = 10
+SHOWN = "sqlanon_shown"  # of a statement that reads a release too, whatever that is called
 
 
 def described(
@@ -300,10 +301,10 @@ def distributions(task: Problem, how: Rewriting, released: exp.Select) -> dict[s
 
 
 def _values(domain: Domain) -> exp.Select:
-    """The original values of the rows that a single pass released: those in `shown`."""
+    """The original values of the rows that a single pass released: those in SHOWN."""
     key = exp.BitwiseAnd(this=exp.column(f"k{domain.key + 1}"), expression=bigint(literal(domain.masks[0])))
     counted = [alias(key, "code"), alias(summed(exp.column("n")), "records")]
-    cells = select(*counted, source=table("shown"), groups=[key.copy()])
+    cells = select(*counted, source=table(SHOWN), groups=[key.copy()])
     own = select(alias(code(domain), "code"), "original", source=table(domain.dictionary))
     chosen = [alias(text(exp.column("original", table="d")), "label"), exp.column("records", table="c")]
     same = exp.column("code", table="d").eq(exp.column("code", table="c"))
@@ -335,7 +336,7 @@ def _most_frequent(task: Problem, how: Rewriting, sides: Sequence[exp.Select]) -
     first = select("place", "label", "records", "labels", "rows_", source=nested(every, "every_label"))
     first = first.where(exp.column("number") <= MOST_LABELS)
     if len(how.passes) == 1:
-        first = first.with_("shown", as_=exp.select("*").from_(shown_cells(task, how)))
+        first = first.with_(SHOWN, as_=exp.select("*").from_(shown_cells(task, how)))
     return first
 
 
