@@ -258,7 +258,7 @@ def typed(text: str) -> int | float | date | datetime | str:
 
 
 def _policy(policy_file: str) -> Gateway:
-    from sqlanon.policy import load_gateway
+    from sqlanon.policy.files import load_gateway
 
     return load_gateway(policy_file)
 

@@ -185,7 +185,8 @@ def _evidence(policy_file: Path, version: int) -> dict[str, Any]:
 
 def _opened(policy_file: Path) -> tuple[Policy | Marginals, Engine]:
     from sqlanon.engines import connect
-    from sqlanon.policy import load, load_marginals
+    from sqlanon.policy import load
+    from sqlanon.policy.files import load_marginals
 
     section = load_marginals(policy_file)
     if section is not None:

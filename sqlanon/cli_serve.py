@@ -72,7 +72,7 @@ def _scheduler(served: Path, others: tuple[Path, ...]) -> Callable[[threading.Ev
     """What `sqlanon schedule` does, for the policy that is served, if it has a schedule, and for others."""
     from sqlanon import schedule
     from sqlanon.console_refresh import print_outcome
-    from sqlanon.policy import has_schedule
+    from sqlanon.policy.files import has_schedule
 
     jobs = [schedule.Job(path) for path in (*([served] if has_schedule(served) else []), *others)]
     if not jobs:

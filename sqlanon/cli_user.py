@@ -135,7 +135,7 @@ COMMANDS: tuple[click.Command, ...] = (user,)
 
 
 def _serve(policy_file: str) -> Serve:
-    from sqlanon.policy import load_serve
+    from sqlanon.policy.files import load_serve
 
     return load_serve(policy_file)
 

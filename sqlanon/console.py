@@ -151,7 +151,7 @@ def catalogue() -> dict[str, list[dict[str, Any]]]:
     }
     found["hierarchies"] = [
         {"name": name, "summary": _first_line(module.__doc__), "params": _parameter_names(module)}
-        for name, module in hierarchies.kinds().items()
+        for name, module in ((name, hierarchies.kind(name)) for name in hierarchies.names())
     ]
     found["algorithms"] = [
         {"name": name, "summary": _first_paragraph(module.__doc__), "params": _parameter_names(module)}
@@ -198,7 +198,7 @@ def print_catalogue() -> None:
 def explain(name: str | None) -> None:
     """Print the manual page of a plug-in."""
     console = Console(highlight=False)
-    known = [*(name for folder in FAMILIES for name in family(folder)), *hierarchies.kinds(), *algorithms.names()]
+    known = [*(name for folder in FAMILIES for name in family(folder)), *hierarchies.names(), *algorithms.names()]
     known += transformations.names()
     if name is None or name not in known:
         every = "model, metric, hierarchy, transformation or algorithm"
@@ -209,8 +209,8 @@ def explain(name: str | None) -> None:
         if name in family(folder):
             _explain_plugin(console, family(folder)[name], kind)
             return
-    if name in hierarchies.kinds():
-        module, kind = hierarchies.kinds()[name], "a kind of hierarchy"
+    if name in hierarchies.names():
+        module, kind = hierarchies.kind(name), "a kind of hierarchy"
     elif name in transformations.names():
         module, kind = transformations.method(name), "a transformation"
     else:

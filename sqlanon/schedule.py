@@ -20,7 +20,8 @@ from sqlanon.engines.writing import writing
 from sqlanon.errors import BudgetExhausted, EngineError, PolicyError, SqlanonError
 from sqlanon.ledger.runs import LEASE, Run, Runs
 from sqlanon.marginals import Refreshed
-from sqlanon.policy import Policy, load, load_marginals
+from sqlanon.policy import Policy, load
+from sqlanon.policy.files import load_marginals
 from sqlanon.policy.marginals import Marginals
 from sqlanon.policy.schedule import Schedule
 from sqlanon.release import Published, publish

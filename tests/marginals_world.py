@@ -18,7 +18,7 @@ from sqlanon.gateway.catalog import Catalog
 from sqlanon.gateway.noise import Mechanisms
 from sqlanon.gateway.schema import schema_of
 from sqlanon.ledger import Ledger
-from sqlanon.policy import load_marginals
+from sqlanon.policy.files import load_marginals
 from sqlanon.policy.marginals import Marginals
 
 Row = dict[str, Any]

@@ -25,7 +25,7 @@ from sqlanon.gateway import Gate, open_gateway
 from sqlanon.gateway.noise import Mechanisms
 from sqlanon.ledger import Ledger
 from sqlanon.mechanisms import KeySelection, Mechanism, laplace, select_keys
-from sqlanon.policy import parse_gateway
+from sqlanon.policy.files import parse_gateway
 
 
 def exact_laplace(sensitivity: int, epsilon: float) -> Mechanism:

@@ -25,7 +25,8 @@ from sqlanon.compiler.script import check_script
 from sqlanon.engines import Engine
 from sqlanon.families import family
 from sqlanon.plan import Plan
-from sqlanon.policy import parse, parse_serve
+from sqlanon.policy import parse
+from sqlanon.policy.files import parse_serve
 from sqlanon.proxy import users
 from sqlanon.release.script import release_script
 

@@ -21,7 +21,7 @@ from sqlanon.errors import PolicyError, SqlanonError
 from sqlanon.gateway import open_gateway
 from sqlanon.gateway.synthetic import synthetic_gate
 from sqlanon.ledger import Ledger
-from sqlanon.policy import parse_gateway
+from sqlanon.policy.files import parse_gateway
 from sqlanon.policy.gateway import MINIMAL, Gateway
 
 DIALECTS = ["duckdb", "postgres"]

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from sqlanon.engines import Hardened, connect
 from sqlanon.errors import Refused, SourceError, SqlanonError
 from sqlanon.gateway import Gate, open_gateway
-from sqlanon.policy import parse_gateway
+from sqlanon.policy.files import parse_gateway
 
 ODD = {
     "id": "INTEGER", "price": "DECIMAL(12, 2)", "key": "UUID", "raw": "BYTEA", "document": "JSON", "clock": "TIME",

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from sqlglot import exp
 
+from sqlanon import hierarchies
 from sqlanon.errors import HierarchyError
-from sqlanon.hierarchies import Hierarchy, build, kinds
+from sqlanon.hierarchies import Hierarchy, build
 from sqlanon.hierarchies._sql import root
 
 KINDS = {
@@ -37,12 +38,12 @@ def paths(hierarchy: Hierarchy) -> dict[str, tuple[str, ...]]:
 
 
 def test_the_kinds_are_the_files_of_the_package() -> None:
-    assert set(kinds()) == KINDS
+    assert set(hierarchies.names()) == KINDS
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_a_kind_is_documented(kind: str) -> None:
-    module = kinds()[kind]
+    module = hierarchies.kind(kind)
     assert "NULL" in module.__doc__
     example = re.search(r"(?:^    .*\n)+", module.__doc__, re.MULTILINE)
     assert example
@@ -53,7 +54,7 @@ def test_a_kind_is_documented(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_params_make_a_schema_and_refuse_what_they_do_not_know(kind: str) -> None:
-    model = kinds()[kind].Params
+    model = hierarchies.kind(kind).Params
     schema = model.model_json_schema()
     for part in (schema, *schema.get("$defs", {}).values()):
         assert part["additionalProperties"] is False

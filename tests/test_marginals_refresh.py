@@ -24,7 +24,8 @@ from sqlanon.gateway import open_gateway
 from sqlanon.gateway.budget import standings
 from sqlanon.ledger import Ledger
 from sqlanon.ledger.runs import Runs
-from sqlanon.policy import load, load_marginals, load_serve
+from sqlanon.policy import load
+from sqlanon.policy.files import load_marginals, load_serve
 from sqlanon.schedule import Job, due, refresh
 
 DUE = "2026-01-01T03:00:00+00:00"

@@ -16,7 +16,7 @@ from test_policy import SMALL
 
 from sqlanon import plan, policy
 from sqlanon.errors import PolicyError
-from sqlanon.policy import gateway
+from sqlanon.policy import files, gateway
 from sqlanon.policy.gateway import (
     Access,
     Budget,
@@ -86,7 +86,7 @@ gateway:
 
 def message_of(text: str) -> str:
     with pytest.raises(PolicyError) as caught:
-        policy.parse_gateway(text)
+        files.parse_gateway(text)
     return str(caught.value)
 
 
@@ -96,7 +96,7 @@ def message_of(text: str) -> str:
 @pytest.mark.parametrize("file", WRONG, ids=lambda file: file.stem)
 def test_a_wrong_gateway_is_refused_with_this_message(file: Path) -> None:
     with pytest.raises(PolicyError) as caught:
-        policy.load_gateway(file)
+        files.load_gateway(file)
     assert str(caught.value) + "\n" == file.with_suffix(".txt").read_text(encoding="utf-8")
 
 
@@ -107,13 +107,13 @@ def test_each_message_belongs_to_a_gateway() -> None:
 
 def test_the_section_that_the_hint_shows_is_a_right_one() -> None:
     assert gateway.MINIMAL in message_of(SMALL)
-    assert policy.parse_gateway(gateway.MINIMAL).rows == 20
+    assert files.parse_gateway(gateway.MINIMAL).rows == 20
 
 
 def test_a_broken_file_is_told_as_such() -> None:
     assert message_of("gateway: {rows: 5").startswith("policy.yml:1:10: a mapping in '{' is not closed")
     with pytest.raises(PolicyError, match="there is no file"):
-        policy.load_gateway("nowhere.yml")
+        files.load_gateway("nowhere.yml")
 
 
 def test_too_many_keys_are_refused() -> None:
@@ -121,7 +121,7 @@ def test_too_many_keys_are_refused() -> None:
     text = gateway.MINIMAL.replace("{users: {}}", f"{{users: {{columns: {{a: {{keys: [{keys}]}}}}}}}}")
     assert "'keys' must have at most 10,000 items" in message_of(text)
     assert (
-        len(policy.parse_gateway(text.replace("9999, 10000", "9999")).tables["users"].columns["a"].keys or ()) == 10_000
+        len(files.parse_gateway(text.replace("9999, 10000", "9999")).tables["users"].columns["a"].keys or ()) == 10_000
     )
 
 
@@ -129,7 +129,7 @@ def test_too_many_keys_are_refused() -> None:
 
 
 def test_a_gateway_is_read_in_full() -> None:
-    read = policy.parse_gateway(FULL, "clinic.yml", Path("here"))
+    read = files.parse_gateway(FULL, "clinic.yml", Path("here"))
     assert read == Gateway(
         database="warehouse.duckdb",
         ledger="budget.ledger",
@@ -185,7 +185,7 @@ def test_a_gateway_is_read_in_full() -> None:
 
 
 def test_what_is_left_out_has_a_default() -> None:
-    read = policy.parse_gateway(gateway.MINIMAL)
+    read = files.parse_gateway(gateway.MINIMAL)
     assert (read.ledger, read.functions, read.controls, read.budget.total) == (None, None, None, None)
     assert (read.rows, read.groups, read.minimum_group) == (20, 20, 5)
     assert (read.mechanism, read.accounting, read.time_grid, read.timeout) == ("laplace", "basic", 0.1, 30)
@@ -196,22 +196,22 @@ def test_what_is_left_out_has_a_default() -> None:
 
 def test_a_gateway_cannot_be_changed() -> None:
     with pytest.raises(ValueError, match="frozen"):
-        policy.parse_gateway(FULL).rows = 5  # type: ignore[misc]
+        files.parse_gateway(FULL).rows = 5  # type: ignore[misc]
 
 
 def test_files_stand_beside_the_policy(tmp_path: Path) -> None:
     file = tmp_path / "clinic.yml"
     file.write_text(gateway.MINIMAL, encoding="utf-8")
-    read = policy.load_gateway(file)
+    read = files.load_gateway(file)
     assert read.located_database == str(tmp_path / "warehouse.duckdb")
     assert read.located_ledger == str(tmp_path / "clinic.ledger")
-    assert policy.parse_gateway(FULL, base=tmp_path).located_ledger == str(tmp_path / "budget.ledger")
+    assert files.parse_gateway(FULL, base=tmp_path).located_ledger == str(tmp_path / "budget.ledger")
     url = gateway.MINIMAL.replace("warehouse.duckdb", "postgresql://host/db")
-    assert policy.parse_gateway(url, base=tmp_path).located_database == "postgresql://host/db"
+    assert files.parse_gateway(url, base=tmp_path).located_database == "postgresql://host/db"
 
 
 def test_lines_are_those_of_the_section() -> None:
-    read, lines = policy.parse_gateway(SMALL + FULL), (SMALL + FULL).splitlines()
+    read, lines = files.parse_gateway(SMALL + FULL), (SMALL + FULL).splitlines()
     assert lines[(read.line_of("tables", "items", "link") or 0) - 1].strip().startswith("items:")
     assert read.line_of("budget", "nothing") == read.line_of("budget")
     assert lines[(read.line_of() or 0) - 1] == "gateway:"
@@ -222,10 +222,11 @@ def test_lines_are_those_of_the_section() -> None:
 
 def test_a_policy_may_hold_a_gateway() -> None:
     whole = policy.parse(SMALL + FULL, "clinic.yml", Path("here"))
-    assert whole.gateway == policy.parse_gateway(SMALL + FULL) == policy.parse_gateway(FULL)
+    assert isinstance(whole, files.PolicyFile)
+    assert whole.gateway == files.parse_gateway(SMALL + FULL) == files.parse_gateway(FULL)
     assert whole.gateway is not None
     assert (whole.gateway.name, whole.gateway.base) == ("clinic.yml", Path("here"))
-    assert policy.parse(SMALL).gateway is None
+    assert not isinstance(policy.parse(SMALL), files.PolicyFile)
 
 
 def test_a_release_does_not_depend_on_the_gateway() -> None:
@@ -239,7 +240,7 @@ def test_a_release_does_not_depend_on_the_gateway() -> None:
 
 
 def test_names_and_keys_stay_as_they_were_written() -> None:
-    read = policy.parse_gateway(
+    read = files.parse_gateway(
         """\
 gateway:
   database: 2024
@@ -310,26 +311,26 @@ NO_CHANGES = {
 @pytest.mark.parametrize("old", CHANGES)
 def test_the_fingerprint_tells_what_matters_to_answers(old: str) -> None:
     assert FULL.count(old) == 1
-    changed = policy.parse_gateway(FULL.replace(old, CHANGES[old]))
-    assert changed.fingerprint != policy.parse_gateway(FULL).fingerprint
+    changed = files.parse_gateway(FULL.replace(old, CHANGES[old]))
+    assert changed.fingerprint != files.parse_gateway(FULL).fingerprint
 
 
 @pytest.mark.parametrize("old", NO_CHANGES)
 def test_the_fingerprint_tells_nothing_else(old: str) -> None:
     assert FULL.count(old) == 1
-    changed = policy.parse_gateway(FULL.replace(old, NO_CHANGES[old]), "other.yml", Path("elsewhere"))
-    assert changed.fingerprint == policy.parse_gateway(FULL).fingerprint
+    changed = files.parse_gateway(FULL.replace(old, NO_CHANGES[old]), "other.yml", Path("elsewhere"))
+    assert changed.fingerprint == files.parse_gateway(FULL).fingerprint
     assert re.fullmatch("[0-9a-f]{64}", changed.fingerprint)
 
 
 def test_a_date_and_its_text_have_two_fingerprints() -> None:
     dated, text = (FULL.replace("[R0, R1, R2]", f"[{key}]") for key in ("2024-01-31", '"2024-01-31"'))
-    assert policy.parse_gateway(dated).fingerprint != policy.parse_gateway(text).fingerprint
+    assert files.parse_gateway(dated).fingerprint != files.parse_gateway(text).fingerprint
 
 
 def test_a_policy_without_rules_of_access_keeps_its_fingerprint() -> None:
     """Or every answer that is kept would be charged for again."""
-    assert policy.parse_gateway(gateway.MINIMAL).fingerprint == (
+    assert files.parse_gateway(gateway.MINIMAL).fingerprint == (
         "03f80cd33ebcd075b9ea65d817f269aeb185eef19506c240992bfea1039f300a"
     )
 
@@ -369,7 +370,7 @@ DATA = st.recursive(
 
 def is_answered(text: str) -> None:
     try:
-        policy.parse_gateway(text).fingerprint  # noqa: B018 - it must have one
+        files.parse_gateway(text).fingerprint  # noqa: B018 - it must have one
     except PolicyError as error:
         said = [line for line in str(error).splitlines() if not line.startswith("  hint: ")]
         told = [line for line in said if not re.fullmatch(r"\d+ problems in policy\.yml", line)]

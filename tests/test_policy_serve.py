@@ -14,7 +14,7 @@ from test_policy_gateway import is_answered
 
 from sqlanon import plan, policy
 from sqlanon.errors import PolicyError
-from sqlanon.policy import gateway
+from sqlanon.policy import files, gateway
 from sqlanon.policy.serve import Http, Serve, ServeLimits, Timeouts, Tls
 
 MINIMAL = gateway.MINIMAL + "\n"
@@ -38,12 +38,12 @@ serve:
 
 def message_of(section: str, before: str = MINIMAL) -> str:
     with pytest.raises(PolicyError) as caught:
-        policy.parse_serve(before + section)
+        files.parse_serve(before + section)
     return str(caught.value)
 
 
 def test_a_section_is_read_in_full() -> None:
-    read = policy.parse_serve(MINIMAL + FULL, "clinic.yml", Path("here"))
+    read = files.parse_serve(MINIMAL + FULL, "clinic.yml", Path("here"))
     wanted = Serve(
         host="0.0.0.0",
         port=5433,
@@ -60,7 +60,7 @@ def test_a_section_is_read_in_full() -> None:
         administrators=("analyst",),
     )
     assert read.model_dump() == wanted.model_dump()
-    assert read.gateway == policy.parse_gateway(MINIMAL)
+    assert read.gateway == files.parse_gateway(MINIMAL)
     assert (read.database_name, read.statement_timeout) == ("2024", 2.5)
     assert (read.located_users, read.located_audit) == (Path("here/people.users"), Path("here/logs/audit.jsonl"))
     assert read.located_tls == (Path("here/server.crt"), Path("here/server.key"))
@@ -72,7 +72,7 @@ def test_a_section_is_read_in_full() -> None:
 def test_what_is_left_out_has_a_default(section: str, tmp_path: Path) -> None:
     file = tmp_path / "clinic.yml"
     file.write_text(MINIMAL + section, encoding="utf-8")
-    read = policy.load_serve(file)
+    read = files.load_serve(file)
     assert (read.host, read.port, read.database_name, read.workers, read.memory) == (
         "127.0.0.1",
         6543,
@@ -165,12 +165,12 @@ def test_what_is_refused(section: str, said: str) -> None:
 def test_off_loopback_needs_tls(host: str) -> None:
     assert "needs tls" in message_of(f"serve: {{host: '{host}'}}\n")
     tls = "tls: {certificate: a, key: b}"
-    assert policy.parse_serve(MINIMAL + f"serve: {{host: '{host}', {tls}}}\n").tls == Tls(certificate="a", key="b")
+    assert files.parse_serve(MINIMAL + f"serve: {{host: '{host}', {tls}}}\n").tls == Tls(certificate="a", key="b")
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.8.8.8", "::1", "LocalHost"])
 def test_loopback_does_not(host: str) -> None:
-    assert policy.parse_serve(MINIMAL + f"serve: {{host: '{host}'}}\n").host == host
+    assert files.parse_serve(MINIMAL + f"serve: {{host: '{host}'}}\n").host == host
 
 
 def test_a_file_with_serve_needs_a_gateway() -> None:
@@ -181,12 +181,13 @@ def test_a_file_with_serve_needs_a_gateway() -> None:
 
 def test_a_policy_to_publish_may_hold_both_and_does_not_depend_on_them() -> None:
     whole = policy.parse(SMALL + MINIMAL + FULL)
-    assert whole.serve == policy.parse_serve(SMALL + MINIMAL + FULL)
+    assert isinstance(whole, files.PolicyFile)
+    assert whole.serve == files.parse_serve(SMALL + MINIMAL + FULL)
     assert plan.policy_hash(whole) == plan.policy_hash(policy.parse(SMALL))
 
 
 def test_answers_do_not_depend_on_how_they_are_served() -> None:
-    assert policy.parse_gateway(MINIMAL + FULL).fingerprint == policy.parse_gateway(MINIMAL).fingerprint
+    assert files.parse_gateway(MINIMAL + FULL).fingerprint == files.parse_gateway(MINIMAL).fingerprint
 
 
 def test_the_json_schema_covers_the_section() -> None:

@@ -14,7 +14,7 @@ from clinic import POLICY, ask, make
 from sqlanon.engines import connect
 from sqlanon.gateway.schema import schema_of
 from sqlanon.gateway.synthetic import open_synthetic, synthetic_gate
-from sqlanon.policy import parse_gateway
+from sqlanon.policy.files import parse_gateway
 
 
 @pytest.fixture

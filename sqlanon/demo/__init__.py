@@ -17,7 +17,8 @@ from sqlanon.evidence.checks import check
 from sqlanon.evidence.loss import loss
 from sqlanon.gateway import open_gateway
 from sqlanon.ledger import Ledger
-from sqlanon.policy import Source, load, load_gateway
+from sqlanon.policy import Source, load
+from sqlanon.policy.files import load_gateway
 from sqlanon.release import publish, report
 from sqlanon.report import render
 

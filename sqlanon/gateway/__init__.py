@@ -51,7 +51,7 @@ from sqlanon.gateway.typed import typed
 from sqlanon.ledger import Ledger
 from sqlanon.ledger.limits import Left, Limits
 from sqlanon.mechanisms import Cost
-from sqlanon.policy import load_gateway
+from sqlanon.policy.files import load_gateway
 from sqlanon.policy.gateway import Gateway
 
 __all__ = ["Answer", "Description", "Gate", "Part", "Prepared", "open_gateway"]

@@ -67,28 +67,33 @@ class Hierarchy:
 
 
 @cache
-def kinds() -> dict[str, ModuleType]:
-    """All kinds of hierarchy, by name.
+def names() -> tuple[str, ...]:
+    """All kinds of hierarchy.
 
-    >>> sorted(kinds())[:4]
-    ['age', 'country', 'csv', 'dates']
+    >>> names()[:4]
+    ('age', 'country', 'csv', 'dates')
     """
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    return {name: import_module(f"{__name__}.{name}") for name in names if not name.startswith("_")}
+    found = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return tuple(name for name in found if not name.startswith("_"))
 
 
-def build(kind: str, params: Mapping[str, Any] | None, base: Path) -> Hierarchy:
+@cache
+def kind(name: str) -> ModuleType:
+    """The module of a kind; only kinds that are used are loaded."""
+    if name not in names():
+        raise HierarchyError(
+            f"unknown hierarchy '{name}'", hint=did_you_mean(name, names()) or f"there are {', '.join(names())}"
+        )
+    return import_module(f"{__name__}.{name}")
+
+
+def build(name: str, params: Mapping[str, Any] | None, base: Path) -> Hierarchy:
     """The hierarchy that a policy in the folder `base` asks for; wrong parameters raise pydantic's error.
 
     >>> hierarchy = build("intervals", {"widths": [5, 10]}, Path())
     >>> hierarchy.height, hierarchy.root
     (3, '*')
     """
-    module = kinds().get(kind)
-    if module is None:
-        raise HierarchyError(
-            f"unknown hierarchy '{kind}'",
-            hint=did_you_mean(kind, kinds()) or f"there are {', '.join(kinds())}",
-        )
+    module = kind(name)
     hierarchy: Hierarchy = module.build(module.Params.model_validate(dict(params or {})), base)
     return hierarchy

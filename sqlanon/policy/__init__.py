@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -11,23 +11,9 @@ from pydantic import BaseModel, Field, PrivateAttr, ValidationError
 
 from sqlanon.errors import PolicyError, did_you_mean
 from sqlanon.families import family
-from sqlanon.policy import (
-    checks,
-    gateway_checks,
-    history,
-    marginals,
-    options,
-    schema,
-    serve,
-    shape,
-    transforming,
-    yaml_lines,
-)
-from sqlanon.policy import gateway as section
+from sqlanon.policy import checks, history, options, schema, shape, transforming, yaml_lines
 from sqlanon.policy.checks import Draft, Role
-from sqlanon.policy.gateway import Gateway
 from sqlanon.policy.history import History
-from sqlanon.policy.marginals import Marginals
 from sqlanon.policy.parts import (
     SHARED,
     AlgorithmUse,
@@ -44,8 +30,10 @@ from sqlanon.policy.parts import (
     TransformationUse,
 )
 from sqlanon.policy.schedule import Schedule
-from sqlanon.policy.serve import GatewayFile, Serve
 from sqlanon.policy.yaml_lines import KeyPath, Origin, Problem
+
+# Of the gateway, in the same file: what reads them is loaded with them (`policy.files`), since few files have any.
+SECTIONS = ("gateway", "serve", "marginals")
 
 # What a field takes, where its type alone would say too little in a message.
 EXPECTED = {
@@ -114,14 +102,6 @@ class Policy(BaseModel):
         None, description="What must hold across all releases; each one is taken by itself if left out."
     )
     schedule: Schedule | None = Field(None, exclude=True, description="When the release is refreshed.")
-    # Left out of dumps: a release does not depend on it, and its database may hold a password.
-    gateway: Gateway | None = Field(
-        None, exclude=True, description="What the query gateway protects, how far, and who may ask."
-    )
-    serve: Serve | None = Field(None, exclude=True, description="Where the proxy listens, and what it may use.")
-    marginals: Marginals | None = Field(
-        None, exclude=True, description="Counts with differential privacy; in a file without a release."
-    )
     _origin: Origin = PrivateAttr(default_factory=Origin)
     _written_paths: dict[str, str] = PrivateAttr(default_factory=dict)  # by part, where `located` moved them
 
@@ -211,61 +191,8 @@ def load(path: str | Path) -> Policy:
 
 def parse(text: str, name: str = "policy.yml", base: Path = Path(".")) -> Policy:
     """Check the text of a policy file; all that is wrong with it is told at once."""
-    document = yaml_lines.read(text, _is_text, section.is_date)
-    return _build(document.data, Origin(name, base, document.lines), document.problems, Policy)
-
-
-def load_gateway(path: str | Path) -> Gateway:
-    """Read and check the gateway of a policy file, and all else that the file holds."""
-    file = Path(path)
-    return parse_gateway(yaml_lines.text_of(file), file.name, file.parent)
-
-
-def parse_gateway(text: str, name: str = "policy.yml", base: Path = Path(".")) -> Gateway:
-    """Check the text of a file that holds a gateway, alone or with a policy to publish."""
-    return parse_serve(text, name, base).gateway
-
-
-def load_serve(path: str | Path) -> Serve:
-    """Read and check what the proxy serves, and all else that the file holds; a file may leave the section out."""
-    file = Path(path)
-    return parse_serve(yaml_lines.text_of(file), file.name, file.parent)
-
-
-def has_schedule(path: str | Path) -> bool:
-    """Whether a file holds something to refresh; it may hold a gateway alone."""
-    document = yaml_lines.read(yaml_lines.text_of(Path(path)), _is_text, section.is_date)
-    return isinstance(document.data, Mapping) and "schedule" in document.data
-
-
-def parse_serve(text: str, name: str = "policy.yml", base: Path = Path(".")) -> Serve:
-    """The section `serve` of a file with a gateway, or its defaults; `.gateway` is what it serves."""
-    found = _with_gateway(yaml_lines.read(text, _is_text, section.is_date), name, base)
-    served = found.serve
-    if served is None:
-        served = Serve()
-        served._origin, served._gateway = found._origin, found.gateway
-    return served
-
-
-def load_marginals(path: str | Path) -> Marginals | None:
-    """Read and check the marginals of a policy file, and all else that the file holds; None if there are none."""
-    file = Path(path)
-    document = yaml_lines.read(yaml_lines.text_of(file), _is_text, section.is_date)
-    if not isinstance(document.data, Mapping) or "marginals" not in document.data:
-        return None
-    return _with_gateway(document, file.name, file.parent).marginals
-
-
-def _with_gateway(document: yaml_lines.Document, name: str, base: Path) -> Policy | GatewayFile:
-    """A file that holds a gateway, alone or with a policy to publish."""
-    origin = Origin(name, base, document.lines)
-    if not isinstance(document.data, Mapping) or "gateway" not in document.data:
-        raise yaml_lines.report(document.problems or [section.missing(document.data)], origin)
-    publishes = any(key not in GatewayFile.model_fields and key in Policy.model_fields for key in document.data)
-    if publishes:
-        return _build(document.data, origin, document.problems, Policy)
-    return _build(document.data, origin, document.problems, GatewayFile)
+    document = yaml_lines.read(text, is_text, is_date)
+    return build(document.data, Origin(name, base, document.lines), document.problems)
 
 
 def from_options(
@@ -292,13 +219,31 @@ def from_options(
         "insensitive": insensitive,
     }
     data, places, problems = options.as_written(source, roles, models, {"person": person, **settings})
-    return _build(data, Origin("the options", base, places), problems, Policy)
+    return build(data, Origin("the options", base, places), problems)
 
 
-_File = TypeVar("_File", Policy, GatewayFile)
+def build(data: Any, origin: Origin, found: Iterable[Problem]) -> Policy:
+    """The policy in what was read from a file or from options."""
+    if isinstance(data, Mapping) and any(name in data for name in SECTIONS):
+        from sqlanon.policy import files
+
+        return files.build(data, origin, found, files.PolicyFile)
+    policy = checked(data, origin, found, Policy)
+    policy._origin = origin
+    return policy
 
 
-def _build(data: Any, origin: Origin, found: Iterable[Problem], model: type[_File]) -> _File:
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+def checked(
+    data: Any,
+    origin: Origin,
+    found: Iterable[Problem],
+    model: type[_Model],
+    more: Callable[[Draft], Iterable[Problem]] = lambda _: (),
+) -> _Model:
+    """A file as a model; raises one error that tells all that is wrong, `more` of which its sections may know."""
     problems = list(found)
     if not isinstance(data, Mapping):
         if not problems:
@@ -306,30 +251,25 @@ def _build(data: Any, origin: Origin, found: Iterable[Problem], model: type[_Fil
             problems = [Problem(said, "it needs the keys source, columns and models")]
         raise yaml_lines.report(problems, origin)
     draft: Draft = Draft(data, origin)
-    policy: _File | None = None
+    policy: _Model | None = None
     misshapen: list[Problem] = []
     try:
         policy = model.model_validate(data)
     except ValidationError as error:
-        misshapen = list(shape.problems(error, model, data, expected=EXPECTED))
+        from sqlanon.policy.files import PolicyFile
+
+        # For hints: a misspelt key may be any that a file can have.
+        whole = PolicyFile if issubclass(model, Policy) else model
+        misshapen = list(shape.problems(error, whole, data, expected=EXPECTED))
     empty = {problem.path: problem for problem in checks.empty_values(draft)}
     for problem in misshapen:
         if problem.message.startswith("unknown key"):
             empty.pop(problem.path, None)
     problems += empty.values()
     problems += [problem for problem in misshapen if not _told_elsewhere(problem, empty)]
-    problems += [*checks.problems(draft), *gateway_checks.problems(draft), *serve.problems(draft)]
-    problems += [*history.problems(draft), *transforming.problems(draft), *marginals.problems(draft)]
+    problems += [*checks.problems(draft), *history.problems(draft), *transforming.problems(draft), *more(draft)]
     if policy is None or problems:
         raise yaml_lines.report(problems or misshapen, origin)
-    policy._origin = origin
-    if policy.gateway is not None:
-        policy.gateway._origin = origin
-    if policy.serve is not None:
-        policy.serve._origin, policy.serve._gateway = origin, policy.gateway
-    if policy.marginals is not None:
-        policy.marginals._origin, policy.marginals._gateway = origin, policy.gateway
-        policy.marginals._schedule = policy.schedule
     return policy
 
 
@@ -339,15 +279,13 @@ def _told_elsewhere(problem: Problem, told: Container[KeyPath]) -> bool:
     return checked or problem.path in told
 
 
-def _is_text(path: KeyPath) -> bool:
+def is_text(path: KeyPath) -> bool:
     """Where a number or boolean is meant as text: names of columns and tables, and text parameters."""
     match path:
-        case ("gateway", *inner):
-            return section.is_text(tuple(inner))
-        case ("serve", *inner):
-            return serve.is_text(tuple(inner))
-        case ("marginals", *inner):
-            return marginals.is_text(tuple(inner))
+        case (name, *_) if name in SECTIONS:
+            from sqlanon.policy import files
+
+            return files.is_text(path)
         case ("person" | "minimize" | "nulls" | "suppressed_rows" | "algorithm",):
             return True
         case ("release", "keep"):
@@ -361,6 +299,14 @@ def _is_text(path: KeyPath) -> bool:
         case ("models", _, str(name), str(key), *_) if name in family("models"):
             param = family("models")[name].param(key)
             return param is not None and param.type in ("text", "columns")
+    return False
+
+
+def is_date(path: KeyPath) -> bool:
+    """Where a plain 2024-01-31 is a date."""
+    match path:
+        case ("gateway", "tables", _, "columns", _, "low" | "high") | ("gateway", "tables", _, "columns", _, "keys", _):
+            return True
     return False
 
 
@@ -386,7 +332,9 @@ def missing_columns(policy: Policy, available: Sequence[str]) -> None:
 
 def json_schema() -> dict[str, Any]:
     """JSON Schema of a policy file, for completion and checks in editors."""
-    return schema.of_policy(Policy)
+    from sqlanon.policy.files import PolicyFile
+
+    return schema.of_policy(PolicyFile)
 
 
 __all__ = [

@@ -163,8 +163,8 @@ def check_hierarchies(draft: Draft) -> Iterator[Problem]:
 
 
 def _check_hierarchy(given: Any, path: KeyPath) -> Iterator[Problem]:
-    kinds = hierarchies.kinds()
-    names = ", ".join(sorted(kinds))
+    kinds = hierarchies.names()
+    names = ", ".join(kinds)
     if not isinstance(given, Mapping) or len(given) != 1:
         many = f"{len(given)} kinds" if isinstance(given, Mapping) and given else shape.describe(given)
         message = f"a hierarchy is one kind with its parameters, not {'nothing' if given == {} else many}"
@@ -175,7 +175,7 @@ def _check_hierarchy(given: Any, path: KeyPath) -> Iterator[Problem]:
         hint = did_you_mean(kind, kinds) or f"the kinds are {names}"
         yield Problem(f"unknown kind of hierarchy '{kind}'", hint, (*path, kind))
         return
-    model = kinds[kind].Params
+    model = hierarchies.kind(kind).Params
     try:
         model.model_validate({} if params is None else params)
     except ValidationError as error:

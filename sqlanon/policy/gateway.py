@@ -299,11 +299,3 @@ def is_text(path: KeyPath) -> bool:
         case ("access", *inner):
             return gateway_access.is_text(tuple(inner))
     return False
-
-
-def is_date(path: KeyPath) -> bool:
-    """Where a plain 2024-01-31 is a date."""
-    match path:
-        case ("gateway", "tables", _, "columns", _, "low" | "high") | ("gateway", "tables", _, "columns", _, "keys", _):
-            return True
-    return False

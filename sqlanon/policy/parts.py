@@ -156,10 +156,9 @@ class HierarchyUse(BaseModel):
 
     @model_validator(mode="after")
     def _valid_params(self) -> HierarchyUse:
-        module = hierarchies.kinds().get(self.kind)
-        if module is None:
+        if self.kind not in hierarchies.names():
             raise PydanticCustomError("policy", "unknown kind of hierarchy")
-        module.Params.model_validate(self.params)
+        hierarchies.kind(self.kind).Params.model_validate(self.params)
         return self
 
     @classmethod

@@ -41,8 +41,8 @@ def of_model(shared: Mapping[str, Any]) -> JsonSchemaValue:
 
 def of_hierarchy(handler: GetJsonSchemaHandler) -> JsonSchemaValue:
     """One key: a kind of hierarchy, with its parameters."""
-    kinds = sorted(hierarchies.kinds().items())
-    return _one_key({kind: handler(module.Params.__pydantic_core_schema__) for kind, module in kinds})
+    kinds = {name: hierarchies.kind(name).Params for name in hierarchies.names()}
+    return _one_key({name: handler(params.__pydantic_core_schema__) for name, params in kinds.items()})
 
 
 def of_transformation(handler: GetJsonSchemaHandler) -> JsonSchemaValue:

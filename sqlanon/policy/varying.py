@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlanon.errors import PolicyError, did_you_mean
-from sqlanon.policy import Policy, _build, _is_text, yaml_lines
-from sqlanon.policy.gateway import is_date
+from sqlanon.policy import Policy, build, is_date, is_text, yaml_lines
 from sqlanon.policy.yaml_lines import Origin
 
 MOST = 100
@@ -22,7 +21,7 @@ def varied(path: str | Path, asked: Sequence[str]) -> list[Policy]:
     from 0. Each policy has the name of the file with what was put in.
     """
     file = Path(path)
-    document = yaml_lines.read(yaml_lines.text_of(file), _is_text, is_date)
+    document = yaml_lines.read(yaml_lines.text_of(file), is_text, is_date)
     found: list[tuple[str, Any]] = [(file.name, document.data)]
     for text in asked:
         place, sign, values = text.partition("=")
@@ -35,7 +34,7 @@ def varied(path: str | Path, asked: Sequence[str]) -> list[Policy]:
         ]
         if len(found) > MOST:
             raise PolicyError(f"more than {MOST} policies to compare", hint="vary fewer places, or fewer values")
-    return [_build(data, Origin(name, file.parent, document.lines), document.problems, Policy) for name, data in found]
+    return [build(data, Origin(name, file.parent, document.lines), document.problems) for name, data in found]
 
 
 def put(data: Any, place: str, value: str) -> Any:
@@ -83,7 +82,7 @@ def _nowhere(place: str, part: str, known: Any) -> PolicyError:
 
 
 def _read(value: str, place: str) -> Any:
-    found = yaml_lines.read(value, lambda _: _is_text(tuple(place.split("."))))
+    found = yaml_lines.read(value, lambda _: is_text(tuple(place.split("."))))
     if found.problems:
         raise PolicyError(f"'{value}' cannot be put into '{place}'")
     return found.data

@@ -18,7 +18,7 @@ from sqlanon.errors import LedgerError, Refused, SqlanonError
 from sqlanon.gateway.budget import limits_of
 from sqlanon.ledger import Ledger
 from sqlanon.ledger.limits import Left
-from sqlanon.policy import load_serve
+from sqlanon.policy.files import load_serve
 from sqlanon.policy.serve import Serve
 from sqlanon.proxy import types
 from sqlanon.proxy.audit import AuditLog, Decision, Record

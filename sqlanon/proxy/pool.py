@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlanon.policy import load_gateway
+from sqlanon.policy.files import load_gateway
 from sqlanon.policy.gateway import Gateway
 from sqlanon.proxy.child import Child
 from sqlanon.proxy.running import AtLast, BeforeAnswer, Running

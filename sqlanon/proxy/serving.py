@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sqlanon.errors import SqlanonError
 from sqlanon.ledger import Ledger
-from sqlanon.policy import load_serve
+from sqlanon.policy.files import load_serve
 from sqlanon.policy.serve import Serve
 from sqlanon.proxy import tls as certificates
 from sqlanon.proxy.audit import AuditLog

@@ -31,7 +31,7 @@ from checks import peak_memory
 from sqlanon.gateway import Gate, open_gateway
 from sqlanon.ledger import Ledger
 from sqlanon.mechanisms import Cost
-from sqlanon.policy import parse_gateway
+from sqlanon.policy.files import parse_gateway
 
 __all__ = ["peak_memory"]  # for the child of `memory_run`
 

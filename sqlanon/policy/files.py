@@ -1,0 +1,117 @@
+"""Files that hold a gateway, how it is served, or its marginals: alone, or beside a policy to publish."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ConfigDict, Field
+
+from sqlanon import policy
+from sqlanon.policy import Policy, gateway, gateway_checks, marginals, serve, yaml_lines
+from sqlanon.policy.checks import Draft
+from sqlanon.policy.gateway import Gateway
+from sqlanon.policy.marginals import Marginals
+from sqlanon.policy.parts import SHARED
+from sqlanon.policy.serve import GatewayFile, Serve
+from sqlanon.policy.yaml_lines import Document, KeyPath, Origin, Problem
+
+
+class PolicyFile(Policy):
+    """What the owner of the data asks for."""
+
+    model_config = SHARED | ConfigDict(title="Policy")
+    # Left out of dumps: a release does not depend on it, and its database may hold a password.
+    gateway: Gateway | None = Field(
+        None, exclude=True, description="What the query gateway protects, how far, and who may ask."
+    )
+    serve: Serve | None = Field(None, exclude=True, description="Where the proxy listens, and what it may use.")
+    marginals: Marginals | None = Field(
+        None, exclude=True, description="Counts with differential privacy; in a file without a release."
+    )
+
+
+def load_gateway(path: str | Path) -> Gateway:
+    """Read and check the gateway of a policy file, and all else that the file holds."""
+    file = Path(path)
+    return parse_gateway(yaml_lines.text_of(file), file.name, file.parent)
+
+
+def parse_gateway(text: str, name: str = "policy.yml", base: Path = Path(".")) -> Gateway:
+    """Check the text of a file that holds a gateway, alone or with a policy to publish."""
+    return parse_serve(text, name, base).gateway
+
+
+def load_serve(path: str | Path) -> Serve:
+    """Read and check what the proxy serves, and all else that the file holds; a file may leave the section out."""
+    file = Path(path)
+    return parse_serve(yaml_lines.text_of(file), file.name, file.parent)
+
+
+def parse_serve(text: str, name: str = "policy.yml", base: Path = Path(".")) -> Serve:
+    """The section `serve` of a file with a gateway, or its defaults; `.gateway` is what it serves."""
+    found = _with_gateway(_read(text), name, base)
+    served = found.serve
+    if served is None:
+        served = Serve()
+        served._origin, served._gateway = found._origin, found.gateway
+    return served
+
+
+def load_marginals(path: str | Path) -> Marginals | None:
+    """Read and check the marginals of a policy file, and all else that the file holds; None if there are none."""
+    file = Path(path)
+    document = _read(yaml_lines.text_of(file))
+    if not isinstance(document.data, Mapping) or "marginals" not in document.data:
+        return None
+    return _with_gateway(document, file.name, file.parent).marginals
+
+
+def has_schedule(path: str | Path) -> bool:
+    """Whether a file holds something to refresh; it may hold a gateway alone."""
+    document = _read(yaml_lines.text_of(Path(path)))
+    return isinstance(document.data, Mapping) and "schedule" in document.data
+
+
+def _read(text: str) -> Document:
+    return yaml_lines.read(text, policy.is_text, policy.is_date)
+
+
+def _with_gateway(document: Document, name: str, base: Path) -> PolicyFile | GatewayFile:
+    """A file that holds a gateway, alone or with a policy to publish."""
+    origin = Origin(name, base, document.lines)
+    if not isinstance(document.data, Mapping) or "gateway" not in document.data:
+        raise yaml_lines.report(document.problems or [gateway.missing(document.data)], origin)
+    publishes = any(key not in GatewayFile.model_fields and key in Policy.model_fields for key in document.data)
+    if publishes:
+        return build(document.data, origin, document.problems, PolicyFile)
+    return build(document.data, origin, document.problems, GatewayFile)
+
+
+_File = TypeVar("_File", PolicyFile, GatewayFile)
+
+
+def build(data: Any, origin: Origin, found: Iterable[Problem], model: type[_File]) -> _File:
+    file = policy.checked(data, origin, found, model, _problems)
+    file._origin = origin
+    if file.gateway is not None:
+        file.gateway._origin = origin
+    if file.serve is not None:
+        file.serve._origin, file.serve._gateway = origin, file.gateway
+    if file.marginals is not None:
+        file.marginals._origin, file.marginals._gateway = origin, file.gateway
+        file.marginals._schedule = file.schedule
+    return file
+
+
+def _problems(draft: Draft) -> Iterator[Problem]:
+    """What the sections say about each other."""
+    for part in (gateway_checks, serve, marginals):
+        yield from part.problems(draft)
+
+
+def is_text(path: KeyPath) -> bool:
+    """Where, in one of the sections, a number or boolean is meant as text."""
+    of_section = {"gateway": gateway.is_text, "serve": serve.is_text, "marginals": marginals.is_text}
+    return of_section[str(path[0])](path[1:])
