@@ -1,8 +1,31 @@
-"""`python -m sqlanon` is the command `sqlanon`."""
+"""The command `sqlanon`; `python -m sqlanon` is the same."""
 
 from __future__ import annotations
 
+import atexit
+import os
+import sys
+import threading
+
 from sqlanon.cli import main
 
+
+def run() -> None:
+    """Run the command, and end at once: taking down piece by piece all that was loaded took a tenth of its time."""
+    try:
+        main(prog_name="sqlanon")
+    except SystemExit as end:
+        code = 0 if end.code is None else end.code
+        if not isinstance(code, int) or any(not thread.daemon for thread in threading.enumerate()[1:]):
+            raise
+        atexit._run_exitfuncs()
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except OSError:
+            code = code or 2
+        os._exit(code)
+
+
 if __name__ == "__main__":
-    main(prog_name="sqlanon")
+    run()

@@ -39,10 +39,10 @@ def created(step: Step, dialect: str) -> str:
             expression=step.query,
             properties=exp.Properties(expressions=[exp.TemporaryProperty()]),
         )
-        return view.sql(dialect, pretty=True) + ";"
+        return view.sql(dialect, pretty=True, copy=False) + ";"
     temporary = exp.Properties(expressions=[exp.TemporaryProperty()])
     made = exp.Create(this=exp.to_table(step.name), kind="TABLE", expression=step.query, properties=temporary)
-    return made.sql(dialect, pretty=True) + ";"
+    return made.sql(dialect, pretty=True, copy=False) + ";"
 
 
 def summary(item: Check) -> exp.Select:

@@ -186,26 +186,26 @@ class DuckDB:
     def find(self, parts: Sequence[str]) -> Relation | None:
         # Names are equal whatever their case; a.t may be table t of schema a or of database a.
         *where, name = (part.lower() for part in parts)
-        with _clear_errors(self):
-            found = self._connection.execute(
-                # What information_schema.tables reads, in half the time.
-                "SELECT lower(database_name), lower(schema_name), lower(name), is_view, "
-                "lower(current_database()), lower(current_schema()) "
-                "FROM (SELECT database_name, schema_name, table_name AS name, false AS is_view FROM duckdb_tables() "
-                "UNION ALL SELECT database_name, schema_name, view_name, true FROM duckdb_views) "
-                "WHERE lower(name) = ?",
-                [name],
-            ).fetchall()
-        for catalog, schema, own, is_view, database, current in found:
-            spellings: list[list[str]] = [[catalog, schema]]
-            if catalog == database:
-                spellings.append([schema])
-            if schema == "main":
-                spellings.append([catalog])
-            if catalog == "temp" or (catalog, schema) == (database, current):
-                spellings.append([])
-            if where in spellings:
-                return Relation("view" if is_view else "table", (catalog, schema, own))
+        for kind in ("table", "view"):
+            with _clear_errors(self):
+                # What information_schema.tables reads, in a third of the time. Views come last: to list them, DuckDB
+                # makes all of its own.
+                found = self._connection.execute(
+                    f"SELECT lower(database_name), lower(schema_name), lower({kind}_name), "
+                    f"lower(current_database()), lower(current_schema()) FROM duckdb_{kind}s() "
+                    f"WHERE NOT internal AND lower({kind}_name) = ?",
+                    [name],
+                ).fetchall()
+            for catalog, schema, own, database, current in found:
+                spellings: list[list[str]] = [[catalog, schema]]
+                if catalog == database:
+                    spellings.append([schema])
+                if schema == "main":
+                    spellings.append([catalog])
+                if catalog == "temp" or (catalog, schema) == (database, current):
+                    spellings.append([])
+                if where in spellings:
+                    return Relation(kind, (catalog, schema, own))
         return None
 
     def copy_grants(self, parts: Sequence[str], to: Sequence[str]) -> None:

@@ -37,7 +37,6 @@ from sqlanon.release.raising import LAST_RESORT, may_be_raised, raised
 from sqlanon.release.record import newest
 from sqlanon.release.rewriting import Rewriting, rewriting
 from sqlanon.release.solving import plan_of, prepared, solved
-from sqlanon.release.stored import risk_utility_map, stored
 from sqlanon.release.target import Staged, Target, target_of
 
 
@@ -100,6 +99,8 @@ def report(
     """The stored evidence of a release, with the map of what other k and suppression limits would cost, for which at
     most `explore` seconds are spent; 0 leaves it out. So does a policy with draws whose `secret` is not given. Risks
     are measured and attacks carried out on source and release as they are now, if `attacked`."""
+    from sqlanon.release.stored import risk_utility_map, stored
+
     document = stored(policy, engine)
     if attacked:
         tell(progress, "attacking the release", 0, 1)

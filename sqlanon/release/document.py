@@ -355,7 +355,10 @@ def script(task: Problem, how: Rewriting) -> str:
     from sqlanon.compiler.script import created
 
     parts = [created(step, task.engine.dialect) for step in task.prelude.steps]
-    return "\n\n".join([*parts, "-- the release\n" + how.shown.sql(task.engine.dialect, pretty=True) + ";"]) + "\n"
+    return (
+        "\n\n".join([*parts, "-- the release\n" + how.shown.sql(task.engine.dialect, pretty=True, copy=False) + ";"])
+        + "\n"
+    )
 
 
 def versions() -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -151,8 +151,8 @@ def versions(engine: Engine, name: str | None = None) -> list[Version]:
 
 def versions_of(engine: Engine, name: str) -> list[Version]:
     """What was published under a name, however it was spelt, the newest version first."""
-    own = spelt(engine, name)
-    found = [item for item in versions(engine) if spelt(engine, item.release) == own]
+    spelt = spelling(engine)
+    found = [item for item in versions(engine) if spelt(item.release) == spelt(name)]
     return sorted(found, key=lambda item: item.version, reverse=True)
 
 
@@ -253,16 +253,19 @@ def foreign(kind: str, name: str) -> PolicyError:
     )
 
 
-def spelt(engine: Engine, name: str) -> list[str]:
-    """A name in one spelling, whether the release exists or not: another spelling must find the same."""
-    parts = table_parts(name)
-    if len(parts) == 1:
-        parts = [str(engine.query(exp.select(exp.Anonymous(this="current_schema")))[0][0]), *parts]
-    return [part.lower() if engine.dialect == "duckdb" else part for part in parts[-2:]]
+def spelling(engine: Engine) -> Callable[[str], list[str]]:
+    """Gives a name in one spelling, whether the release exists or not: another spelling must find the same."""
+    schema = str(engine.query(exp.select(exp.Anonymous(this="current_schema")))[0][0])
+
+    def spelt(name: str) -> list[str]:
+        parts = [schema, *table_parts(name)][-2:]
+        return [part.lower() if engine.dialect == "duckdb" else part for part in parts]
+
+    return spelt
 
 
 def newest(engine: Engine, name: str) -> dict[str, Any] | None:
     """The evidence of the last release of this name, shown or not, however it was spelt."""
-    own = spelt(engine, name)
-    item = next((item for item in versions(engine) if spelt(engine, item.release) == own), None)
+    spelt = spelling(engine)
+    item = next((item for item in versions(engine) if spelt(item.release) == spelt(name)), None)
     return of_version(engine, item.release, item.version) if item is not None else None

@@ -142,7 +142,7 @@ def cold(times: int = 8) -> bool:
         text["source"]["database"] = str(database)
         text["release"] = {"table": "released_now"}
         (Path(folder) / "policy.yml").write_text(json.dumps(text))
-        code = "import sys; from sqlanon.cli import main; sys.argv[0] = 'sqlanon'; main()"
+        code = "from sqlanon.__main__ import run; run()"  # as the script `sqlanon` does
         # As an installed package starts: from bytecode, which the first run writes.
         start_as = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         start_as["PYTHONPYCACHEPREFIX"] = str(Path(folder) / "bytecode")

@@ -42,7 +42,7 @@ from sqlanon.policy import Policy, parse
 from sqlanon.policy.history import JOINED, HistoryUse
 from sqlanon.release.history.comparison import PREFIX, AcrossResult, Comparison
 from sqlanon.release.history.kept import prefix_of
-from sqlanon.release.record import CURRENT, newest, of_version, spelt, versions
+from sqlanon.release.record import CURRENT, Version, newest, of_version, spelling, versions
 from sqlanon.release.target import Staged
 
 ON_JOINS = frozenset(["classes", "class_values", "totals"])  # what models of one release may ask of a join
@@ -61,20 +61,23 @@ class Other:
 
 def _copy_of(engine: Engine, release: str, version: int) -> str:
     """The table that keeps what a version showed; versions are counted for each spelling of a name."""
-    spelling = hashlib.sha256(release.encode()).hexdigest()[:8]
-    return f"{prefix_of(engine, release)}_shown_{spelling}_{version}"
+    own = hashlib.sha256(release.encode()).hexdigest()[:8]
+    return f"{prefix_of(engine, release)}_shown_{own}_{version}"
 
 
 def require_named(policy: Policy, engine: Engine, name: str) -> None:
     """A release that others were compared with goes on being compared with them."""
-    own = spelt(engine, name)
-    named = [spelt(engine, other) for other in (policy.history.beside or () if policy.history else ())]
-    if own in named:
+    spelt = spelling(engine)
+    named = [spelt(other) for other in (policy.history.beside or () if policy.history else ())]
+    if spelt(name) in named:
         raise PolicyError(f"'{name}' is beside itself", hint="its own versions are compared anyway")
-    for other in dict.fromkeys(item.release for item in versions(engine)):
-        found = newest(engine, other)
+    latest: dict[tuple[str, ...], Version] = {}
+    for item in versions(engine):
+        latest.setdefault(tuple(spelt(item.release)), item)
+    for item in latest.values():
+        other, found = item.release, of_version(engine, item.release, item.version)
         listed = (found or {}).get("history", {}).get("beside", [])
-        if own in [spelt(engine, each) for each in listed] and spelt(engine, other) not in named:
+        if spelt(name) in [spelt(each) for each in listed] and spelt(other) not in named:
             raise PolicyError(
                 f"'{other}' was published beside '{name}', whose policy does not name it",
                 hint=f"add 'history: {{beside: [{other}]}}', so that both are joined as an attacker would",
@@ -87,8 +90,8 @@ def others(engine: Engine, policy: Policy) -> list[Other]:
 
 
 def _other(engine: Engine, name: str) -> Other:
-    own = spelt(engine, name)
-    found = [item for item in versions(engine) if spelt(engine, item.release) == own]
+    spelt = spelling(engine)
+    found = [item for item in versions(engine) if spelt(item.release) == spelt(name)]
     document = newest(engine, name)
     if document is None:
         raise PolicyError(f"there is no release '{name}' to stand beside", hint="publish it first, or correct its name")

@@ -13,7 +13,7 @@ from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError
 from sqlanon.policy import Policy
 from sqlanon.release.history import sealing
-from sqlanon.release.record import newest, spelt
+from sqlanon.release.record import newest, spelling
 
 SHORTEST_KEY = 16
 COLUMNS: dict[str, dict[str, str]] = {
@@ -174,7 +174,7 @@ class Kept:
 
 
 def prefix_of(engine: Engine, name: str) -> str:
-    return f"sqlanon_past_{hashlib.sha256(chr(0).join(spelt(engine, name)).encode()).hexdigest()[:12]}"
+    return f"sqlanon_past_{hashlib.sha256(chr(0).join(spelling(engine)(name)).encode()).hexdigest()[:12]}"
 
 
 def kept_versions(engine: Engine, name: str) -> bool:

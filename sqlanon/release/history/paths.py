@@ -17,7 +17,7 @@ from sqlanon.compiler.tree import alias, bigint, joined, literal, select, table,
 from sqlanon.errors import PolicyError
 from sqlanon.release.document import written
 from sqlanon.release.history.comparison import PREFIX, Comparison
-from sqlanon.release.record import of_version, spelt, versions
+from sqlanon.release.record import of_version, spelling, versions
 
 
 def paths_of(task: Problem, solution: Solution) -> exp.Query | None:
@@ -87,9 +87,9 @@ def comparable(found: Comparison) -> str:
 def _written_otherwise(found: Comparison) -> set[str]:
     """Quasi-identifiers whose hierarchy was another one in the policy of an earlier release."""
     now = json.loads(written(found.policy))["hierarchies"]
-    other = set()
+    other, spelt = set(), spelling(found.engine)
     for item in versions(found.engine):
-        if spelt(found.engine, item.release) != spelt(found.engine, found.name):
+        if spelt(item.release) != spelt(found.name):
             continue
         document = of_version(found.engine, item.release, item.version)
         if document is not None:

@@ -1,0 +1,78 @@
+"""The command `sqlanon` as a process: what it prints arrives, and its exit code tells how it ended."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "sqlanon"]
+ROWS = "age,sex\n" + "30,f\n" * 4 + "40,m\n" * 2
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    file = tmp_path / "t.csv"
+    file.write_text(ROWS)
+    return str(file)
+
+
+@pytest.mark.parametrize(("k", "code"), [("2", 0), ("3", 1), ("none", 2)])
+def test_the_exit_code_tells_how_it_ended(table: str, k: str, code: int) -> None:
+    done = subprocess.run([*COMMAND, "check", table, "--qi", "age,sex", "--k", k], capture_output=True, text=True)
+    assert done.returncode == code
+    assert bool(done.stdout) == (code != 2) and bool(done.stderr) == (code == 2)
+
+
+@pytest.mark.parametrize("buffered", [True, False])
+def test_all_that_was_printed_arrives(buffered: bool, tmp_path: Path) -> None:
+    """The process ends at once: what waits in a buffer must not get lost."""
+    environment = os.environ | {"PYTHONUNBUFFERED": "" if buffered else "1"}
+    with (tmp_path / "schema.json").open("wb") as file:
+        subprocess.run([*COMMAND, "models", "--json"], stdout=file, check=True, env=environment)
+    piped = subprocess.run([*COMMAND, "models", "--json"], capture_output=True, check=True, env=environment)
+    assert (tmp_path / "schema.json").read_bytes() == piped.stdout
+    assert piped.stdout.endswith(b"}\n") and len(piped.stdout) > 10_000
+
+
+def test_what_waits_for_the_end_is_done(tmp_path: Path) -> None:
+    """Functions that are to run at the end do, and an exit code that is text is shown."""
+    code = f"import atexit, sqlanon.__main__ as m; atexit.register(open({str(tmp_path / 'end')!r}, 'w').close); m.run()"
+    subprocess.run([sys.executable, "-c", code, "version"], check=True, capture_output=True)
+    assert (tmp_path / "end").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+@pytest.mark.parametrize("command", ["models", "version"])
+def test_a_full_disk_is_told(command: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([*COMMAND, command], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "sqlanon: the output cannot be written: No space left on device\n"
+
+
+def test_a_reader_may_stop_reading() -> None:
+    with subprocess.Popen([*COMMAND, "models"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None and running.stderr is not None
+        running.stdout.readline()
+        running.stdout.close()
+        assert running.stderr.read() == b""
+        assert running.wait() in (0, 1)
+
+
+def test_a_file_that_cannot_be_written_is_told_before_anything_is_published(tmp_path: Path, table: str) -> None:
+    policy = tmp_path / "policy.yml"
+    policy.write_text(
+        f"source: {{path: {table}}}\ncolumns: {{age: quasi_identifier, sex: quasi_identifier}}\n"
+        f"models: [{{k_anonymity: {{k: 2}}}}]\nrelease: {{path: {tmp_path / 'out.csv'}}}\n"
+    )
+    asked = [*COMMAND, "publish", str(policy), "--plan", str(tmp_path / "nowhere" / "plan.json")]
+    done = subprocess.run(asked, capture_output=True, text=True)
+    assert done.returncode == 2 and "there is no folder" in done.stderr
+    assert not (tmp_path / "out.csv").exists()
+    (tmp_path / "plan.json").mkdir()
+    done = subprocess.run([*asked[:-1], str(tmp_path / "plan.json")], capture_output=True, text=True)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
