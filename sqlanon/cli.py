@@ -9,29 +9,38 @@ import math
 import sys
 from contextlib import closing
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
 
-from sqlanon import (
-    __version__,
-    cli_attack,
-    cli_compare,
-    cli_gateway,
-    cli_refresh,
-    cli_releases,
-    cli_risk,
-    cli_serve,
-    cli_user,
-)
+from sqlanon import __version__
 from sqlanon.cli_policy import policy_of, policy_of_release, policy_options
 from sqlanon.cli_progress import progress_bar
 from sqlanon.errors import PolicyError, SqlanonError
 
+# Commands of modules that are loaded when they are asked for.
+ELSEWHERE = {
+    "attack": "cli_attack", "audit": "cli_gateway", "budget": "cli_gateway", "compare": "cli_compare",
+    "plan": "cli_releases", "query": "cli_gateway", "refresh": "cli_refresh", "releases": "cli_releases",
+    "risk": "cli_risk", "schedule": "cli_refresh", "serve": "cli_serve", "status": "cli_refresh", "user": "cli_user",
+}  # fmt: skip
+
 
 class Commands(click.Group):
     """Turns every error that sqlanon knows into a message on standard error and exit code 2."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*self.commands, *ELSEWHERE])
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in ELSEWHERE:
+            return super().get_command(ctx, name)
+        found: dict[str, click.Command] = {
+            command.name: command for command in import_module(f"sqlanon.{ELSEWHERE[name]}").COMMANDS
+        }
+        return found[name]
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -76,11 +85,6 @@ def main(ctx: click.Context) -> None:
         # Loading modules and building SQL makes many objects and hardly any garbage: looking for it at every 700th new
         # one took a tenth of a short command.
         gc.set_threshold(100_000, 20, 20)
-
-
-for _module in (cli_gateway, cli_user, cli_serve, cli_refresh, cli_releases, cli_risk, cli_attack, cli_compare):
-    for _command in _module.COMMANDS:
-        main.add_command(_command)
 
 
 @main.command()

@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from clinic import POLICY, TWO, ask, make, run
 
@@ -104,7 +105,8 @@ def test_public_tables_cost_nothing(clinic: Path) -> None:
 def test_no_noise_cannot_be_asked_for(clinic: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SQLANON_SEED", "SQLANON_EXACT", "SQLANON_TEST"):
         monkeypatch.setenv(name, "1")
-    query = main.commands["query"]
+    query = main.get_command(click.Context(main), "query")
+    assert query is not None
     assert {option for param in query.params for option in param.opts if option.startswith("--")} == {
         "--file", "--as", "--epsilon", "--dialect", "--param", "--format", "--no-intervals", "--explain", "--dry-run",
     }  # fmt: skip

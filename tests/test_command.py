@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+
+import sqlanon
+from sqlanon.cli import ELSEWHERE
 
 COMMAND = [sys.executable, "-m", "sqlanon"]
 ROWS = "age,sex\n" + "30,f\n" * 4 + "40,m\n" * 2
@@ -18,6 +22,13 @@ def table(tmp_path: Path) -> str:
     file = tmp_path / "t.csv"
     file.write_text(ROWS)
     return str(file)
+
+
+def test_every_command_of_a_module_is_found() -> None:
+    folder = Path(sqlanon.__file__).parent
+    modules = {file.stem for file in folder.glob("cli_*.py") if "\nCOMMANDS" in file.read_text()}
+    named = {(command.name, name) for name in modules for command in import_module(f"sqlanon.{name}").COMMANDS}
+    assert named == set(ELSEWHERE.items())
 
 
 @pytest.mark.parametrize(("k", "code"), [("2", 0), ("3", 1), ("none", 2)])

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import duckdb
 import pytest
 from click.testing import CliRunner
@@ -328,9 +329,11 @@ def test_readme_names_what_a_search_cannot_reach() -> None:
 
 
 def test_readme_names_every_command_and_option() -> None:
-    for name, command in main.commands.items():
+    context = click.Context(main)
+    for name in main.list_commands(context):
+        command = main.get_command(context, name)
         assert f"sqlanon {name}" in README, name
-        assert command.help, name
+        assert command is not None and command.help, name
         for part, below in getattr(command, "commands", {}).items():
             assert f"`{part}`" in README and below.help, f"{name} {part}"
 
