@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from sqlanon.algorithms import local_suppression
+from sqlanon.algorithms._nodes import Infeasible
 from sqlanon.algorithms._posing import problem
-from sqlanon.algorithms._search import Infeasible
 from sqlanon.algorithms._solution import Solution
 from sqlanon.algorithms.local_suppression import Params
 from sqlanon.compiler.classes import NULL_NODE

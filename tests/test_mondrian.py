@@ -18,10 +18,10 @@ from pydantic import ValidationError
 
 import sqlanon
 from sqlanon.algorithms import _packing, _partition, algorithm, infogain_mondrian, mondrian
+from sqlanon.algorithms._nodes import Infeasible
 from sqlanon.algorithms._orders import orders
 from sqlanon.algorithms._posing import problem
 from sqlanon.algorithms._problem import Problem
-from sqlanon.algorithms._search import Infeasible
 from sqlanon.algorithms._solution import Solution
 from sqlanon.compiler.source import relation
 from sqlanon.errors import HierarchyError, PolicyError

@@ -15,7 +15,7 @@ from measuring import measure
 from recoded import opened, policy, released
 
 from sqlanon.algorithms import sample_and_generalize
-from sqlanon.algorithms._search import Infeasible
+from sqlanon.algorithms._nodes import Infeasible
 from sqlanon.algorithms._solution import Solution
 from sqlanon.algorithms.sample_and_generalize import ladder, left_domains
 from sqlanon.compiler.tree import bind

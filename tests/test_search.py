@@ -19,9 +19,9 @@ from test_examples import statements
 from test_models import SPECS, model_use, oracle
 
 from sqlanon import algorithms
+from sqlanon.algorithms._nodes import Infeasible
 from sqlanon.algorithms._posing import problem
 from sqlanon.algorithms._problem import OF_NODES, Problem
-from sqlanon.algorithms._search import Infeasible
 from sqlanon.compiler.compressed import root_only
 from sqlanon.compiler.source import relation
 from sqlanon.engines import Engine

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from measuring import policy_for
 from test_search import solve
 
-from sqlanon.algorithms._search import Infeasible
+from sqlanon.algorithms._nodes import Infeasible
 from sqlanon.errors import PolicyError
 from sqlanon.policy import Policy
 from sqlanon.release import publish, report

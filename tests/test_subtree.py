@@ -32,7 +32,7 @@ from searching import (
 
 from sqlanon.algorithms import _cuts, _splits
 from sqlanon.algorithms._forest import Forest
-from sqlanon.algorithms._search import Infeasible
+from sqlanon.algorithms._nodes import Infeasible
 from sqlanon.compiler import compressed
 from sqlanon.errors import PolicyError
 

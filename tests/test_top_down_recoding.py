@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from recoded import covers, opened, policy, released
 
 from sqlanon.algorithms import top_down_recoding
-from sqlanon.algorithms._search import Infeasible
+from sqlanon.algorithms._nodes import Infeasible
 from sqlanon.algorithms._solution import Solution
 
 CATEGORIES = [["HIV", "Cancer"], ["Phthisis", "Hepatitis"], ["Obesity", "Asthma"], ["Flu", "Indigestion"]]

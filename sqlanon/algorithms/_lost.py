@@ -12,7 +12,7 @@ from sqlanon.algorithms._classes import with_parts
 from sqlanon.compiler.tree import alias, case, literal, nested, table, union_all
 
 if TYPE_CHECKING:
-    from sqlanon.algorithms._metrics import Node
+    from sqlanon.algorithms._nodes import Node
     from sqlanon.algorithms._problem import Problem
 
 LOST = ("sqlanon_search_lost_1", "sqlanon_search_lost_2")  # one is made from the other

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from sqlanon.algorithms._classes import rows_where, with_parts
-from sqlanon.algorithms._metrics import Metric, named
 from sqlanon.compiler.tree import BIGINT, DOUBLE, alias, inline_verdict, literal, nested, select, union_all
 
 if TYPE_CHECKING:
+    from sqlanon.algorithms._metrics import Metric
     from sqlanon.algorithms._problem import Problem
 
 
@@ -63,10 +63,14 @@ def sums(problem: Problem, metric: Metric) -> list[exp.Expr]:
         alias(rows_where("broken", rows), "suppressed"),
         alias(rows_where("nested", rows.copy()), "nested"),
         alias(problem.doomed(), "doomed"),
-        *named(metric.aggregates(), "part"),
+        *_named(metric.aggregates(), "part"),
     ]
 
 
 def _parameter(number: int, kind: exp.DataType | None) -> exp.Expr:
     mark = exp.Parameter(this=exp.Literal.number(number))
     return mark if kind is None else exp.Cast(this=mark, to=kind.copy())
+
+
+def _named(parts: Sequence[exp.Expr], prefix: str) -> list[exp.Expr]:
+    return [alias(part, f"{prefix}{i}") for i, part in enumerate(parts, start=1)]

@@ -15,11 +15,11 @@ from typing import Any, Protocol
 import numpy as np
 from sqlglot import exp
 
+from sqlanon.algorithms._nodes import Measured, Node
 from sqlanon.compiler.compressed import Compressed
-from sqlanon.compiler.tree import alias, case, double, literal
+from sqlanon.compiler.tree import case, double, literal
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Node = tuple[int, ...]
 Slices = tuple[slice, ...]
 
 
@@ -31,18 +31,6 @@ def down(node: Node) -> Slices:
 def up(node: Node) -> Slices:
     """The node and all that generalize more."""
     return tuple(slice(level, None) for level in node)
-
-
-@dataclass(frozen=True)
-class Measured:
-    """One node, measured: rows suppressed in all, and by models that are sure to suppress them below it too."""
-
-    node: Node
-    suppressed: int
-    nested: int
-    loss: float
-    known: tuple[float, ...] = ()  # what the metric may conclude for the nodes around it
-    doomed: int = 0  # rows that every node below has to suppress at least
 
 
 class Metric(Protocol):
@@ -354,7 +342,3 @@ class Guesses(Known):
         above, below, every = up(measured.node), down(measured.node), max(self.records, 1)
         np.maximum(self.lower[above], measured.loss - measured.suppressed / every, out=self.lower[above])
         np.maximum(self.lower[below], measured.nested / every, out=self.lower[below])
-
-
-def named(parts: Sequence[exp.Expr], prefix: str) -> list[exp.Expr]:
-    return [alias(part, f"{prefix}{i}") for i, part in enumerate(parts, start=1)]

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from sqlanon.algorithms._halves import Size, open_, packing, size
+from sqlanon.algorithms._nodes import Infeasible
 from sqlanon.algorithms._orders import Order, orders
 from sqlanon.algorithms._packing import Slot, gathered, lens, lens_names, packed, places, seen, spread, words
 from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._relaxed import split
 from sqlanon.algorithms._rounds import Rounds
-from sqlanon.algorithms._search import Infeasible
 from sqlanon.algorithms._stable import Replay, all_cuts, cut_values, torn_apart
 from sqlanon.compiler.tree import alias, bigint, case, count_all, literal, summed, table, union_all, window
 from sqlanon.errors import HierarchyError

@@ -7,20 +7,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
 from sqlanon.algorithms._classes import Classes, Requirement, rows_where, with_parts
 from sqlanon.algorithms._lost import LOST, decided, lost
 from sqlanon.algorithms._measuring import crossed, in_turn, sums
-from sqlanon.algorithms._metrics import (
-    Known,
-    Linear,
-    Measured,
-    Metric,
-    Node,
-)
+from sqlanon.algorithms._nodes import Measured, Node
 from sqlanon.algorithms._recoded import RECODED
 from sqlanon.algorithms._special import SPECIAL
 from sqlanon.compiler.classes import Prelude
@@ -43,6 +37,9 @@ from sqlanon.engines.steps import drop_steps, run_steps
 from sqlanon.errors import SqlanonError
 from sqlanon.hierarchies import Hierarchy
 from sqlanon.policy import Policy
+
+if TYPE_CHECKING:
+    from sqlanon.algorithms._metrics import Known, Linear, Metric
 
 FEW_ROWS = 100_000  # of a table, on which many statements cost more than their work
 # What only the nodes of a lattice have: relations, and classes other than those of all quasi-identifiers.
@@ -87,7 +84,7 @@ class Problem(Classes):
     target: str | None = None  # the column that a reader of the release is to foretell
     rounds: int = 0  # nodes of which models were asked again, since what is suppressed may break others
     _marginals: list[list[float]] | None = None
-    _counting: Known = field(default_factory=lambda: Known([]))  # a metric that asks for nothing but counts
+    _counting: Known | None = None  # a metric that asks for nothing but counts
     _statements: dict[tuple[object, ...], Callable[[Sequence[int | float]], list[tuple[Any, ...]]]] = field(
         default_factory=dict
     )
@@ -172,6 +169,8 @@ class Problem(Classes):
 
     def measure(self, nodes: Sequence[Node], metric: Metric) -> list[Measured]:
         """Measure nodes in one statement; what was measured before is not measured again."""
+        from sqlanon.algorithms._metrics import Linear  # loads numpy, which is for searches alone
+
         missing = [node for node in dict.fromkeys(nodes) if node not in self.measured]
         counts = isinstance(metric, Linear) and metric.weighs and not self.by_levels
         if self.nested and counts and isinstance(metric, Linear) and self._mostly_fail():
@@ -216,7 +215,9 @@ class Problem(Classes):
 
     def _count(self, nodes: Sequence[Node], metric: Linear) -> list[Node]:
         """Count what each node suppresses, which takes a third of the time of its loss. Returns those that hold."""
-        counting = self._counting
+        from sqlanon.algorithms._metrics import Known
+
+        counting = self._counting = self._counting or Known([])
         numbers = [mask for node in nodes for mask in self.node_masks(node)]
         holding = []
         for place, suppressed, _, _ in self._statement(counting, len(nodes))(numbers) if nodes else ():
@@ -229,6 +230,8 @@ class Problem(Classes):
         return holding
 
     def _loss(self, node: Node, suppressed: int, parts: tuple[float, ...], metric: Metric) -> float:
+        from sqlanon.algorithms._metrics import Known
+
         holds = suppressed <= self.limit and suppressed < self.records
         if isinstance(metric, Known) and metric.sql is not None and holds and (suppressed or metric.always):
             return self.loss_by_sql(node, metric.sql)

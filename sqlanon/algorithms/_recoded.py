@@ -13,7 +13,7 @@ from sqlglot import exp
 from sqlanon.compiler.tree import alias, double, literal, summed, union_all, window
 
 if TYPE_CHECKING:
-    from sqlanon.algorithms._metrics import Node
+    from sqlanon.algorithms._nodes import Node
     from sqlanon.algorithms._problem import Problem
 
 

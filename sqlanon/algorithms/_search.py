@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sqlanon.algorithms._metrics import Array, Measured, Metric, Node, down, up
+from sqlanon.algorithms._found import TIE, is_better
+from sqlanon.algorithms._metrics import Array, Metric, down, up
+from sqlanon.algorithms._nodes import Measured, Node
 from sqlanon.algorithms._problem import FEW_ROWS, Problem
-from sqlanon.algorithms._solution import Candidate, Solution
 
-# Two nodes whose losses differ by less are a tie: sums of floats depend on the order of the rows.
-TIE = 1e-12
 MOST = 0.6  # of the open nodes, for which a rolled-up table is worth its making
 MANY_STEPS = 4  # that a large table must be rolled up by, to be so much smaller that it pays
 NODES = 4  # measured in one statement: four times as many where they share one GROUP BY, one where each takes long
@@ -141,50 +140,6 @@ class Search:
             if len(picked) == self.batch:
                 break
         return picked
-
-
-def is_better(measured: Measured, best: Measured | None) -> bool:
-    """Less loss; in a tie less generalization, then the order of the levels, so that equal input gives equal plans."""
-    if best is None:
-        return True
-    gap = measured.loss - best.loss
-    if abs(gap) <= TIE * max(1.0, abs(best.loss)):
-        return (sum(measured.node), measured.node) < (sum(best.node), best.node)
-    return gap < 0
-
-
-def best_of(problem: Problem) -> Measured | None:
-    """The best node among those measured so far."""
-    best: Measured | None = None
-    for measured in problem.measured.values():
-        if problem.holds(measured) and is_better(measured, best):
-            best = measured
-    return best
-
-
-def found(problem: Problem, best: Measured | None, *, proven: bool, why: str) -> Solution:
-    """The solution for a node, with the next-better ones that were measured on the way."""
-    if best is None:
-        raise Infeasible(problem.measured.get(problem.top))
-    ranked = sorted(problem.measured.values(), key=lambda item: (item.loss, sum(item.node), item.node))
-    candidates = [Candidate(item.node, item.loss, item.suppressed, problem.holds(item)) for item in ranked]
-    return Solution(
-        loss=best.loss,
-        suppressed=best.suppressed,
-        why=why,
-        proven=proven,
-        passes=(best.node,),
-        candidates=tuple(candidates),
-        checks=len(problem.measured),
-    )
-
-
-class Infeasible(Exception):
-    """No node holds. What was measured at the top of the lattice tells why."""
-
-    def __init__(self, top: Measured | None) -> None:
-        super().__init__("no generalization meets the requirements")
-        self.top = top
 
 
 def _comparable(one: Node, other: Node) -> bool:

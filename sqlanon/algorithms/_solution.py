@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlanon.algorithms._metrics import Node
+from sqlanon.algorithms._nodes import Node
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from sqlanon.algorithms._nodes import Infeasible
 from sqlanon.algorithms._orders import Order
 from sqlanon.algorithms._packing import lens, seen
 from sqlanon.algorithms._problem import Problem, Stable
-from sqlanon.algorithms._search import Infeasible
 from sqlanon.compiler.lookups import lookup
 from sqlanon.compiler.tree import (
     alias,

@@ -9,7 +9,8 @@ from itertools import islice
 
 import numpy as np
 
-from sqlanon.algorithms._metrics import Array, Metric, Node, down, up
+from sqlanon.algorithms._metrics import Array, Metric, down, up
+from sqlanon.algorithms._nodes import Node
 from sqlanon.algorithms._problem import Problem
 from sqlanon.errors import PolicyError
 

@@ -17,8 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlanon.algorithms._cuts import Cuts, Sizes, smallest
 from sqlanon.algorithms._forest import Forest, TreeNode
 from sqlanon.algorithms._minimized import minimized
+from sqlanon.algorithms._nodes import Infeasible
 from sqlanon.algorithms._problem import Problem
-from sqlanon.algorithms._search import Infeasible
 from sqlanon.algorithms._solution import Solution
 from sqlanon.algorithms._splits import Splitting
 

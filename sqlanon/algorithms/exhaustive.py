@@ -9,9 +9,9 @@ import itertools
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sqlanon.algorithms._found import best_of, found
 from sqlanon.algorithms._minimized import minimized
 from sqlanon.algorithms._problem import OF_NODES, Problem
-from sqlanon.algorithms._search import best_of, found
 from sqlanon.algorithms._solution import Solution
 
 BATCH = 8

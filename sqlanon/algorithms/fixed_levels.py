@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sqlanon.algorithms._found import found
 from sqlanon.algorithms._minimized import minimized
 from sqlanon.algorithms._problem import OF_NODES, Problem
-from sqlanon.algorithms._search import found
 from sqlanon.algorithms._solution import Solution
 from sqlanon.errors import PolicyError, did_you_mean
 

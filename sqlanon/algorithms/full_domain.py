@@ -12,10 +12,11 @@ from dataclasses import replace
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sqlanon.algorithms._metrics import Measured, Node
+from sqlanon.algorithms._found import found
 from sqlanon.algorithms._minimized import minimized
+from sqlanon.algorithms._nodes import Infeasible, Measured, Node
 from sqlanon.algorithms._problem import OF_NODES, Problem
-from sqlanon.algorithms._search import Infeasible, Search, found
+from sqlanon.algorithms._search import Search
 from sqlanon.algorithms._solution import Solution
 from sqlanon.errors import PolicyError
 

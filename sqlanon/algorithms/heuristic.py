@@ -12,10 +12,10 @@ import time
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sqlanon.algorithms._metrics import Node
+from sqlanon.algorithms._found import best_of, found
 from sqlanon.algorithms._minimized import minimized
+from sqlanon.algorithms._nodes import Node
 from sqlanon.algorithms._problem import OF_NODES, Problem
-from sqlanon.algorithms._search import best_of, found
 from sqlanon.algorithms._solution import Solution
 
 BATCH = 8

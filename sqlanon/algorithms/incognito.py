@@ -16,10 +16,12 @@ from itertools import combinations
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from sqlanon.algorithms._metrics import Array, Node
+from sqlanon.algorithms._found import best_of, found
+from sqlanon.algorithms._metrics import Array
 from sqlanon.algorithms._minimized import minimized
+from sqlanon.algorithms._nodes import Node
 from sqlanon.algorithms._problem import OF_NODES, Problem
-from sqlanon.algorithms._search import Search, best_of, found
+from sqlanon.algorithms._search import Search
 from sqlanon.algorithms._solution import Candidate, Solution
 from sqlanon.algorithms._tags import Tags, heights, nodes_where, require_nested
 

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from pydantic import BaseModel, ConfigDict, Field
 
 from sqlanon.algorithms._cells import ALL, Cells, Lending
+from sqlanon.algorithms._nodes import Infeasible
 from sqlanon.algorithms._problem import Problem
-from sqlanon.algorithms._search import Infeasible
 from sqlanon.algorithms._solution import Solution
 from sqlanon.errors import PolicyError, did_you_mean
 

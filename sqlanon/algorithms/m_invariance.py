@@ -23,11 +23,11 @@ from sqlglot import exp
 
 from sqlanon.algorithms import _buckets
 from sqlanon.algorithms._buckets import Bucket, Signature
+from sqlanon.algorithms._nodes import Infeasible
 from sqlanon.algorithms._orders import Order, orders
 from sqlanon.algorithms._partition import Parts
 from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._ranges import labels_of, loss_of
-from sqlanon.algorithms._search import Infeasible
 from sqlanon.algorithms._solution import Assigned, Solution
 from sqlanon.compiler.compressed import code, same_value
 from sqlanon.compiler.history import value_label

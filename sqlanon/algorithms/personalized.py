@@ -25,8 +25,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
 from sqlanon import hierarchies
-from sqlanon.algorithms._metrics import Node
 from sqlanon.algorithms._minimized import minimized
+from sqlanon.algorithms._nodes import Node
 from sqlanon.algorithms._parting import MOST_BITS, Parted, Rows
 from sqlanon.algorithms._problem import Problem
 from sqlanon.compiler.guarding import Taxonomy, taxonomy_of

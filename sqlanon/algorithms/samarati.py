@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sqlanon.algorithms._metrics import Measured
+from sqlanon.algorithms._found import TIE, best_of, found, is_better
 from sqlanon.algorithms._minimized import minimized
+from sqlanon.algorithms._nodes import Measured
 from sqlanon.algorithms._problem import OF_NODES, Problem
-from sqlanon.algorithms._search import TIE, best_of, found, is_better
 from sqlanon.algorithms._solution import Solution
 from sqlanon.algorithms._tags import BATCH, Tags, heights, nodes_where, require_nested
 

@@ -17,10 +17,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
 from sqlanon.algorithms._classes import Requirement
+from sqlanon.algorithms._nodes import Infeasible
 from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._public import class_probability, shown
 from sqlanon.algorithms._recoding import Tables, by_level, cells, solution, verdicts
-from sqlanon.algorithms._search import Infeasible
 from sqlanon.algorithms._solution import Solution
 from sqlanon.compiler.lookups import lookup
 from sqlanon.compiler.tree import BIGINT, alias, rows_relation, summed, table, union_all, window

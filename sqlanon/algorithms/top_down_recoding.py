@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
+from sqlanon.algorithms._nodes import Infeasible
 from sqlanon.algorithms._problem import ALSO_SUPPRESSED, Problem
 from sqlanon.algorithms._recoding import (
     Tables,
@@ -25,7 +26,6 @@ from sqlanon.algorithms._recoding import (
     solution,
     verdicts,
 )
-from sqlanon.algorithms._search import Infeasible
 from sqlanon.algorithms._solution import Solution
 from sqlanon.compiler.compressed import Domain
 from sqlanon.compiler.tree import (

@@ -16,8 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlanon.algorithms._cuts import Cuts
 from sqlanon.algorithms._forest import Forest
 from sqlanon.algorithms._minimized import minimized
+from sqlanon.algorithms._nodes import Infeasible
 from sqlanon.algorithms._problem import Problem
-from sqlanon.algorithms._search import Infeasible
 from sqlanon.algorithms._solution import Solution
 from sqlanon.algorithms._splits import Splitting
 

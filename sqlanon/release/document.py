@@ -6,12 +6,10 @@ import json
 import platform
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from importlib.metadata import version
 from types import ModuleType
 from typing import Any
 
-import duckdb
-import numpy
-import sqlglot
 from sqlglot import exp
 
 from sqlanon import __version__, algorithms, transformations
@@ -362,8 +360,7 @@ def script(task: Problem, how: Rewriting) -> str:
 
 
 def versions() -> dict[str, str]:
-    loaded = {"duckdb": duckdb, "sqlglot": sqlglot, "numpy": numpy}
-    return {"python": platform.python_version()} | {name: module.__version__ for name, module in loaded.items()}
+    return {"python": platform.python_version()} | {name: version(name) for name in ("duckdb", "sqlglot", "numpy")}
 
 
 def not_protected(policy: Policy) -> list[str]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlanon.algorithms._minimized import minimized
+from sqlanon.algorithms._found import found
 from sqlanon.algorithms._problem import Problem
-from sqlanon.algorithms._search import found
 from sqlanon.algorithms._solution import Solution
 from sqlanon.release.history import AcrossResult
 
@@ -24,6 +23,8 @@ def may_be_raised(task: Problem, solution: Solution, results: Sequence[AcrossRes
 def raised(task: Problem, solution: Solution) -> Solution | None:
     """The release with one quasi-identifier a level higher: of those that hold by themselves, the one that loses least;
     None where every quasi-identifier is at its root, or no such release holds."""
+    from sqlanon.algorithms._minimized import minimized  # loads numpy
+
     node = solution.passes[0]
     above = [
         (*node[:place], level + 1, *node[place + 1 :])

@@ -11,9 +11,9 @@ from typing import Any
 from sqlglot import exp
 
 from sqlanon import algorithms
+from sqlanon.algorithms._nodes import Infeasible
 from sqlanon.algorithms._posing import problem
 from sqlanon.algorithms._problem import OF_NODES, Problem
-from sqlanon.algorithms._search import Infeasible
 from sqlanon.algorithms._solution import Solution
 from sqlanon.compiler.classes import Prelude
 from sqlanon.compiler.compressed import root_only
@@ -27,7 +27,6 @@ from sqlanon.evidence.transformed import apply
 from sqlanon.plan import Plan, policy_hash
 from sqlanon.policy import AlgorithmUse, Policy, missing_columns
 from sqlanon.release.asked import require_algorithm
-from sqlanon.release.blocked import blocked
 from sqlanon.release.published import Progress, require_roles, tell
 from sqlanon.release.record import of_name
 from sqlanon.release.regions import digest
@@ -133,6 +132,8 @@ def solved(task: Problem) -> tuple[Solution, Plan]:
     try:
         solution: Solution = algorithms.algorithm(name).run(task, params)
     except Infeasible:
+        from sqlanon.release.blocked import blocked
+
         raise blocked(task) from None
     except PolicyError as error:  # the algorithm does not do what the policy asks of it
         raise task.policy.error(error.message, "algorithm", hint=error.hint) from None

@@ -124,14 +124,15 @@ class RelationTarget:
             raise foreign(there.kind, self.name)
         return ours
 
-    def require_free(self, endings: Iterable[str]) -> None:
-        """Refuse to replace tables and views that do not belong to this release."""
+    def require_free(self, endings: Iterable[str]) -> Recorded | None:
+        """Refuse to replace tables and views that do not belong to this release; its record, if it was published."""
         ours = self.require_ours()
         known = [self.engine.find(table_parts(name)) for name in ours.companions] if ours is not None else []
         for name in (companion(self.name, ending) for ending in endings):
             there = self.engine.find(table_parts(name))
             if there is not None and there not in known:
                 raise foreign(there.kind, name)
+        return ours
 
     def described(self, staged: Staged) -> dict[str, Any]:
         behind = {"table": staged.name} if self.kind == "view" else {}
@@ -167,8 +168,7 @@ class RelationTarget:
             shown = beside(self.name, "staged")
             create(self.engine, shown, exp.select("*").from_(table_tree(name)), kind="VIEW")
         endings = (*staged.views, *staged.companions) if staged is not None else ()
-        self.require_free(endings)
-        old = self.require_ours()
+        old = self.require_free(endings)
         for ending, tree in staged.views.items() if staged is not None else ():
             create(self.engine, companion(name, ending), tree(name), kind="VIEW")
         if old is not None:
