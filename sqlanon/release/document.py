@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
 from types import ModuleType
@@ -34,6 +35,7 @@ from sqlanon.compiler.tree import (
     window,
 )
 from sqlanon.engines import Engine
+from sqlanon.errors import SqlanonError
 from sqlanon.evidence.checks import Evidence
 from sqlanon.evidence.ranges import boxes_at
 from sqlanon.evidence.results import CheckResult
@@ -47,6 +49,7 @@ from sqlanon.release.target import Staged, Target
 MOST_LABELS = 12
 MOST_CANDIDATES = 10
 SHOWN = "sqlanon_shown"  # of a statement that reads a release too, whatever that is called
+CLASSES = "sqlanon_released_classes"
 
 
 def described(
@@ -67,13 +70,30 @@ def described(
     }
     if found is not None and target is not None and staged is not None:
         released = relation(task.engine.resolve(staged.source), task.engine.dialect)
-        before, after = class_sizes(task, None), class_sizes(task, released)
-        document |= verdict(found, target, staged) | {
+        document |= verdict(found, target, staged) | counted(task, how, released)
+    return document
+
+
+def counted(task: Problem, how: Rewriting, released: exp.Select) -> dict[str, Any]:
+    """Classes and values, before and after."""
+    classes = [alias(column(domain.name), f"c{place}") for place, domain in enumerate(task.domains, start=1)]
+    names = [column(domain.name) for domain in task.domains]
+    rows = released.subquery(alias="release")
+    every = select(*classes, alias(count_all(), "records"), source=rows, groups=names)
+    # Once, since a release may be a large file, and has far fewer classes than rows.
+    task.engine.create_temporary(CLASSES, every)
+    try:
+        keys = task.compressed.key_names
+        own = select(alias(summed(exp.column("n")), "records"), source=table(task.compressed.table), groups=keys)
+        before, after = sizes_of(task.engine, own), sizes_of(task.engine, select("records", source=table(CLASSES)))
+        return {
             "class_sizes": {"before": before["sizes"], "after": after["sizes"]},
             "risk": {"before": before["risk"], "after": after["risk"]},
-            "distributions": distributions(task, how, released),
+            "distributions": distributions(task, how),
         }
-    return document
+    finally:
+        with suppress(SqlanonError):
+            task.engine.drop_temporary([CLASSES])
 
 
 def outlined(policy: Policy, plan: Plan, records: int, suppressed: int) -> dict[str, Any]:
@@ -229,20 +249,9 @@ def candidates(task: Problem, solution: Solution) -> list[dict[str, Any]]:
     ]
 
 
-def class_sizes(task: Problem, released: exp.Select | None) -> dict[str, Any]:
-    """How many classes there are of 1, 2-3, 4-7, … records, and what they tell about the risk of a record."""
-    if released is None:
-        keys = task.compressed.key_names
-        counted = exp.select(alias(summed(exp.column("n")), "records")).from_(table(task.compressed.table))
-        counted = counted.group_by(*keys)
-    else:
-        names = [column(domain.name) for domain in task.domains]
-        counted = exp.select(alias(count_all(), "records")).from_(released.subquery(alias="release")).group_by(*names)
-    return sizes_of(task.engine, counted)
-
-
 def sizes_of(engine: Engine, counted: exp.Select) -> dict[str, Any]:
-    """The same of a relation with one row a class, and its `records`."""
+    """How many classes there are of 1, 2-3, 4-7, … records, and what they tell about the risk of a record: of a
+    relation with one row a class, and its `records`."""
     bucket = exp.Floor(
         this=exp.Div(
             this=exp.Ln(this=exp.Add(this=exp.column("records"), expression=literal(0.5))),
@@ -280,15 +289,15 @@ def workload_of(task: Problem, how: Rewriting, progress: Callable[[int, int], No
     return {"queries": found.queries, "all": found.all, "small": found.small, "large": found.large}
 
 
-def distributions(task: Problem, how: Rewriting, released: exp.Select) -> dict[str, Any]:
-    """The most frequent values of each quasi-identifier in the released rows, before and after. Neither a rare value
-    nor what all the unnamed ones add up to may tell of few rows."""
+def distributions(task: Problem, how: Rewriting) -> dict[str, Any]:
+    """The most frequent values of each quasi-identifier in the released rows, before and after: by the table CLASSES.
+    Neither a rare value nor what all the unnamed ones add up to may tell of few rows."""
     least = int(max((use.params["k"] for use in task.policy.models if "k" in use.params), default=5))
     wanted: list[tuple[str, str, exp.Select]] = []
-    for domain in task.domains:
-        chosen = [alias(text(column(domain.name)), "label"), alias(count_all(), "records")]
-        rows = released.subquery(alias="release")
-        wanted.append((domain.name, "after", select(*chosen, source=rows, groups=[text(column(domain.name))])))
+    for place, domain in enumerate(task.domains, start=1):
+        label = text(exp.column(f"c{place}"))
+        chosen = [alias(label, "label"), alias(summed(exp.column("records")), "records")]
+        wanted.append((domain.name, "after", select(*chosen, source=table(CLASSES), groups=[label.copy()])))
         if len(how.passes) == 1:
             wanted.append((domain.name, "before", _values(domain)))
     listed = task.engine.query(_most_frequent(task, how, [tree for *_, tree in wanted]))
