@@ -38,7 +38,7 @@ def measure(
         shown = [exp.column(name, table="l") for name in check.shown]
         same = exp.column("class_id", table="l").eq(exp.column("class_id", table="r"))
         tree = exp.select("r.measured", "r.broken", *(exp.cast(name, "text") for name in shown))
-        rows = engine.query(tree.from_(table(check.result, alias="r")).join(table(check.classes, alias="l"), on=same))
+        rows = engine.query(tree.from_(check.measured("r")).join(table(check.classes, alias="l"), on=same))
         by_class: dict[tuple[str | None, ...], tuple[float, bool]] = {}
         for measured, broken, *key in rows:
             # Where classes are made of more than what is shown, one broken class is enough.

@@ -92,8 +92,9 @@ def problem(
 
 
 def _is_small(engine: Engine, source: Source) -> bool:
-    """Whether a table has few rows; what a view or a file has is known when it is read."""
-    found = engine.find(table_parts(source.table)) if source.table is not None and not source.joins else None
+    """Whether a table of DuckDB has few rows; what a view or a file has is known when it is read."""
+    asked = engine.dialect == "duckdb" and source.table is not None and not source.joins
+    found = engine.find(table_parts(str(source.table))) if asked else None
     if found is None or found.kind != "table":
         return False
     first = exp.select("1").from_(table_tree(str(source.table))).limit(FEW_ROWS)

@@ -30,7 +30,9 @@ from sqlanon.compiler.tree import (
     TEXT,
     alias,
     bind,
+    inline_verdict,
     literal,
+    nested,
     put_first,
     referenced,
     rows_relation,
@@ -66,7 +68,7 @@ class Check:
     params: Mapping[str, Any]
     qid: tuple[str, ...]
     attribute: str | None
-    result: str  # table (class_id, measured, broken)
+    result: str | exp.Select  # (class_id, measured, broken): a table; a query where it is read off the classes
     classes: str  # table with class_id, records and the columns below
     shown: Mapping[str, str]  # column of the table above to the name that a person knows
     requirements: tuple[Requirement, ...] = ()
@@ -74,6 +76,12 @@ class Check:
     rows: str | None = None  # table of distinct records, for these
     listed_values: tuple[str, ...] = ()  # sensitive values that the policy names; a typo there would weaken it
     totals: str | None = None
+
+    def measured(self, name: str | None = None) -> exp.Expr:
+        """Its result as a relation to read from."""
+        if isinstance(self.result, str):
+            return table(self.result, alias=name)
+        return nested(self.result.copy(), name or "result")
 
 
 @dataclass
@@ -180,7 +188,11 @@ class Compiler:
                 put_first(tree, "class_values", class_values_of(self.prelude, grouping, attribute, ranked=ranked))
             return with_verdict(tree)
 
-        result = self.prelude.once("result", (use.name, repr(params), grouping, attribute), build)
+        result: str | exp.Select
+        if inline_verdict(model.sql, params) is not None:
+            result = build()
+        else:
+            result = self.prelude.once("result", (use.name, repr(params), grouping, attribute), build)
         return Check(
             model=model,
             params=use.params,

@@ -7,7 +7,7 @@ from sqlglot import exp
 from sqlanon import hierarchies as hierarchy_kinds
 from sqlanon.compiler.checks import Check, Compiler
 from sqlanon.compiler.classes import Step
-from sqlanon.compiler.tree import alias, count_all, summed, table
+from sqlanon.compiler.tree import alias, count_all, summed
 from sqlanon.policy import Policy
 
 
@@ -52,7 +52,7 @@ def summary(item: Check) -> exp.Select:
         alias(count_all(), "classes"),
         alias(summed(broken), "broken_classes"),
         alias(worst, "worst"),
-    ).from_(table(item.result))
+    ).from_(item.measured())
 
 
 def _headline(item: Check) -> str:

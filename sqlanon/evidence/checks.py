@@ -100,26 +100,30 @@ def _check(
     notes = [*said, *notes]
     narrowed = compiler.policy
     steps = compiler.prelude.steps
-    required = {item.result: item for item in checks}
+    required = {item.result: item for item in checks if isinstance(item.result, str)}
     try:
         planned = list(steps)
         for place, step in enumerate(planned, start=1):
             run_steps(engine, [step], lambda step: _require(engine, required.get(step.name)))
             if progress:
                 progress(place, len(planned))
+        for item in checks:
+            if not isinstance(item.result, str):
+                _require(engine, item)
         require_persons(engine, compiler)
         # A release holds labels in place of quasi-identifiers; its sensitive values are the original ones.
         checked = narrowed.sensitive if release else tuple(compiler.hierarchies)
         valid = {name: item for name, item in compiler.hierarchies.items() if name in checked}
         require_valid(narrowed, engine, valid, compiler.prelude)
-        counted = {item.result: count_result(engine, item) for item in checks}
-        records = _records(engine, compiler.prelude, {item.classes: counted[item.result] for item in checks})
+        counted = [count_result(engine, item) for item in checks]
+        by_table = {item.classes: counts for item, counts in zip(checks, counted, strict=True)}
+        records = _records(engine, compiler.prelude, by_table)
         every = records
         if narrowed.suppressed_rows != "drop":
             every = _count(engine, relation(compiler.source, engine.dialect, compiler.child_columns))
         if records:
             notes += absent_values(narrowed, engine, checks)
-        results = tuple(check_result(engine, item, counted[item.result], limit) for item in checks)
+        results = tuple(check_result(engine, item, counts, limit) for item, counts in zip(checks, counted, strict=True))
         breaches = _breaches(policy, engine, release, compiler, records if whole else None, hidden)
         breaches += parted + ([] if records else ["there is no row to measure"])
     finally:

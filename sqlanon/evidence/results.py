@@ -10,7 +10,7 @@ from typing import Any
 from sqlglot import exp
 
 from sqlanon.compiler.checks import Check
-from sqlanon.compiler.tree import count_all, joined, literal, select, table, text
+from sqlanon.compiler.tree import count_all, joined, literal, nested, select, table, text
 from sqlanon.engines import Engine
 
 
@@ -54,22 +54,24 @@ class Counts:
 
 
 def count_result(engine: Engine, item: Check) -> Counts:
-    measured = exp.column("measured", table="r")
     # A class without a result was not measured, and what was not measured is not safe.
-    broken = exp.Coalesce(this=exp.column("broken", table="r"), expressions=[literal(1)])
-    records = exp.column("records", table="s")
-    every_class = "population" not in item.model.needs  # whose classes may hold no released record
-    side = "LEFT" if every_class else None
-    tree = select(
+    broken = exp.Coalesce(this=exp.column("broken"), expressions=[literal(1)])
+    chosen = (
         count_all(),
-        exp.Sum(this=records),
+        exp.Sum(this=exp.column("records")),
         exp.Sum(this=broken),
-        exp.Sum(this=exp.Mul(this=broken.copy(), expression=records.copy())),
-        exp.Min(this=measured),
-        exp.Max(this=measured.copy()),
-        source=table(item.classes, alias="s"),
-        joins=[joined(table(item.result, alias="r"), _same_class("s", "r"), side=side)],
+        exp.Sum(this=exp.Mul(this=broken.copy(), expression=exp.column("records"))),
+        exp.Min(this=exp.column("measured")),
+        exp.Max(this=exp.column("measured")),
     )
+    if isinstance(item.result, exp.Select):
+        own = item.result.copy()
+        own.append("expressions", exp.column("records"))
+        tree = select(*chosen, source=nested(own, "r"))
+    else:
+        every_class = "population" not in item.model.needs  # whose classes may hold no released record
+        result = joined(item.measured("r"), _same_class("s", "r"), side="LEFT" if every_class else None)
+        tree = select(*chosen, source=table(item.classes, alias="s"), joins=[result])
     classes, every, broken_classes, broken_records, *ends = engine.query(tree)[0]
     least, most = (None if end is None else float(end) for end in ends)
     return Counts(int(classes), int(every or 0), int(broken_classes or 0), int(broken_records or 0), least, most)
@@ -112,7 +114,7 @@ def _violations(engine: Engine, item: Check, limit: int) -> tuple[Violation, ...
         exp.column("records", table="s"),
         measured,
         *(text(name) for name in named),
-        source=table(item.result, alias="r"),
+        source=item.measured("r"),
         joins=[joined(table(item.classes, alias="s"), _same_class("s", "r"))],
         where=exp.and_(exp.column("broken", table="r").eq(1), *_more_than_one(item), copy=False),
     )

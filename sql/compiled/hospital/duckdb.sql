@@ -43,13 +43,6 @@ FROM (
     c4
 ) AS grouped;
 
-CREATE TEMPORARY TABLE sqlanon_result_1 AS
-SELECT
-  class_id,
-  records AS measured,
-  CASE WHEN NOT records < 5 THEN 0 ELSE 1 END AS broken
-FROM sqlanon_classes_1;
-
 CREATE TEMPORARY TABLE sqlanon_totals_1 AS
 SELECT
   ROW_NUMBER() OVER (ORDER BY original ASC NULLS FIRST) AS value,
@@ -90,7 +83,7 @@ FROM (
 JOIN sqlanon_totals_1 AS t
   ON n.original IS NOT DISTINCT FROM t.original;
 
-CREATE TEMPORARY TABLE sqlanon_result_2 AS
+CREATE TEMPORARY TABLE sqlanon_result_1 AS
 SELECT
   class_id,
   measured,
@@ -146,7 +139,7 @@ FROM sqlanon_totals_1 AS t
 LEFT JOIN sqlanon_lookup_1 AS l
   ON l.level_0 = t.label;
 
-CREATE TEMPORARY TABLE sqlanon_result_3 AS
+CREATE TEMPORARY TABLE sqlanon_result_2 AS
 WITH sizes AS (
   SELECT
     class_id,
@@ -204,7 +197,7 @@ FROM (
     c.class_id
 ) AS distance;
 
-CREATE TEMPORARY TABLE sqlanon_result_4 AS
+CREATE TEMPORARY TABLE sqlanon_result_3 AS
 SELECT
   class_id,
   measured,
@@ -232,25 +225,31 @@ SELECT
   COUNT(*) AS classes,
   CAST(SUM(broken) AS BIGINT) AS broken_classes,
   MIN(measured) AS worst
-FROM sqlanon_result_1;
+FROM (
+  SELECT
+    class_id,
+    records AS measured,
+    CASE WHEN NOT records < 5 THEN 0 ELSE 1 END AS broken
+  FROM sqlanon_classes_1
+) AS result;
 
 -- distinct_l_diversity(l=3) on (age, zip, sex, admitted) for disease
 SELECT
   COUNT(*) AS classes,
   CAST(SUM(broken) AS BIGINT) AS broken_classes,
   MIN(measured) AS worst
-FROM sqlanon_result_2;
+FROM sqlanon_result_1;
 
 -- hierarchical_t_closeness(t=0.3) on (age, zip, sex, admitted) for disease
 SELECT
   COUNT(*) AS classes,
   CAST(SUM(broken) AS BIGINT) AS broken_classes,
   MAX(measured) AS worst
-FROM sqlanon_result_3;
+FROM sqlanon_result_2;
 
 -- confidence_bounding(value=HIV, h=0.2) on (age, zip, sex, admitted) for disease
 SELECT
   COUNT(*) AS classes,
   CAST(SUM(broken) AS BIGINT) AS broken_classes,
   MAX(measured) AS worst
-FROM sqlanon_result_4;
+FROM sqlanon_result_3;

@@ -43,13 +43,6 @@ FROM (
     c4
 ) AS grouped;
 
-CREATE OR REPLACE TEMPORARY VIEW sqlanon_result_1 AS
-SELECT
-  class_id,
-  records AS measured,
-  CASE WHEN NOT records < 5 THEN 0 ELSE 1 END AS broken
-FROM sqlanon_classes_1;
-
 CREATE OR REPLACE TEMPORARY VIEW sqlanon_class_values_1 AS
 SELECT
   class_id,
@@ -83,7 +76,7 @@ FROM (
     original
 ) AS counted;
 
-CREATE OR REPLACE TEMPORARY VIEW sqlanon_result_2 AS
+CREATE OR REPLACE TEMPORARY VIEW sqlanon_result_1 AS
 SELECT
   class_id,
   measured,
@@ -139,7 +132,7 @@ FROM sqlanon_totals_1 AS t
 LEFT JOIN sqlanon_lookup_1 AS l
   ON l.level_0 = t.label;
 
-CREATE OR REPLACE TEMPORARY VIEW sqlanon_result_3 AS
+CREATE OR REPLACE TEMPORARY VIEW sqlanon_result_2 AS
 WITH sizes AS (
   SELECT
     class_id,
@@ -197,7 +190,7 @@ FROM (
     c.class_id
 ) AS distance;
 
-CREATE OR REPLACE TEMPORARY VIEW sqlanon_result_4 AS
+CREATE OR REPLACE TEMPORARY VIEW sqlanon_result_3 AS
 SELECT
   class_id,
   measured,
@@ -225,25 +218,31 @@ SELECT
   COUNT(*) AS classes,
   CAST(SUM(broken) AS BIGINT) AS broken_classes,
   MIN(measured) AS worst
-FROM sqlanon_result_1;
+FROM (
+  SELECT
+    class_id,
+    records AS measured,
+    CASE WHEN NOT records < 5 THEN 0 ELSE 1 END AS broken
+  FROM sqlanon_classes_1
+) AS result;
 
 -- distinct_l_diversity(l=3) on (age, zip, sex, admitted) for disease
 SELECT
   COUNT(*) AS classes,
   CAST(SUM(broken) AS BIGINT) AS broken_classes,
   MIN(measured) AS worst
-FROM sqlanon_result_2;
+FROM sqlanon_result_1;
 
 -- hierarchical_t_closeness(t=0.3) on (age, zip, sex, admitted) for disease
 SELECT
   COUNT(*) AS classes,
   CAST(SUM(broken) AS BIGINT) AS broken_classes,
   MAX(measured) AS worst
-FROM sqlanon_result_3;
+FROM sqlanon_result_2;
 
 -- confidence_bounding(value=HIV, h=0.2) on (age, zip, sex, admitted) for disease
 SELECT
   COUNT(*) AS classes,
   CAST(SUM(broken) AS BIGINT) AS broken_classes,
   MAX(measured) AS worst
-FROM sqlanon_result_4;
+FROM sqlanon_result_3;
