@@ -16,7 +16,6 @@ from gateway_world import COLUMNS, EXACT, World, people, policy, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sqlanon import policy as policies
 from sqlanon.errors import PolicyError, SqlanonError
 from sqlanon.gateway import open_gateway
 from sqlanon.gateway.synthetic import synthetic_gate
@@ -365,5 +364,5 @@ def test_nobody_but_everybody_is_no_rule() -> None:
 
 def test_an_exception_counts_for_its_own_rule_only() -> None:
     rules = "[{tables: [users], to: [all], except: [analyst]}, {tables: [users], to: [analyst]}]"
-    read = policies.parse_gateway(MINIMAL.replace("rows: 20", f"rows: 20, access: {rules}"))
+    read = parse_gateway(MINIMAL.replace("rows: 20", f"rows: 20, access: {rules}"))
     assert read.allows("analyst", "users")
