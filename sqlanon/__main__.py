@@ -16,8 +16,9 @@ def run() -> None:
         main(prog_name="sqlanon")
     except SystemExit as end:
         code = 0 if end.code is None else end.code
-        if not isinstance(code, int) or any(not thread.daemon for thread in threading.enumerate()[1:]):
-            raise
+        others = [item for item in threading.enumerate() if item is not threading.main_thread() and not item.daemon]
+        if others or not isinstance(code, int):
+            raise  # Python waits for the ones, and shows the other
         atexit._run_exitfuncs()
         try:
             sys.stdout.flush()

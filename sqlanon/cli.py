@@ -54,8 +54,12 @@ class Commands(click.Group):
         except OSError as error:
             if error.errno == errno.EPIPE:
                 raise  # who reads the output has seen enough
-            what = f"'{error.filename}'" if error.filename is not None else "the output cannot be written"
-            click.echo(f"sqlanon: {what}: {error.strerror or 'unknown error'}", err=True)
+            said = error.strerror or "the system refused"
+            if error.filename is not None:
+                said = f"'{error.filename}': {said}"
+            elif error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                said = f"the output cannot be written: {said}"
+            click.echo(f"sqlanon: {said}", err=True)
             sys.exit(2)
 
 
@@ -177,7 +181,7 @@ def publish(
 
     for file in (plan_file, report_file):
         if file is not None and not file.parent.is_dir():  # better now than when the release is out
-            raise PolicyError(f"there is no folder '{file.parent}'", hint=f"make it first, for '{file.name}'")
+            raise PolicyError(f"there is no folder '{file.parent}'", hint=f"create it first, for '{file.name}'")
     policy, url = policy_of(policy_file, None, {})
     writes = not dry_run and policy.release is not None and policy.release.path is None
     opened = writing(url, memory_limit=memory_limit) if writes else closing(connect(url, memory_limit=memory_limit))

@@ -42,18 +42,25 @@ def test_the_exit_code_tells_how_it_ended(table: str, k: str, code: int) -> None
 def test_all_that_was_printed_arrives(buffered: bool, tmp_path: Path) -> None:
     """The process ends at once: what waits in a buffer must not get lost."""
     environment = os.environ | {"PYTHONUNBUFFERED": "" if buffered else "1"}
-    with (tmp_path / "schema.json").open("wb") as file:
-        subprocess.run([*COMMAND, "models", "--json"], stdout=file, check=True, env=environment)
-    piped = subprocess.run([*COMMAND, "models", "--json"], capture_output=True, check=True, env=environment)
-    assert (tmp_path / "schema.json").read_bytes() == piped.stdout
-    assert piped.stdout.endswith(b"}\n") and len(piped.stdout) > 10_000
+    code = "import atexit, sqlanon.__main__ as m; atexit.register(print, 'the last word'); m.run()"
+    command = [sys.executable, "-c", code, "models", "--json"]
+    with (tmp_path / "listed.json").open("wb") as file:
+        subprocess.run(command, stdout=file, check=True, env=environment)
+    piped = subprocess.run(command, capture_output=True, check=True, env=environment)
+    assert (tmp_path / "listed.json").read_bytes() == piped.stdout
+    assert piped.stdout.endswith(b"}\nthe last word\n") and len(piped.stdout) > 10_000
 
 
 def test_what_waits_for_the_end_is_done(tmp_path: Path) -> None:
-    """Functions that are to run at the end do, and an exit code that is text is shown."""
-    code = f"import atexit, sqlanon.__main__ as m; atexit.register(open({str(tmp_path / 'end')!r}, 'w').close); m.run()"
+    """Functions that are to run at the end do, and so do threads."""
+    end = f"import pathlib; pathlib.Path({str(tmp_path / 'end')!r}).touch()"
+    code = f"import atexit, sqlanon.__main__ as m; atexit.register(exec, {end!r}); m.run()"
     subprocess.run([sys.executable, "-c", code, "version"], check=True, capture_output=True)
     assert (tmp_path / "end").exists()
+    later = f"import time; time.sleep(0.5); open({str(tmp_path / 'later')!r}, 'w').close()"
+    code = f"import threading, sqlanon.__main__ as m; threading.Thread(target=exec, args=({later!r},)).start(); m.run()"
+    subprocess.run([sys.executable, "-c", code, "version"], check=True, capture_output=True)
+    assert (tmp_path / "later").exists()
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")

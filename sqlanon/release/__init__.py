@@ -19,7 +19,8 @@ from sqlanon.evidence.transformed import needs_secret, require_secret
 from sqlanon.plan import Plan
 from sqlanon.policy import Policy
 from sqlanon.release.asked import is_parted
-from sqlanon.release.document import described, without_originals, workload_of
+from sqlanon.release.counting import workload_of
+from sqlanon.release.document import described, without_originals
 from sqlanon.release.fingerprint import fingerprint
 from sqlanon.release.history import (
     Comparison,

@@ -27,7 +27,8 @@ from sqlanon.families import plugin
 from sqlanon.plan import Plan, policy_hash
 from sqlanon.policy import Policy, Source, missing_columns
 from sqlanon.release.asked import require_algorithm
-from sqlanon.release.document import outlined, sizes_of, verdict
+from sqlanon.release.counting import sizes_of
+from sqlanon.release.document import outlined, verdict
 from sqlanon.release.fingerprint import fingerprint
 from sqlanon.release.published import Progress, Published, require_plan, require_roles, tell
 from sqlanon.release.rewriting import Rewriting
