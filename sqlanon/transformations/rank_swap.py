@@ -43,6 +43,7 @@ class Params(Base):
 
 
 keyed = True
+MOST_VALUES = 10**9  # places of more values, with the values themselves, would not fit into 62 bits
 
 
 def change(params: Params, given: Given) -> Changed:
@@ -54,7 +55,7 @@ def change(params: Params, given: Given) -> Changed:
     joins: list[exp.Join] = []
     for place, name in enumerate(params.columns, start=1):
         drawn, swapped, short = given.name(f"drawn_{place}"), given.name(f"swapped_{place}"), f"w{place}"
-        steps += [Make(drawn, _drawn(given, name, labels[place - 1])), _few(params, name, drawn)]
+        steps += [Make(drawn, _drawn(given, name, labels[place - 1])), *_countable(params, name, drawn)]
         steps.append(Make(swapped, File("rank_swap", {"percent": params.percent}, {"drawn": drawn})))
         same = column(ROW, "t").eq(exp.column("row_id", table=short))
         joins.append(exp.Join(this=table(swapped, short), on=same))
@@ -64,14 +65,17 @@ def change(params: Params, given: Given) -> Changed:
     return Changed(tree, steps, labels)
 
 
-def _few(params: Params, name: str, drawn: str) -> Ask:
+def _countable(params: Params, name: str, drawn: str) -> list[Ask]:
     counted = exp.select(alias(exp.Count(this=exp.column("value")), "n")).from_(table(drawn)).subquery(alias="c")
-    few = exp.LT(this=exp.Mul(this=exp.column("n"), expression=number(params.percent)), expression=number(400.0))
-    return Ask(
-        exp.select(exp.convert(1)).from_(counted).where(few),
-        f"{params.percent:g} percent of the values of '{name}' are fewer than 4 ranks",
-        "raise 'percent'",
-    )
+    n = exp.column("n")
+    few = exp.LT(this=exp.Mul(this=n, expression=number(params.percent)), expression=number(400.0))
+    many = exp.GT(this=n.copy(), expression=number(MOST_VALUES))
+    asked = exp.select(exp.convert(1)).from_(counted)
+    told = f"{params.percent:g} percent of the values of '{name}' are fewer than 4 ranks"
+    return [
+        Ask(asked.where(few), told, "raise 'percent'"),
+        Ask(asked.where(many), f"'{name}' has more than {MOST_VALUES:,} values", "publish the table in parts"),
+    ]
 
 
 def _drawn(given: Given, name: str, label: str) -> exp.Select:
