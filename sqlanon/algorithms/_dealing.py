@@ -40,21 +40,26 @@ def eligible(rows: Rows, sensitive: str, l: int, seed: str) -> tuple[str, int]: 
 
 def dealt(rows: Rows, sensitive: str, codes: str, distinct: int, groups: int, seed: str) -> exp.Select:
     """row_id, code, group_id: rows in the order of their values, then of a draw, each in the next group."""
-    # The value and the draw in one integer, which sorts twice as fast as two columns.
+    # The value and the draw in one integer, which sorts twice as fast as two columns; where rows carry the value beside
+    # it through the sorting, that takes half as long again.
     bits = min(MOST_BITS, 62 - (distinct - 1).bit_length())
-    code = exp.column("code", table="v")
     place = exp.Add(
-        this=exp.Mul(this=bigint(code), expression=bigint(literal(2**bits))),
+        this=exp.Mul(this=bigint(exp.column("code", table="v")), expression=bigint(literal(2**bits))),
         expression=rows.draw(bits, "s", column(KEY, "t")),
     )
-    turn = window(exp.RowNumber(), order=[place, column(ROW, "t")])
-    before = exp.Paren(this=exp.Sub(this=turn, expression=literal(1)))
-    group = exp.Add(this=exp.Mod(this=before, expression=literal(groups)), expression=literal(1))
     known = same(rows.engine.dialect, column(sensitive, "t"), exp.column("original", table="v"))
-    return select(
+    placed = select(
         alias(column(ROW, "t"), "row_id"),
-        alias(code.copy(), "code"),
-        alias(bigint(group), "group_id"),
+        alias(place, "place"),
         source=nested(rows.tree.copy(), "t"),
         joins=[joined(table(codes, alias="v"), known), rows.seed(seed, "s")],
+    )
+    turn = window(exp.RowNumber(), order=[exp.column("place"), exp.column("row_id")])
+    before = exp.Paren(this=exp.Sub(this=turn, expression=literal(1)))
+    group = exp.Add(this=exp.Mod(this=before, expression=literal(groups)), expression=literal(1))
+    return select(
+        "row_id",
+        alias(exp.BitwiseRightShift(this=exp.column("place"), expression=literal(bits)), "code"),
+        alias(bigint(group), "group_id"),
+        source=nested(placed, "placed"),
     )

@@ -16,9 +16,10 @@ from sqlanon.algorithms._solution import Solution
 from sqlanon.compiler.classes import Prelude, Step
 from sqlanon.compiler.parted import ESTIMATE, GROUP, RECORDS, parts_rows
 from sqlanon.compiler.source import relation
-from sqlanon.compiler.transformed import identified, key_columns, seeds_of, uniqueness, written_key
+from sqlanon.compiler.transformed import identified, key_columns, seeds_of, written_key
 from sqlanon.compiler.tree import alias, bigint, bind, column, count_all, nested, select, table
 from sqlanon.engines import Engine
+from sqlanon.engines.identities import told_apart
 from sqlanon.engines.steps import drop_steps, run_steps
 from sqlanon.errors import PolicyError
 from sqlanon.families import plugin
@@ -184,15 +185,15 @@ def posed(policy: Policy, engine: Engine, secret: str | None, labels: tuple[str,
     kinds = {item.name: item.type for item in engine.columns(rows)}
     types = {name: exp.DataType.build(kind, dialect=engine.dialect) for name, kind in kinds.items()}
     named = key_columns(policy)
-    asked = uniqueness(policy, rows, types)
-    counted = asked if asked is not None else select(count_all(), source=nested(rows.copy(), "source"))
-    records, *different = engine.query(counted)[0]
-    unique = bool(different) and records == different[0]
+    records = told_apart(engine, policy, rows, types)
+    unique = bool(records)
+    if records is None:
+        records = int(engine.query(select(count_all(), source=nested(rows.copy(), "source")))[0][0])
     if not records:
         raise PolicyError("the source has no rows", hint="there is nothing to publish")
     prelude = Prelude(rows, engine.dialect, prefix=PREFIX)
     given = Given(rows, types, engine.dialect, SEEDS, PREFIX, "", policy.person)
-    task = Rows(policy, engine, rows, given, int(records), prelude, _no_search)
+    task = Rows(policy, engine, rows, given, records, prelude, _no_search)
     try:
         if policy.person is not None and not (unique and named == (policy.person,)):
             _require_one_row_each(policy, engine, rows)

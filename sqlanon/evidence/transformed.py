@@ -10,9 +10,10 @@ from sqlglot import exp
 from sqlanon import transformations
 from sqlanon.compiler.classes import Prelude, Step
 from sqlanon.compiler.source import relation, table_parts
-from sqlanon.compiler.transformed import Action, Outline, rises, rows_of, transformed, uniqueness
+from sqlanon.compiler.transformed import Action, Outline, rows_of, transformed
 from sqlanon.compiler.tree import count_all, nested, select
 from sqlanon.engines import Engine
+from sqlanon.engines.identities import told_apart
 from sqlanon.engines.steps import drop_steps, run_steps
 from sqlanon.errors import PolicyError
 from sqlanon.policy import Policy, Source, missing_columns
@@ -90,24 +91,10 @@ def _outlined(policy: Policy, engine: Engine, rows: exp.Select, kinds: dict[str,
                 )
             counted[str(place)] = int(engine.query(select(count_all(), source=nested(rows.copy(), "source")))[0][0])
     # Draws are made of identities, and groups break ties by them.
-    unique = bool(counted or needs_secret(policy)) and _is_unique(policy, engine, rows, types)
+    unique = bool(counted or needs_secret(policy)) and told_apart(engine, policy, rows, types) is not None
     return Outline(
         kinds, engine.dialect, "unique" if unique else "numbered", counted or None, unique and _lasts(policy, engine)
     )
-
-
-def _is_unique(policy: Policy, engine: Engine, rows: exp.Select, types: dict[str, exp.DataType]) -> bool:
-    """Whether the key columns tell all rows apart."""
-    ordered = rises(policy, rows)
-    if ordered is not None:
-        every, known, above = engine.query(ordered)[0]
-        if every == known == (above or 0) + 1:
-            return True
-    asked = uniqueness(policy, rows, types)
-    if asked is None:
-        return False
-    every, different = engine.query(asked)[0]
-    return bool(every == different)
 
 
 def _lasts(policy: Policy, engine: Engine) -> bool:
