@@ -85,6 +85,22 @@ def test_individual_and_household_risk(database: Database, table: list[dict[str,
     assert found.measures["hierarchical_risk"]["households"] == len({row["h"] for row in table})
 
 
+@given(table=st.lists(st.tuples(*[st.integers(0, 1)] * 8), min_size=1, max_size=12), size=st.sampled_from([None, 4, 6]))
+@settings(max_examples=6)
+def test_special_uniques_of_many_columns(database: Database, table: list[tuple[int, ...]], size: int | None) -> None:
+    """More columns than share a word of bits: sets are reached from other words, too."""
+    names = "abcdefgh"
+    database.table("t", dict.fromkeys(names, "INTEGER"), [dict(zip(names, row, strict=True)) for row in table])
+    asked = sqlanon.from_options("t", qi=list(names), models=[("k_anonymity", {"k": 2})])
+    found = risk(asked, database.engine, suda=True, subsets=True, max_size=size)
+    sets = [[chosen for chosen in own if len(chosen) <= (size or 8)] for own in brute.minimal_uniques(table)]
+    counted = Counter(chosen for own in sets for chosen in own)
+    told = {tuple(names.index(name) for name in item.columns): item.minimal_uniques for item in found.subsets}
+    assert {chosen: count for chosen, count in told.items() if count} == counted
+    scores = Counter(sum(math.factorial(8 - len(chosen)) for chosen in own) for own in sets if own)
+    assert found.suda is not None and {item.score: item.records for item in found.suda.scores} == scores
+
+
 @given(table=rows, size=st.sampled_from([None, 1, 2]))
 @settings(max_examples=8)
 def test_special_uniques(database: Database, table: list[dict[str, Any]], size: int | None) -> None:

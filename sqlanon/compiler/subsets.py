@@ -2,7 +2,8 @@
 
     subset_keys(subset, class_id, records, k1, …)       the classes of all columns, with their values packed into keys
     subset_classes(subset, class_id, records, k1, …)    the classes of all sets of one size
-    subset_parts(subset, part)                          a set, and what is left of it without one of its columns
+    subset_scores(subset, score)                        all sets
+    other_columns(amount)                               what a column adds to the word of a set, from the sixth on
 
 The number of a set has one bit for each of its columns. A class is known by one of the classes that it was put together
 from, which for a class of one record is that record's own.
@@ -22,18 +23,22 @@ from sqlanon.compiler.tree import (
     DOUBLE,
     alias,
     bigint,
+    bind,
     count_all,
     joined,
     literal,
+    put_first,
     rows_relation,
     same,
     select,
     summed,
     table,
+    union_all,
     window,
 )
 
 BITS = 62  # of a BIGINT, without its sign
+WORD = 5  # columns whose sets share a word of bits
 
 
 @dataclass(frozen=True)
@@ -139,8 +144,7 @@ def subset_classes(prelude: Prelude, larger: str, parents: Mapping[int, int], pa
     """The classes of sets of columns, each put together from those of a larger set: parents[set]."""
     masks = [f"m{number}" for number in range(1, len(packed.key_names) + 1)]
     rows = [(subset, parent, *packed.masks(subset)) for subset, parent in sorted(parents.items())]
-    columns = ("subset", "parent", *masks)
-    plan = rows_relation(rows, columns, [BIGINT] * len(columns)).subquery(alias="p")
+    plan = _loaded(prelude, "subset_plan", ("subset", "parent", *masks), rows).subquery(alias="p")
     keys = [
         exp.BitwiseAnd(this=exp.column(key, table="c"), expression=exp.column(mask, table="p"))
         for key, mask in zip(packed.key_names, masks, strict=True)
@@ -161,40 +165,49 @@ def subset_classes(prelude: Prelude, larger: str, parents: Mapping[int, int], pa
     return prelude.once("subset_classes", (tuple(parents),), build)
 
 
-def subset_parts(prelude: Prelude, subsets: Sequence[int]) -> str:
-    rows = [
-        (subset, subset - (1 << place))
-        for subset in subsets
-        for place in range(subset.bit_length())
-        if subset >> place & 1 and subset != 1 << place
-    ]
-    columns = ("subset", "part")
-    return prelude.once("subset_parts", (tuple(subsets),), lambda: rows_relation(rows, columns, [BIGINT, BIGINT]))
-
-
 def subset_scores(prelude: Prelude, scores: Mapping[int, float]) -> str:
     rows = sorted(scores.items())
-    return prelude.once(
-        "subset_scores", (tuple(rows),), lambda: rows_relation(rows, ("subset", "score"), [BIGINT, DOUBLE])
+    known = _loaded(prelude, "subset_list", ("subset", "score"), rows, DOUBLE)
+    return prelude.once("subset_scores", (tuple(rows),), lambda: known)
+
+
+def _loaded(
+    prelude: Prelude,
+    kind: str,
+    columns: tuple[str, ...],
+    rows: Sequence[Sequence[int | float]],
+    last: exp.DataType = BIGINT,
+) -> exp.Select:
+    """Numbers that are known here, in a table: as a part of a statement, hundreds of them take long to be read."""
+    made = prelude.load(kind, (tuple(rows),), columns, tuple(tuple(str(item) for item in row) for row in rows))
+    kinds = [*[BIGINT] * (len(columns) - 1), last]
+    typed = [
+        alias(exp.Cast(this=exp.column(name), to=kind.copy()), name) for name, kind in zip(columns, kinds, strict=True)
+    ]
+    return select(*typed, source=table(made))
+
+
+def minimal_uniques(prelude: Prelude, sql: str, levels: Sequence[str], scores: str, columns: int) -> str:
+    """The sets on which each record is a minimal sample unique, from the classes of all sets."""
+
+    def build() -> exp.Query:
+        tree = bind(sql, {}, {"subset_scores": scores})
+        alone = exp.column("records").eq(1)
+        uniques = [select("subset", "class_id", source=table(name), where=alone.copy()) for name in levels]
+        put_first(tree, "subset_uniques", union_all(uniques))
+        others = [(1 << place,) for place in range(columns - WORD)]
+        put_first(tree, "other_columns", rows_relation(others, ("amount",), [BIGINT]))
+        return tree
+
+    return prelude.once("minimal_uniques", (tuple(levels),), build)
+
+
+def counted(names: Sequence[str]) -> exp.Query:
+    """The places of tables, and how many rows each has."""
+    return union_all(
+        [select(alias(literal(place), "place"), count_all(), source=table(name)) for place, name in enumerate(names)]
     )
-
-
-def counted(name: str) -> exp.Select:
-    """How many rows a table has."""
-    return select(count_all(), source=table(name))
 
 
 def counted_by_subset(name: str) -> exp.Select:
     return select("subset", count_all(), source=table(name), groups=["subset"])
-
-
-def one_table(prelude: Prelude, kind: str, names: Sequence[str]) -> str:
-    """The rows of several tables of minimal sample uniques in one."""
-
-    def build() -> exp.Query:
-        tree: exp.Query = select("subset", "class_id", source=table(names[0]))
-        for name in names[1:]:
-            tree = exp.union(tree, select("subset", "class_id", source=table(name)), distinct=False, copy=False)
-        return tree
-
-    return prelude.once(kind, (tuple(names),), build)

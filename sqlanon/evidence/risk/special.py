@@ -11,12 +11,11 @@ from sqlanon.compiler.subsets import (
     Packing,
     counted,
     counted_by_subset,
-    one_table,
+    minimal_uniques,
     packing,
     sets_of_size,
     subset_classes,
     subset_keys,
-    subset_parts,
     subset_scores,
     values_of_columns,
 )
@@ -75,9 +74,9 @@ def special_uniques(
             f"{len(names)} quasi-identifiers have {sets:,} sets of up to {largest}, the limit is {MOST_SUBSETS:,}",
             hint="look at small sets only, as in --max-size 3; larger ones tell little that these do not",
         )
-    measured, found = _by_size(work, grouping, largest)
-    every = one_table(work.prelude, "minimal_uniques", found)
+    measured, levels = _by_size(work, grouping, largest)
     scores = subset_scores(work.prelude, {subset: score_of(len(names), subset.bit_count()) for subset in measured})
+    every = minimal_uniques(work.prelude, plugin("risk", "minimal_sample_uniques").sql, levels, scores, len(names))
     work.run()
     minimal = {int(subset): int(count) for subset, count in work.engine.query(counted_by_subset(every))}
     relations = {"minimal_uniques": every, "subset_scores": scores}
@@ -123,15 +122,14 @@ def _by_size(
     work: Work, grouping: Grouping, largest: int
 ) -> tuple[dict[int, tuple[int, int, float, float | None]], list[str]]:
     """Go down from the largest sets: each is rolled up from the one above it that has the fewest classes. Gives what
-    each set tells apart, and the tables of minimal sample uniques."""
+    each set tells apart, and the tables of their classes."""
     columns = len(grouping.columns)
     packed = _packing(work, grouping)
     every = (1 << columns) - 1
     parent_sizes = {every: 0}
-    above: tuple[str, list[int]] | None = None
     level = subset_keys(work.prelude, grouping, packed)
     measured: dict[int, tuple[int, int, float, float | None]] = {}
-    found: list[str] = []
+    levels: list[str] = []
     for size in range(largest, 0, -1):
         sets = sets_of_size(columns, size)
         if size < columns:
@@ -143,12 +141,8 @@ def _by_size(
         if not rows:  # of an empty table
             measured |= dict.fromkeys(sets, (0, 0, 0.0, None))
         parent_sizes = {subset: measured[subset][0] for subset in sets}
-        if above is not None:
-            found.append(_minimal(work, *above, smaller=level))
-        above = (level, sets)
-    assert above is not None
-    found.append(_minimal(work, *above, smaller=level))
-    return measured, found
+        levels.append(level)
+    return measured, levels
 
 
 def _smallest(subset: int, sizes: Mapping[int, int]) -> int:
@@ -156,22 +150,10 @@ def _smallest(subset: int, sizes: Mapping[int, int]) -> int:
     return min(above, key=lambda parent: (sizes[parent], parent))
 
 
-def _minimal(work: Work, level: str, sets: list[int], *, smaller: str) -> str:
-    relations = {
-        "subset_classes": level,
-        "smaller_classes": smaller,
-        "subset_parts": subset_parts(work.prelude, sets),
-    }
-    sql = plugin("risk", "minimal_sample_uniques").sql
-    made = work.prelude.once("level_uniques", (level,), lambda: bind(sql, {}, relations))
-    work.run()
-    return made
-
-
 def _packing(work: Work, grouping: Grouping) -> Packing:
     tables = values_of_columns(work.prelude, grouping)
     work.run()
-    return packing([int(work.engine.query(counted(name))[0][0]) for name in tables])
+    return packing([int(count) for _, count in sorted(work.engine.query(counted(tables)))])
 
 
 def _places(subset: int) -> tuple[int, ...]:
