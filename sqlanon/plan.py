@@ -45,13 +45,15 @@ class Plan:
     bits: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # how each column lies in the packed key
     # What the SQL of transformations depends on beside the policy: types of columns, and how rows are told apart.
     transformed: Mapping[str, Any] = field(default_factory=dict)
+    joined: Mapping[str, list[str]] = field(default_factory=dict)  # the columns that each child table brings
     version: int = VERSION
 
     def to_json(self) -> str:
         """The same plan always gives the same text; losses are kept to 12 digits, which no order of sums changes."""
         data = asdict(self)
-        if not self.transformed:
-            del data["transformed"]
+        for part in ("transformed", "joined"):
+            if not data[part]:
+                del data[part]
         data["loss"] = float(f"{self.loss:.12g}")
         return json.dumps(data, sort_keys=True, ensure_ascii=False, indent=2)
 

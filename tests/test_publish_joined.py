@@ -10,9 +10,12 @@ from conftest import Database
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from measuring import policy_for
+from test_examples import statements
 
 from sqlanon.errors import PolicyError
+from sqlanon.plan import Plan
 from sqlanon.release import publish
+from sqlanon.release.script import release_script
 
 TREES = {"a": {"*": {"low": ["1", "2"], "high": ["3"]}}, "b": {"*": {"x": ["x1", "x2"], "y": ["y1"]}}}
 # NULL is a leaf of its own below the root.
@@ -34,13 +37,13 @@ owner = st.fixed_dictionaries({"id": number, "a": st.sampled_from("123")})
 visit = st.fixed_dictionaries({"owner": number, "visit": number, "b": st.sampled_from(["x1", "x2", "y1"])})
 
 
-def asked(source: dict[str, Any], model: str, k: int, limit: float) -> Any:
+def asked(source: dict[str, Any], model: str, k: int, limit: float, roles: dict[str, str] = ROLES) -> Any:
     return policy_for(
         [],
         [],
         [{model: {"k": k}}],
         source=source,
-        columns=ROLES,
+        columns=roles,
         person="id",
         hierarchies={name: {"tree": {"tree": tree}} for name, tree in TREES.items()},
         suppression_limit=limit,
@@ -106,3 +109,23 @@ def test_many_visits_of_one_owner_are_not_a_crowd(database: Database) -> None:
     publish(asked(JOINED, "multirelational_k_anonymity", 2, 1.0), database.engine, workload=False)
     shown = {row[0] for row in database.fetch("SELECT b FROM r")}
     assert "x1" not in shown and "x" not in shown
+
+
+def test_the_script_of_joined_tables_runs_where_they_share_a_column(database: Database) -> None:
+    """`note` is in both tables, and the key is called alike: a name of the joined rows must still mean one column."""
+    owned = [{"id": i, "a": "1" if i < 4 else "3", "note": i} for i in range(1, 7)]
+    database.table("owners", {"id": "INTEGER", "a": "TEXT", "note": "INTEGER"}, owned)
+    visited = [{"id": i, "visit": n, "b": "x1" if i < 4 else "y1", "note": n} for i in range(1, 6) for n in (10, 11)]
+    database.table("visits", {"id": "INTEGER", "visit": "INTEGER", "b": "TEXT", "note": "INTEGER"}, visited)
+    source = {"table": "owners", "joins": [{"table": "visits", "on": {"id": "id"}}]}
+    roles = {name: role for name, role in ROLES.items() if name != "owner"} | {"note": "insensitive"}
+    policy = asked(source, "multirelational_k_anonymity", 2, 0.5, roles)
+    done = publish(policy, database.engine, workload=False)
+    again = Plan.from_json(done.plan.to_json())
+    assert again.hash == done.plan.hash
+    shown = Counter(database.fetch("SELECT a, b, visit, note FROM r"))
+    assert shown and {note for *_, note in shown} <= set(range(1, 7))
+    database.run("DROP TABLE r")
+    for statement in statements(release_script(policy, again, database.engine.dialect)):
+        database.run(statement)
+    assert Counter(database.fetch("SELECT a, b, visit, note FROM r")) == shown

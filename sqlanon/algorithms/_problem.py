@@ -71,7 +71,8 @@ class Problem(Classes):
     hierarchies: Mapping[str, Hierarchy] = field(kw_only=True)
     prelude: Prelude = field(kw_only=True)
     asked: Policy | None = None  # as its owner wrote it, where `policy` reads the rows after its transformations
-    transformed: Mapping[str, Any] = field(default_factory=dict)  # for the plan
+    transformed: Mapping[str, Any] = field(default_factory=dict)  # for the plan, as the next one
+    joined: Mapping[str, list[str]] = field(default_factory=dict)
     records: int = 0
     limit: int = 0  # rows that may be suppressed
     rows: int = 0  # of the compressed table

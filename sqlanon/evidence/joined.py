@@ -8,12 +8,14 @@ from sqlanon.errors import PolicyError
 from sqlanon.policy import Policy, Source
 
 
-def as_one_table(policy: Policy, engine: Engine) -> Policy:
-    """The policy of the joined rows. Persons are still counted as such, however many rows the join makes of one."""
+def as_one_table(policy: Policy, engine: Engine) -> tuple[Policy, dict[str, list[str]]]:
+    """The policy of the joined rows, and the columns that each child table brings. Persons are still counted as such,
+    however many rows the join makes of one."""
     source = engine.resolve(policy.source)
-    rows = relation(source, engine.dialect, child_columns(policy, engine, source))
+    taken = child_columns(policy, engine, source)
+    rows = relation(source, engine.dialect, taken)
     one = Source(database=policy.source.database, query=rows.sql(engine.dialect))
-    return policy.model_copy(update={"source": one})
+    return policy.model_copy(update={"source": one}), taken or {}
 
 
 def child_columns(policy: Policy, engine: Engine, source: Source) -> dict[str, list[str]] | None:

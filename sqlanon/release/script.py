@@ -93,7 +93,7 @@ def release_script(policy: Policy, plan: Plan, dialect: str) -> str:
     else:
         prelude = None
     hierarchies = {name: root_only() for name in policy.quasi_identifiers} | build_hierarchies(policy)
-    rows = relation(policy.source, dialect)
+    rows = relation(policy.source, dialect, plan.joined or None)
     task = outlined(policy, Paper(dialect), hierarchies, rows, plan.bits, prelude)
     if task.unsettled and plan.suppressed:
         raise PolicyError(

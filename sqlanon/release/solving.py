@@ -46,8 +46,9 @@ def prepared(
     """The compressed table of a policy, after its transformations, with hierarchies that are known to cover it."""
     if policy.source.joins and not policy.transformations:
         policy = policy if policy.source.due else policy.at(datetime.now(UTC))
-        task = _prepared(as_one_table(policy, engine), engine, time_limit, progress)
-        task.asked = policy
+        one, taken = as_one_table(policy, engine)
+        task = _prepared(one, engine, time_limit, progress)
+        task.asked, task.joined = policy, taken
         return task
     if not policy.transformations:
         return _prepared(policy, engine, time_limit, progress)
@@ -207,4 +208,5 @@ def plan_of(task: Problem, name: str, params: Mapping[str, Any], solution: Solut
         regions=digest(task, solution.regions.labels) if solution.regions else None,
         bits={domain.name: domain.bits for domain in task.domains},
         transformed=task.transformed,
+        joined=task.joined,
     )
