@@ -13,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sqlanon
+from sqlanon.errors import PolicyError
 from sqlanon.evidence.risk import Risk, as_data, risk, risks_of_release
 from sqlanon.evidence.risk.estimates import pitman_parameters, population_uniqueness, snb_share, zayatz_share
+from sqlanon.evidence.risk.special import dis_scores
 from sqlanon.evidence.risk.worst_case import worst_disclosure
 from sqlanon.families import family
 from sqlanon.policy import Policy, Source, parse
@@ -239,6 +241,26 @@ def test_the_rule_of_dankar() -> None:
     assert population_uniqueness({}, 0.1)["dankar"] is None
 
 
+@pytest.mark.parametrize("fraction", [1e-17, 1e-20, 1e-308, 5e-324, 0.0])
+def test_fractions_that_are_nearly_nothing(fraction: float) -> None:
+    """1 - fraction is 1 in a double, and the population may be more than it holds."""
+    found = population_uniqueness({1: 1, 2: 1}, fraction)
+    assert found["snb"] is None
+    for name in ("pitman", "zayatz", "dankar"):
+        share = found[name]
+        assert share is None or (isinstance(share, float) and 0 <= share <= 1)
+    assert (found["zayatz"] is None) == (fraction < 1e-300)
+
+
+@pytest.mark.parametrize("weight", [1e20, 1e308])
+def test_weights_that_are_nearly_everything(duck: Database, weight: float) -> None:
+    one = {"a": "x", "b": "", "c": 1, "s": "flu", "w": weight, "h": 1}
+    duck.table("t", COLUMNS, [one, one | {"c": 2}, one | {"c": 2}])
+    found = risk(policy(), duck.engine, weight="w", suda=True)
+    assert found.measures["population_uniqueness"]["snb"] is None
+    assert found.suda is not None and all(item.dis in (None, pytest.approx(0.0)) for item in found.suda.scores)
+
+
 # ---- edges
 
 
@@ -280,6 +302,28 @@ def test_many_columns_take_several_keys(duck: Database) -> None:
     for item in found.subsets:
         chosen = [names.index(name) for name in item.columns]
         assert item.classes == len({tuple(row[place] for place in chosen) for row in cut})
+
+
+def test_dis_suda_grows_with_the_score_or_is_not_given() -> None:
+    histogram = [(1.0, 5), (24.0, 3), (5040.0, 1)]
+    for columns in (3, 8, 27):
+        found = dis_scores(histogram, columns, 0.1, pairs=10)
+        assert found == sorted(found, key=lambda item: item or 0.0) and len(set(found)) == 3
+    for columns in (28, 29, 60):  # the exponent is 0 or less
+        assert dis_scores(histogram, columns, 0.1, pairs=10) == [None, None, None]
+
+
+def test_more_columns_than_a_number_has_bits_are_refused(duck: Database) -> None:
+    names = [f"q{n}" for n in range(63)]
+    duck.table("t", dict.fromkeys(names, "INTEGER"), [dict.fromkeys(names, row) for row in (1, 2)])
+    models = [("k_anonymity", {"k": 2})]
+    asked = sqlanon.from_options("t", qi=names, models=models)
+    with pytest.raises(PolicyError, match="63 quasi-identifiers cannot be numbered") as refused:
+        risk(asked, duck.engine, suda=True, max_size=1)
+    assert "leave some out" in str(refused.value.hint)
+    fewer = sqlanon.from_options("t", qi=names[1:], models=models)
+    found = risk(fewer, duck.engine, suda=True, max_size=1, sampling_fraction=0.1).suda
+    assert found is not None and found.minimal_uniques == {1: 124} and [item.dis for item in found.scores] == [None]
 
 
 def test_persons_are_counted(database: Database) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import transforming
 from conftest import Database
-from transforming import KEY, OTHER_KEY, changed, people, policy, with_people
+from transforming import KEY, OTHER_KEY, changed, load, people, policy, with_people
 
 from sqlanon import transformations
 from sqlanon.errors import PolicyError
@@ -187,6 +187,59 @@ def test_uncorrelated_noise(duck: Database) -> None:
     scale = math.sqrt(pvariance(noise["rent"]))
     assert sum(abs(item) < scale for item in noise["rent"]) / 4000 == pytest.approx(0.6827, abs=0.03)
     assert max(abs(item) for item in noise["rent"]) > 3 * scale
+
+
+NUMBERED = {"id": "identifier", "age": "quasi_identifier", "x": "insensitive"}
+
+
+def with_numbers(database: Database, kind: str, values: list[Any]) -> None:
+    rows = [{"id": place, "age": place % 5, "x": value} for place, value in enumerate(values)]
+    load(database, "people", {"id": "BIGINT", "age": "INTEGER", "x": kind}, rows)
+
+
+@pytest.mark.parametrize("kind", ["DECIMAL(10,0)", "DECIMAL(10,2)", "BIGINT", "DOUBLE PRECISION"])
+def test_noise_that_rounding_takes_away_is_refused(database: Database, kind: str) -> None:
+    with_numbers(database, kind, [place % 2 for place in range(40)])
+    use = {"additive_noise": {"columns": ["x"], "alpha": 0.01}}
+    if kind in ("DECIMAL(10,0)", "BIGINT"):
+        with pytest.raises(PolicyError, match="varies too little for noise that is seen in 0 decimals"):
+            changed(database, [use], columns=NUMBERED)
+    else:
+        shown = [float(row["x"]) for row in changed(database, [use], columns=NUMBERED)]
+        assert any(value not in (0, 1) for value in shown)
+
+
+NEEDING_FINITE: list[dict[str, Any]] = [
+    *({"additive_noise": {"columns": ["x"], "alpha": 0.1, "kind": kind}} for kind in ("uncorrelated", "linear")),
+    {"microaggregation": {"columns": ["x"], "k": 3}},
+    {"optimal_microaggregation": {"columns": ["x"], "k": 3}},
+    {"condensation": {"columns": ["x"], "k": 3}},
+]
+
+
+@pytest.mark.parametrize("use", NEEDING_FINITE, ids=str)
+def test_one_value_that_is_not_finite_is_refused(database: Database, use: dict[str, Any]) -> None:
+    """It would spoil the whole column."""
+    values = [1.5 * place for place in range(40)]
+    kinds: list[tuple[str, type]] = [("DOUBLE PRECISION", float), ("REAL", float)]
+    if database.engine.dialect == "postgres":  # only there a DECIMAL may be NaN
+        kinds += [("NUMERIC", Decimal), ("NUMERIC(10,2)", Decimal)]
+    for kind, made in kinds:
+        for word in ("NaN", "Infinity", "-Infinity"):
+            if made is Decimal and word != "NaN":
+                continue
+            with_numbers(database, kind, [*(made(value) for value in values), made(word)])
+            with pytest.raises(PolicyError, match="'x' holds NaN or infinite values") as refused:
+                changed(database, [use], columns=NUMBERED)
+            assert "replace them by NULL in a query, or leave such rows out" in str(refused.value.hint)
+        with_numbers(database, kind, [made(value) for value in values])
+        assert len(changed(database, [use], columns=NUMBERED)) == 40
+
+
+def test_uncorrelated_noise_keeps_missing_doubles(database: Database) -> None:
+    with_numbers(database, "DOUBLE PRECISION", [*map(float, range(40)), None])
+    shown = changed(database, [{"additive_noise": {"columns": ["x"], "alpha": 0.1}}], columns=NUMBERED)
+    assert [row["id"] for row in shown if row["x"] is None] == [40]
 
 
 def test_correlated_noise_keeps_correlations_and_linear_noise_covariances(duck: Database) -> None:

@@ -21,6 +21,7 @@ import sqlanon
 from sqlanon.compiler.tree import FILE_DIALECT
 from sqlanon.engines import connect
 from sqlanon.engines.steps import drop_steps
+from sqlanon.errors import PolicyError
 from sqlanon.evidence.transformed import apply
 from sqlanon.families import plugin
 
@@ -199,3 +200,34 @@ def test_covariances_of_several_columns_on_both_engines(duck: Database, postgres
         load(database, "people", {"id": "BIGINT"} | dict.fromkeys(names, "DOUBLE PRECISION"), rows)
         found.append(changed(database, [use], columns=columns))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("far", ["4e15 + 1000 * i", "i * 5e-15", "1e300 * (i + 1)"])
+def test_floating_point_identities_have_draws_of_their_own(database: Database, far: str) -> None:
+    """Their text may be the same where they differ: one draw for all rows would be one shift for all of them."""
+    database.run("DROP TABLE IF EXISTS people")
+    double = "CAST({} AS DOUBLE PRECISION)"
+    source = "range(200) AS r(i)" if database.engine.dialect == "duckdb" else "generate_series(0, 199) AS r(i)"
+    database.run(
+        f"CREATE TABLE people AS SELECT {double.format(far)} AS id, {double.format('100 * i')} AS v FROM {source}"
+    )
+    roles = {"id": "identifier", "v": "quasi_identifier"}
+    found = changed(database, [{"additive_noise": {"columns": ["v"], "alpha": 0.1}}], columns=roles)
+    shifts = {round(one["v"] - 100 * place, 3) for place, one in enumerate(sorted(found, key=lambda one: one["id"]))}
+    assert len(shifts) > 150
+    again = changed(database, [{"additive_noise": {"columns": ["v"], "alpha": 0.1}}], columns=roles)
+    assert again == found
+
+
+@pytest.mark.parametrize("invariant", [True, False])
+def test_values_that_are_equal_but_written_differently_are_refused(database: Database, invariant: bool) -> None:
+    """Each row of theirs would be found several times, and one person would be a crowd."""
+    database.run("DROP TABLE IF EXISTS people")
+    duck = database.engine.dialect == "duckdb"
+    kinds = ["INTERVAL 1 DAY", "INTERVAL 24 HOUR", "INTERVAL 2 DAY"] if duck else ["1.5", "1.50", "2"]
+    source = "range(60) AS r(i)" if duck else "generate_series(0, 59) AS r(i)"
+    cases = f"CASE i % 3 WHEN 0 THEN {kinds[0]} WHEN 1 THEN {kinds[1]} ELSE {kinds[2]} END"
+    database.run(f"CREATE TABLE people AS SELECT i AS id, {cases} AS v FROM {source}")
+    use = {"pram": {"columns": ["v"], "keep": 0.5, "invariant": invariant}}
+    with pytest.raises(PolicyError, match="equal but written differently"):
+        changed(database, [use], columns={"id": "identifier", "v": "quasi_identifier"})

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from sqlanon.compiler.attacks import named_values
-from sqlanon.compiler.classes import NULL_NODE, Grouping, Prelude
+from sqlanon.compiler.classes import NULL_NODE, Grouping, Prelude, finite
 from sqlanon.compiler.tree import (
     BIGINT,
     TEXT,
@@ -99,22 +99,19 @@ def distances(
     fits: Sequence[str] | None,
     places: Sequence[int],
 ) -> str:
-    """Each chosen target with each class. `numbers` are the columns that both show as numbers, with their ranges; of
-    the others `fits` says which labels cover which values, or None where values must be equal. `places` are the columns
-    of the targets that belong to those of the classes."""
+    """Each chosen target with each class. `numbers` are the columns that both show as numbers, with half their ranges;
+    of the others `fits` says which labels cover which values, or None where values must be equal. `places` are the
+    columns of the targets that belong to those of the classes."""
 
     def build() -> exp.Query:
-        joins = [exp.Join(this=table(shown, alias="k"), kind="CROSS")]
+        joins = [exp.Join(this=_with_halves(shown, "k", {place: place for place in numbers}), kind="CROSS")]
         total: exp.Expr = literal(0.0)
         for place, target in enumerate(places, start=1):
             own, other = exp.column(f"c{target}", table="t"), exp.column(f"c{place}", table="k")
             equal: exp.Expr = own.eq(other)
             if place in numbers:
-                gap = exp.Abs(this=exp.Sub(this=_number(own), expression=_number(other)))
-                share = exp.Div(this=gap, expression=literal(numbers[place] or 1.0))
-                one = exp.func("LEAST", share, literal(1.0))
-                missing = exp.or_(own.copy().eq(literal(NULL_NODE)), other.copy().eq(literal(NULL_NODE)))
-                term = case((equal, literal(0.0)), (missing, literal(1.0)), default=one)
+                widest = numbers[place] or 0.5  # where all numbers are the same, a difference of 1 is far
+                term = case((equal, literal(0.0)), default=_share(place, widest))
             else:
                 if fits is not None:
                     short = f"f{place}"
@@ -124,7 +121,8 @@ def distances(
                 term = case((equal, literal(0.0)), default=literal(1.0))
             total = exp.Add(this=total, expression=term)
         keys = [exp.column("group_id", table="t"), exp.column("class_id", table="k")]
-        return select(*keys, alias(total, "distance"), source=table(chosen, alias="t"), joins=joins)
+        wanted = _with_halves(chosen, "t", {place: places[place - 1] for place in numbers})
+        return select(*keys, alias(total, "distance"), source=wanted, joins=joins)
 
     return prelude.once("distances", (chosen, shown), build)
 
@@ -156,14 +154,31 @@ def labelled_targets(prelude: Prelude, targets: str, places: Sequence[int], fits
 
 
 def ranges(targets: str, places: Sequence[int]) -> exp.Select:
-    """How far apart the numbers of each of these columns lie."""
+    """How far apart the halves of the numbers of each of these columns lie."""
     found = []
     for place in places:
-        own = _number(exp.column(f"c{place}"))
+        own = _half(exp.column(f"c{place}"))
         widest = exp.Sub(this=exp.Max(this=own), expression=exp.Min(this=own.copy()))
         found.append(exp.Coalesce(this=widest, expressions=[literal(0.0)]))
     return select(*found, source=table(targets))
 
 
-def _number(value: exp.Expr) -> exp.Expr:
-    return double(exp.Nullif(this=value, expression=literal(NULL_NODE)))
+def _with_halves(name: str, short: str, places: Mapping[int, int]) -> exp.Subquery:
+    """A table with halves h1, h2, … of the numbers in some of its columns: reading them anew for each pair is slow."""
+    halves = [alias(_half(exp.column(f"c{own}")), f"h{place}") for place, own in places.items()]
+    return select(exp.Star(), *halves, source=table(name)).subquery(alias=short, copy=False)
+
+
+def _share(place: int, widest: float) -> exp.Expr:
+    """The distance of two numbers as a share of the range, 1 at most, and 1 where one of them is missing."""
+    own, other = (exp.column(f"h{place}", table=side) for side in ("t", "k"))
+    gap = exp.Abs(this=exp.Sub(this=own, expression=other))
+    known = exp.Coalesce(this=gap, expressions=[literal(widest)])
+    # Cut off before the division, which would overflow for a gap that is far wider than the range.
+    return exp.Div(this=exp.func("LEAST", known, literal(widest)), expression=literal(widest))
+
+
+def _half(value: exp.Expr) -> exp.Expr:
+    """Half of a number, so that the difference of two is always finite; NULL for one that is missing or not finite."""
+    known = finite(exp.Nullif(this=value, expression=literal(NULL_NODE)))
+    return exp.Mul(this=known, expression=literal(0.5))

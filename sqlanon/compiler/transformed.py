@@ -33,7 +33,7 @@ from sqlanon.errors import PolicyError
 from sqlanon.families import plugin
 from sqlanon.policy import Policy
 from sqlanon.transformations import KEY, ROW, Ask, File, Given, Make
-from sqlanon.transformations._sql import canonical
+from sqlanon.transformations._sql import FLOATS, canonical
 
 PREFIX = "sqlanon_changed"
 RESULT = f"{PREFIX}_rows"
@@ -68,12 +68,13 @@ def key_columns(policy: Policy) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*person, *policy.identifiers)))
 
 
-def rises(policy: Policy, rows: exp.Select) -> exp.Select | None:
+def rises(policy: Policy, rows: exp.Select, types: Mapping[str, exp.DataType]) -> exp.Select | None:
     """Asks for the number of rows, and of those whose key is above that of the row before. If only the first is not,
     all are different, whatever order the engine reads them in: most tables lie in the order of their key, and to see
-    that is far faster than to count different values."""
+    that is far faster than to count different values. Draws are made of the text of a key, which may be the same for
+    floating-point numbers that differ: these are not asked here."""
     named = key_columns(policy)
-    if len(named) != 1:
+    if len(named) != 1 or types[named[0]].this in FLOATS:
         return None
     before = alias(window(exp.Lag(this=column(named[0]))), "before")
     read = select(alias(column(named[0]), "own"), before, source=nested(rows.copy(), "source"))
@@ -88,7 +89,7 @@ def uniqueness(policy: Policy, rows: exp.Select, types: Mapping[str, exp.DataTyp
     if not named:
         return None
     distinct = exp.Count(this=exp.Distinct(expressions=[written_key(named, types)]))
-    if len(named) == 1:  # the values themselves are counted faster than their text
+    if len(named) == 1 and types[named[0]].this not in FLOATS:  # the values are counted faster than their text
         distinct = exp.Count(this=exp.Distinct(expressions=[column(named[0])]))
     return select(count_all(), distinct, source=nested(rows.copy(), "source"))
 

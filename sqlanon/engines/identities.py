@@ -13,7 +13,7 @@ from sqlanon.policy import Policy
 
 def told_apart(engine: Engine, policy: Policy, rows: exp.Select, types: Mapping[str, exp.DataType]) -> int | None:
     """The number of rows if no two of them have the same identity; None if some have, or there is no such column."""
-    ordered = rises(policy, rows)
+    ordered = rises(policy, rows, types)
     if ordered is not None:
         every, known, above = engine.query(ordered)[0]
         if every == known == (above or 0) + 1:

@@ -11,12 +11,14 @@ from sqlanon.transformations import ROW, Ask, Given, Make, Step
 from sqlanon.transformations._mdav import order
 from sqlanon.transformations._sql import (
     FLOATS,
+    INTEGERS,
     alias,
     back,
     bigint,
     column,
     crossed,
     double,
+    is_not_finite,
     is_null,
     minus,
     nested,
@@ -45,6 +47,18 @@ def unknown(given: Given, names: Sequence[str]) -> list[Step]:
     for name in names:
         missing = exp.select(exp.convert(1)).from_(nested(given.rows, "t")).where(is_null(column(name, "t")))
         found.append(Ask(missing, f"'{name}' holds NULLs", "fill them, or leave such rows out with 'query:'"))
+    return found
+
+
+def not_finite(given: Given, names: Sequence[str]) -> list[Step]:
+    """Whether a column holds NaN or infinities, one of which would spoil its mean and all that is made of it."""
+    found: list[Step] = []
+    for name in names:
+        if given.columns[name].this in INTEGERS:
+            continue
+        spoilt = exp.select(exp.convert(1)).from_(nested(given.rows, "t")).where(is_not_finite(column(name, "t")))
+        hint = "replace them by NULL in a query, or leave such rows out"
+        found.append(Ask(spoilt, f"'{name}' holds NaN or infinite values", hint))
     return found
 
 

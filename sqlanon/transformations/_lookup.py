@@ -74,7 +74,11 @@ def marginals(given: Given, name: str, made: str) -> Make:
 def unlisted(made: str, values: Iterable[str], name: str, what: str) -> Ask:
     known = [string(value) for value in values]
     tree = exp.select(exp.convert(1)).from_(table(made)).where(exp.column("value").isin(*known).not_())
-    return Ask(tree, f"'{name}' holds values that {what} does not have", "list all values of the column")
+    return Ask(
+        tree,
+        f"'{name}' holds values that {what} does not have",
+        "list all values of the column, as the database writes them: those of a boolean column are true and false",
+    )
 
 
 def drawn(given: Given, label: str, chosen: Sequence[exp.Expr], part: int = 0) -> exp.Select:
@@ -83,6 +87,14 @@ def drawn(given: Given, label: str, chosen: Sequence[exp.Expr], part: int = 0) -
     every = exp.Column(this=exp.Star(), table=exp.to_identifier("r"))
     tree = exp.Select(expressions=[every, draw, *chosen], from_=exp.From(this=nested(given.rows, "r")))
     return crossed(tree, seeded(given, label, "s"))
+
+
+def _one_spelling(name: str, cells: str) -> Ask:
+    """Values are listed as text and looked up as values: those that are equal but written differently, such as 1.5 and
+    1.50, would be found several times, and each of their rows would become several."""
+    several = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.convert(1))
+    tree = exp.select(exp.convert(1)).from_(table(cells)).group_by("source", "cell").having(several)
+    return Ask(tree, f"'{name}' holds values that are equal but written differently", "cast the column in a query")
 
 
 def moved(given: Given, name: str, moves: str, prefix: str) -> Changed:
@@ -96,6 +108,7 @@ def moved(given: Given, name: str, moves: str, prefix: str) -> Changed:
         Make(index, File("transitions", {}, {"moves": moves})),
         # Of the type of the column: to cast a few values is less than to cast those of all rows.
         Make(cells, exp.select(*typed, exp.column("cell"), exp.column("cut")).from_(table(index))),
+        _one_spelling(name, cells),
         Make(size, exp.select(*sizes).from_(table(index))),
     ]
     label = given.seed(name)

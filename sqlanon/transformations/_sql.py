@@ -117,6 +117,11 @@ def is_known(value: exp.Expr) -> exp.Expr:
     return exp.Not(this=is_null(value))
 
 
+def is_not_finite(value: exp.Expr) -> exp.Expr:
+    """Whether a number is NaN or infinite. All engines here say that NaN equals NaN."""
+    return exp.In(this=double(value), expressions=[double(string(word)) for word in ("NaN", "Infinity", "-Infinity")])
+
+
 def selected(given: Given, changes: Mapping[str, exp.Expr], source: exp.Expr, owner: str = "t") -> exp.Select:
     """All columns from `source`, some of them changed, with ROW and KEY."""
     own = [column(ROW, owner), column(KEY, owner)]
@@ -220,12 +225,20 @@ def canonical(name: str, kind: exp.DataType) -> exp.Expr:
         scaled = times(double(value), number(10000.0))
         whole = exp.Floor(this=scaled)
         rest = exp.Floor(this=times(minus(scaled.copy(), whole.copy()), number(1e9)))
-        small = exp.LT(this=exp.Abs(this=double(column(name))), expression=number(9e14))
         printed = joined([text(bigint(whole)), string("."), text(bigint(rest))])
-        large = case(
-            (exp.GT(this=double(column(name)), expression=number(0.0)), string("large")), default=string("small")
+        # Larger ones have no such decimals; what is beyond integers, too, is told from its neighbours no more.
+        floor = exp.Floor(this=double(column(name)))
+        left = exp.Floor(this=times(minus(double(column(name)), floor), number(1e9)))
+        longer = joined([text(bigint(floor.copy())), string(","), text(bigint(left))])
+        written = case(
+            (exp.LT(this=exp.Abs(this=double(column(name))), expression=number(9e14)), printed),
+            (exp.LT(this=exp.Abs(this=double(column(name))), expression=number(9e18)), longer),
+            (exp.EQ(this=double(column(name)), expression=double(string("NaN"))), string("NaN")),
+            (exp.EQ(this=double(column(name)), expression=double(string("Infinity"))), string("Infinity")),
+            (exp.EQ(this=double(column(name)), expression=double(string("-Infinity"))), string("-Infinity")),
+            (exp.GT(this=double(column(name)), expression=number(0.0)), string("large")),
+            default=string("small"),
         )
-        written = case((small, printed), default=large)
     elif kind.this in TEXTS:
         written = joined([text(call("LENGTH", value)), string(" "), column(name)])
     else:

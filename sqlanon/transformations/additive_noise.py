@@ -8,7 +8,7 @@ The noise is normal, and its variance is `alpha` times that of the column. `kind
 `correlated` (noise with the covariances of the columns, times alpha: correlations stay, covariances grow by 1 + alpha);
 `linear` (as correlated, then drawn together again around the mean: means and covariances stay on average).
 Results are rounded to `decimals`, integers to integers. NULL stays NULL where the kind is uncorrelated; covariances
-need rows without NULLs. Each row has its own draw, which is the same in every release.
+need rows without NULLs. NaN and infinities are refused. Each row has its own draw, which is the same in every release.
 
 What it does not protect: outliers, which stay outliers; and small tables, since a class of few rows is not made larger.
 Whoever knows several noisy columns of a person may still recognize the row: measure it with 'sqlanon risk'.
@@ -24,6 +24,7 @@ from sqlglot import exp
 
 from sqlanon.transformations import KEY, Ask, Changed, Given, Make, Step
 from sqlanon.transformations._covariance import NOTHING, cholesky
+from sqlanon.transformations._groups import not_finite
 from sqlanon.transformations._params import Base, Columns, Number
 from sqlanon.transformations._sql import (
     INTEGERS,
@@ -72,7 +73,7 @@ keyed = True
 
 def change(params: Params, given: Given) -> Changed:
     require(given, params.columns, None, "to which no number can be added")
-    steps: list[Step] = []
+    steps = not_finite(given, params.columns)
     means, spread = given.name("means"), given.name("spread")
     values = {place: double(column(name, "t")) for place, name in enumerate(params.columns)}
     together = params.kind != "uncorrelated"
@@ -138,7 +139,8 @@ def _questions(params: Params, given: Given, spread: str) -> list[Step]:
     found: list[Step] = []
     for place, name in enumerate(params.columns):
         kind = given.columns[name]
-        places = 0 if kind.this in INTEGERS else min(params.decimals, scale_of(kind) or params.decimals)
+        scale = 0 if kind.this in INTEGERS else scale_of(kind)
+        places = params.decimals if scale is None else min(params.decimals, scale)
         least = params.alpha * 10.0 ** (2 * places)
         narrow = exp.LT(this=times(exp.column(f"s{place}_{place}"), number(least)), expression=number(0.01))
         unknown = is_null(exp.column(f"s{place}_{place}"))

@@ -7,7 +7,8 @@ Of each group only its mean and the covariances of its columns are kept; each ro
 random so that they have that mean and these covariances. So means and covariances of the table stay on average, within
 groups and between them, and no number is anybody's own. Groups are made as for microaggregation, block by block. Draws
 are even, between bounds, so that no result is far off its group. Covariances are drawn by their Cholesky factor, which
-keeps them as eigenvectors do. Integers stay integers, other numbers have `decimals`. Rows with a NULL are refused.
+keeps them as eigenvectors do. Integers stay integers, other numbers have `decimals`. A NULL, NaN or infinity is
+refused.
 
 What it does not protect: other columns; a group whose rows are all the same, which stays as it is; and that somebody
 with unusual values is there, since groups of outliers stay far out. Unlike means of groups, results are not k-anonymous
@@ -23,7 +24,7 @@ from sqlglot import exp
 from sqlanon.transformations import KEY, Changed, Given, Make
 from sqlanon.transformations._covariance import cholesky
 from sqlanon.transformations._exchange import kept
-from sqlanon.transformations._groups import require_rows, standardized, unknown
+from sqlanon.transformations._groups import not_finite, require_rows, standardized, unknown
 from sqlanon.transformations._mdav import grouped, of_groups, shown
 from sqlanon.transformations._params import Base, Columns
 from sqlanon.transformations._sql import (
@@ -68,7 +69,7 @@ def change(params: Params, given: Given) -> Changed:
     require(given, params.columns, None, "which has no mean")
     most = require_rows(given.records, params.k, exact=False, block=params.block)
     given, steps = kept(given)
-    steps += unknown(given, params.columns)
+    steps += [*unknown(given, params.columns), *not_finite(given, params.columns)]
     start, made = standardized(given, params.columns)
     grouping, groups = grouped(given, start, len(params.columns), params.k, most)
     means, spread = given.name("group_means"), given.name("group_spread")

@@ -7,7 +7,7 @@ Groups are made by MDAV (maximum distance to average vector) on standardized col
 middle, and around the row farthest from that one, k rows each, again and again. So that the time grows with the number
 of rows and not with its square, the table is first cut into blocks of at most `block` rows, across their longest
 extent; `exact: true` takes all rows as one block, for tables of at most 5,000 rows. Integers show the mean as an
-integer, other numbers to `decimals`. Rows with a NULL in one of the columns are refused.
+integer, other numbers to `decimals`. A NULL, NaN or infinity in one of the columns is refused.
 
 With all quasi-identifiers among the columns, the release is k-anonymous by itself, without any hierarchy.
 
@@ -24,7 +24,7 @@ from sqlglot import exp
 
 from sqlanon.transformations import Changed, Given, Make
 from sqlanon.transformations._exchange import kept
-from sqlanon.transformations._groups import mean_of, require_rows, standardized, unknown
+from sqlanon.transformations._groups import mean_of, not_finite, require_rows, standardized, unknown
 from sqlanon.transformations._mdav import grouped, of_groups, shown
 from sqlanon.transformations._params import Base, Columns
 from sqlanon.transformations._sql import alias, require
@@ -49,7 +49,7 @@ def change(params: Params, given: Given) -> Changed:
     most = require_rows(given.records, params.k, params.exact, params.block)
     given, steps = kept(given)
     d = len(params.columns)
-    steps += unknown(given, params.columns)
+    steps += [*unknown(given, params.columns), *not_finite(given, params.columns)]
     start, made = standardized(given, params.columns)
     grouping, groups = grouped(given, start, d, params.k, most)
     averages = given.name("averages")

@@ -7,7 +7,7 @@ Of all ways to cut the sorted values into groups of k to 2k - 1, the one is take
 means of groups are least in sum (a shortest path). Each column is grouped by itself. So that the time grows with the
 number of rows alone, the sorted values are first cut into blocks of about `block` rows, in each of which groups are
 optimal; `exact: true` takes all rows as one block, for tables of at most 5,000 rows. Integers show the mean as an
-integer, other numbers to `decimals`. Rows with a NULL in one of the columns are refused.
+integer, other numbers to `decimals`. A NULL, NaN or infinity in one of the columns is refused.
 
 What it does not protect: combinations of columns, which stay open where each is grouped by itself: put all that an
 attacker may know into one use of `microaggregation`. Other columns, and a sensitive value that a group shares, neither.
@@ -24,7 +24,7 @@ from sqlglot import exp
 
 from sqlanon.transformations import Changed, Given, Make, Step
 from sqlanon.transformations._exchange import kept
-from sqlanon.transformations._groups import mean_of, require_rows, standardized, unknown
+from sqlanon.transformations._groups import mean_of, not_finite, require_rows, standardized, unknown
 from sqlanon.transformations._mdav import DECIMALS, of_groups, shown
 from sqlanon.transformations._params import Base, Columns
 from sqlanon.transformations._sql import (
@@ -59,7 +59,7 @@ def change(params: Params, given: Given) -> Changed:
     require(given, params.columns, None, "which has no mean")
     most = require_rows(given.records, params.k, params.exact, params.block)
     given, steps = kept(given)
-    steps += unknown(given, params.columns)
+    steps += [*unknown(given, params.columns), *not_finite(given, params.columns)]
     rows = given.rows
     for place, name in enumerate(params.columns, start=1):
         own = replace(given, prefix=given.name(f"column_{place}"))

@@ -28,8 +28,10 @@ def pitman_share(sizes: Mapping[int, int], fraction: float) -> float | None:
     """Pitman's model with the parameters of the greatest likelihood (Hoshino 2001)."""
     if (known := _known(sizes, fraction)) is not None or not sizes:
         return known
+    population = _population(sizes, fraction)
+    if population is None:
+        return None
     theta, alpha = pitman_parameters(sizes)
-    population = sum(size * count for size, count in sizes.items()) / fraction
     share = math.exp(math.lgamma(theta + 1) - math.lgamma(theta + alpha) + (alpha - 1) * math.log(population))
     return share if 0 <= share <= 1 else None
 
@@ -63,7 +65,9 @@ def zayatz_share(sizes: Mapping[int, int], fraction: float) -> float | None:
     if (known := _known(sizes, fraction)) is not None or not sizes:
         return known
     records = sum(size * count for size, count in sizes.items())
-    population = records / fraction
+    population = _population(sizes, fraction)
+    if population is None:
+        return None
     drawn_once = 0.0
     missed = 1.0  # the chance that all but one of a class are not drawn, if one is
     done = 1
@@ -84,8 +88,9 @@ def snb_share(sizes: Mapping[int, int], fraction: float) -> float | None:
     ones, twos = sizes[1], sizes.get(2, 0)
     if not twos:
         return None
-    records = sum(size * count for size, count in sizes.items())
-    classes = _shlosser(sizes, fraction)
+    population, classes = _population(sizes, fraction), _shlosser(sizes, fraction)
+    if population is None or classes is None:
+        return None
 
     def ratio(alpha: float, beta: float) -> float:
         """Of the expected classes of two records to those of one; it grows with alpha."""
@@ -110,11 +115,12 @@ def snb_share(sizes: Mapping[int, int], fraction: float) -> float | None:
     if excess(low) < 0 or excess(high) > 0:
         return None
     beta = _root(excess, low, high)
-    share = classes * math.exp(alpha_of(beta) * math.log(beta)) / (records / fraction)
+    share = classes * math.exp(alpha_of(beta) * math.log(beta)) / population
     return share if 0 <= share <= 1 else None
 
 
-def _shlosser(sizes: Mapping[int, int], fraction: float) -> float:
+def _shlosser(sizes: Mapping[int, int], fraction: float) -> float | None:
+    """None where the fraction is so small that a double does not tell it from 0."""
     square = fraction * fraction
     first = second = missed = seen = 0.0
     for size, count in sizes.items():
@@ -123,7 +129,17 @@ def _shlosser(sizes: Mapping[int, int], fraction: float) -> float:
         second += ((1 - square) ** size - none) * count
         missed += none * count
         seen += size * fraction * (1 - fraction) ** (size - 1) * count
-    return sum(sizes.values()) + sizes[1] * first / second * (missed / seen) ** 2
+    if not second or not seen:
+        return None
+    odds = missed / seen
+    found = sum(sizes.values()) + sizes[1] * first / second * odds * odds
+    return found if math.isfinite(found) else None
+
+
+def _population(sizes: Mapping[int, int], fraction: float) -> float | None:
+    """Records of the population; None where they are more than a double holds, as weights can add up to."""
+    found = sum(size * count for size, count in sizes.items()) / fraction if fraction else math.inf
+    return found if math.isfinite(found) else None
 
 
 def _known(sizes: Mapping[int, int], fraction: float) -> float | None:

@@ -25,6 +25,7 @@ from sqlanon.evidence.risk.work import Work
 from sqlanon.families import plugin
 
 MOST_SUBSETS = 4096  # sets of columns that are looked at; there are 4,095 of twelve columns
+MOST_COLUMNS = 62  # the number of a set is a BIGINT, with one bit a column
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,11 @@ def special_uniques(
 ) -> tuple[tuple[Subset, ...], Suda]:
     """Measure all sets of up to `max_size` columns; `pairs` are records in classes of exactly two."""
     names = grouping.columns
+    if len(names) > MOST_COLUMNS:
+        raise PolicyError(
+            f"sets of {len(names)} quasi-identifiers cannot be numbered, the limit is {MOST_COLUMNS}",
+            hint="leave some out, those that an attacker is least likely to know",
+        )
     largest = min(len(names), max_size or len(names))
     sets = sum(math.comb(len(names), size) for size in range(1, largest + 1))
     if sets > MOST_SUBSETS:
@@ -109,10 +115,11 @@ def dis_scores(
     histogram: Sequence[tuple[float, int]], columns: int, sampling_fraction: float | None, pairs: int
 ) -> list[float | None]:
     """DIS-SUDA: scores, calibrated so that they tell on the whole as often of the right person as the sampling fraction
-    and the pairs of alike records say; the exponent is that of the SUDA program."""
-    if sampling_fraction is None:
-        return [None] * len(histogram)
+    and the pairs of alike records say; the exponent is that of the SUDA program. None without a sampling fraction, and
+    from 28 columns on: there the exponent is not positive, and the riskiest records would look the safest."""
     exponent = 1 + (8 - columns) / 20
+    if not sampling_fraction or exponent <= 0:  # it is 0 where weights add up to more than a double holds
+        return [None] * len(histogram)
     adjusted = sum(records / score**exponent for score, records in histogram)
     wrong = pairs * (1 - sampling_fraction) / sampling_fraction
     return [1 / (1 + wrong / (score**exponent * adjusted)) for score, _ in histogram]
