@@ -77,7 +77,7 @@ def source_named(text: str) -> Any:
 
 
 def policy_of(target: str, table: str | None, options: dict[str, Any]) -> tuple[Any, str | None]:
-    """The policy and the database: from a policy file, or from options."""
+    """The policy and the database: from a policy file, or from options where a command has some."""
     from sqlanon.policy import load
 
     if target.lower().endswith((".yml", ".yaml")):
@@ -90,6 +90,8 @@ def policy_of(target: str, table: str | None, options: dict[str, Any]) -> tuple[
         policy = load(Path(target))
         database = policy.source.database
         return policy.located(), policy.locate(database) if database else None
+    if not options:
+        raise PolicyError(f"'{target}' is no policy file", hint="name a file that ends in .yml")
     return _from_options(target, table, options)
 
 

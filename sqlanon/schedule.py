@@ -250,7 +250,7 @@ def _opened(policy: Policy | Marginals) -> AbstractContextManager[Engine]:
     url = policy.locate(policy.source.database) if policy.source.database else None
     if policy.release is not None and policy.release.path is not None:
         return closing(connect(url))
-    return writing(url)
+    return writing(url, new=policy.source.path is not None)
 
 
 class _Alive:

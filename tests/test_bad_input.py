@@ -410,7 +410,8 @@ def test_rows_of_persons_are_not_shown_as_classes(url: str, tmp_path: Path, mode
 def test_an_error_about_a_value_does_not_quote_it(url: str, tmp_path: Path) -> None:
     query = "SELECT name, CAST(name AS INTEGER) AS age, zip, disease, salary FROM patients"
     said = refused(policy_file(tmp_path, url, [K2], {"query": query}))
-    assert said.startswith("sqlanon: the database refused a statement") and not secrets_in(said)
+    clear = ("sqlanon: the database refused a statement", "sqlanon: a value cannot be read as the type")
+    assert said.startswith(clear) and not secrets_in(said)
 
 
 def test_a_table_that_vanished(url: str, tmp_path: Path) -> None:

@@ -317,6 +317,13 @@ def translate(error: duckdb.Error, engine: DuckDB) -> SourceError | EngineError:
         return EngineError(
             "the database could not read or write a file", hint="is the disk full, or was a file removed?"
         )
+    if isinstance(error, duckdb.InvalidInputException) and "utf-8" in str(error).lower():
+        return SourceError("a file is not encoded in UTF-8", hint="convert it, as with iconv -f latin1 -t utf-8")
+    if isinstance(error, duckdb.ConversionException):
+        return EngineError(
+            "a value cannot be read as the type that is asked of it",
+            hint="does a column of numbers hold a word? cast the column to text in a view or query",
+        )
     return EngineError(
         f"the database refused a statement ({type(error).__name__})",
         hint="'sqlanon compile' shows the statements, to try them one by one",

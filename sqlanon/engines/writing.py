@@ -19,16 +19,24 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from sqlanon.engines import Engine, connect
-from sqlanon.errors import DatabaseLocked, EngineError
+from sqlanon.errors import DatabaseLocked, EngineError, SourceError
 
 PATIENCE = 30.0  # seconds that a refresh waits for another one to end
 AFTERWARDS = 0.2  # seconds that the old file stays locked: for who opened it just before it was replaced
 
 
 @contextmanager
-def writing(url: str | None, *, memory_limit: str | None = None) -> Iterator[Engine]:
-    """An engine that may write; closed at the end, and what it wrote is seen then, or never after an error."""
+def writing(url: str | None, *, memory_limit: str | None = None, new: bool = True) -> Iterator[Engine]:
+    """An engine that may write; closed at the end, and what it wrote is seen then, or never after an error. Without
+    `new` the file must be there: a database that is made for a misspelt name holds no table to read."""
     path = _file(url)
+    if path is None and "://" not in (url or ""):
+        raise SourceError(
+            "a table or view needs a database to lie in, and the policy names none",
+            hint="add 'database: FILE' to its source, or release to a file with 'path:'",
+        )
+    if path is not None and not new and not path.exists():
+        connect(url).close()  # tells what is not there, and what it may be called
     if path is not None and _note(path).exists():
         os.close(_waited(path))
     try:

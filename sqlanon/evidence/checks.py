@@ -239,6 +239,12 @@ def _as_released(policy: Policy, available: list[str]) -> tuple[Policy, list[str
     person = policy.person if policy.person in available else None
     narrowed = policy.model_copy(update={"columns": kept, "person": person})
     lacking = [name for name in kept if name not in available]
+    if lacking and parts_rows(policy) and policy.algorithm is not None:
+        raise PolicyError(
+            f"{policy.algorithm.name} took sensitive values apart from their rows: this is not measured on its release",
+            hint="'sqlanon check' measures its groups; for attacks on groups see 'sqlanon explain "
+            f"{policy.algorithm.name}'",
+        )
     if lacking:
         raise SourceError(
             f"the release lacks {', '.join(repr(name) for name in lacking)}",

@@ -321,8 +321,11 @@ def missing_columns(policy: Policy, available: Sequence[str]) -> None:
     if policy.person is not None:
         paths.setdefault(policy.person, ("person",))
     shown = ", ".join(available[:20]) + (", …" if len(available) > 20 else "")
+    hint = f"it has {shown}"
+    if len(available) == 1 and any(sign in available[0] for sign in ",;|\t"):
+        hint = "the rows of the file do not have the same number of fields, so that it was read as one column"
     problems = [
-        Problem(f"column '{name}' is not in the source", did_you_mean(name, available) or f"it has {shown}", path)
+        Problem(f"column '{name}' is not in the source", did_you_mean(name, available) or hint, path)
         for name, path in paths.items()
         if name not in available
     ]

@@ -33,6 +33,7 @@ from sqlanon.evidence.checks import check
 from sqlanon.evidence.risk import risk
 from sqlanon.evidence.utility import BANDS, Utility, utility
 from sqlanon.policy import Column, Policy, Source
+from sqlanon.release.asked import is_parted
 from sqlanon.release.document import losses
 from sqlanon.release.published import Progress
 from sqlanon.release.rewriting import rewriting
@@ -142,6 +143,12 @@ def described(found: Sequence[Compared], policies: Sequence[Policy]) -> dict[str
 def _require_one_source(policies: Sequence[Policy]) -> None:
     if not policies:
         raise PolicyError("no policy is given", hint="name the policies to compare")
+    for policy in policies:
+        if is_parted(policy) and policy.algorithm is not None:
+            raise PolicyError(
+                f"'{policy.name}' asks for {policy.algorithm.name}, which writes rows itself: it is not compared",
+                hint="leave that policy out",
+            )
     first = policies[0]
     for other in policies[1:]:
         if other.source != first.source:

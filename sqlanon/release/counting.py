@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from sqlanon.algorithms._problem import Problem
 from sqlanon.compiler.compressed import Domain, code
+from sqlanon.compiler.source import relation
 from sqlanon.compiler.tree import (
     alias,
     bigint,
@@ -45,9 +46,8 @@ def counted(task: Problem, how: Rewriting, released: exp.Select) -> dict[str, An
     # Once, since a release may be a large file, and has far fewer classes than rows.
     task.engine.create_temporary(CLASSES, every)
     try:
-        keys = task.compressed.key_names
-        own = select(alias(summed(exp.column("n")), "records"), source=table(task.compressed.table), groups=keys)
-        before, after = sizes_of(task.engine, own), sizes_of(task.engine, select("records", source=table(CLASSES)))
+        after = sizes_of(task.engine, select("records", source=table(CLASSES)))
+        before = sizes_of(task.engine, _classes_before(task))
         return {
             "class_sizes": {"before": before["sizes"], "after": after["sizes"]},
             "risk": {"before": before["risk"], "after": after["risk"]},
@@ -56,6 +56,17 @@ def counted(task: Problem, how: Rewriting, released: exp.Select) -> dict[str, An
     finally:
         with suppress(SqlanonError):
             task.engine.drop_temporary([CLASSES])
+
+
+def _classes_before(task: Problem) -> exp.Select:
+    """The classes of the source, as somebody meets them who knows the persons themselves: where values were changed
+    before the search, not those that the search saw."""
+    if not task.transformed:
+        records = alias(summed(exp.column("n")), "records")
+        return select(records, source=table(task.compressed.table), groups=task.compressed.key_names)
+    rows = relation(task.engine.resolve(task.written.source), task.engine.dialect)
+    names = [column(domain.name) for domain in task.domains]
+    return select(alias(count_all(), "records"), source=nested(rows, "source"), groups=names)
 
 
 def sizes_of(engine: Engine, counted: exp.Select) -> dict[str, Any]:
