@@ -208,6 +208,7 @@ KEPT = {
 TRANSFORMED = {
     "drawn": "row_id BIGINT, value DOUBLE PRECISION, stratum TEXT, sample BIGINT, key TEXT, shift DOUBLE PRECISION, "
     "draw DOUBLE PRECISION, second DOUBLE PRECISION",
+    "known": "row_id BIGINT, value DOUBLE PRECISION",
     "ranked": "place BIGINT, value DOUBLE PRECISION",
     "moves": "source TEXT, target TEXT, p DOUBLE PRECISION",
     "marginals": "value TEXT, n DOUBLE PRECISION",

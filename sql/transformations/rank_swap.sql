@@ -1,13 +1,14 @@
 -- Values change places with values of a near rank.
 -- cite: Moore 1996, Controlled data-swapping techniques for masking public use microdata sets
 -- param: percent number: the largest distance of two ranks, in percent of all values
--- drawn(row_id, value, shift, second): the values, and two draws between 0 and 1 for each. NULL stays NULL.
+-- known(row_id, value): the values; drawn(row_id, value, shift, second): the same with two draws between 0 and 1 for each,
+-- which is read once, since draws take longer than all else. NULL stays NULL.
 -- Ranks are moved up at random by less than w = percent * n / 200 - 1, and neighbours in the new order change places.
 -- Where they are not more than w + 1 apart there, their ranks differ by less than 2 * w + 1, which is below the distance
 -- that is asked for; if all values differ they never are, since w + 1 ranks leave no gap that is longer. Equal values have
 -- their ranks in any order: each lies somewhere in their range, which needs no sorting, and those who are too far apart
 -- stay.
-WITH counted AS (SELECT value, COUNT(*) AS n FROM drawn WHERE NOT value IS NULL GROUP BY value),
+WITH counted AS (SELECT value, COUNT(*) AS n FROM known WHERE NOT value IS NULL GROUP BY value),
 ranges AS (
     SELECT
         value,
@@ -54,6 +55,6 @@ swapped AS (
 every_row AS (
     SELECT s.row_id, r.value FROM swapped AS s JOIN ranges AS r ON r.code = s.code
     UNION ALL
-    SELECT row_id, value FROM drawn WHERE value IS NULL
+    SELECT row_id, value FROM known WHERE value IS NULL
 )
 SELECT row_id, value FROM every_row

@@ -23,6 +23,7 @@ from sqlanon.compiler.tree import (
     count_all,
     literal,
     nested,
+    put_first,
     select,
     table,
     text,
@@ -203,9 +204,15 @@ def _bound(steps: Sequence[transformations.Step], policy: Policy, place: int) ->
 
 
 def _query(item: Make) -> exp.Query:
-    if isinstance(item.query, File):
-        return bind(plugin("transformations", item.query.name).sql, item.query.params, item.query.relations)
-    return item.query
+    if not isinstance(item.query, File):
+        return item.query
+    given = item.query.relations
+    tables = {name: made for name, made in given.items() if isinstance(made, str)}
+    tree = bind(plugin("transformations", item.query.name).sql, item.query.params, tables)
+    for name, made in given.items():
+        if not isinstance(made, str):
+            put_first(tree, name, made)
+    return tree
 
 
 def rows_of(policy: Policy, types: Mapping[str, str]) -> exp.Select:

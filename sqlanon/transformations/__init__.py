@@ -33,11 +33,12 @@ KEY = "\u2205 identity"
 
 @dataclass(frozen=True)
 class File:
-    """A statement from `sql/transformations/`, with its parameters, and the tables that its relations stand for."""
+    """A statement from `sql/transformations/`, with its parameters, and the tables that its relations stand for; or
+    queries, which become a part of it."""
 
     name: str
     params: Mapping[str, Any]
-    relations: Mapping[str, str]
+    relations: Mapping[str, str | exp.Query]
 
 
 @dataclass(frozen=True)

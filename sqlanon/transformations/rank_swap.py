@@ -54,9 +54,10 @@ def change(params: Params, given: Given) -> Changed:
     changes: dict[str, exp.Expr] = {}
     joins: list[exp.Join] = []
     for place, name in enumerate(params.columns, start=1):
-        drawn, swapped, short = given.name(f"drawn_{place}"), given.name(f"swapped_{place}"), f"w{place}"
-        steps += [Make(drawn, _drawn(given, name, labels[place - 1])), *_countable(params, name, drawn)]
-        steps.append(Make(swapped, File("rank_swap", {"percent": params.percent}, {"drawn": drawn})))
+        swapped, short = given.name(f"swapped_{place}"), f"w{place}"
+        relations = {"known": _known(given, name), "drawn": _drawn(given, name, labels[place - 1])}
+        steps += _countable(params, given, name)
+        steps.append(Make(swapped, File("rank_swap", {"percent": params.percent}, relations)))
         same = column(ROW, "t").eq(exp.column("row_id", table=short))
         joins.append(exp.Join(this=table(swapped, short), on=same))
         changes[name] = exp.column("value", table=short)
@@ -65,8 +66,9 @@ def change(params: Params, given: Given) -> Changed:
     return Changed(tree, steps, labels)
 
 
-def _countable(params: Params, name: str, drawn: str) -> list[Ask]:
-    counted = exp.select(alias(exp.Count(this=exp.column("value")), "n")).from_(table(drawn)).subquery(alias="c")
+def _countable(params: Params, given: Given, name: str) -> list[Ask]:
+    every = alias(exp.Count(this=column(name, "r")), "n")
+    counted = exp.Select(expressions=[every], from_=exp.From(this=nested(given.rows, "r"))).subquery(alias="c")
     n = exp.column("n")
     few = exp.LT(this=exp.Mul(this=n, expression=number(params.percent)), expression=number(400.0))
     many = exp.GT(this=n.copy(), expression=number(MOST_VALUES))
@@ -78,13 +80,16 @@ def _countable(params: Params, name: str, drawn: str) -> list[Ask]:
     ]
 
 
+def _known(given: Given, name: str) -> exp.Select:
+    """(row_id, value)"""
+    chosen: list[exp.Expr] = [alias(column(ROW, "r"), "row_id"), alias(column(name, "r"), "value")]
+    return exp.Select(expressions=chosen, from_=exp.From(this=nested(given.rows, "r")))
+
+
 def _drawn(given: Given, name: str, label: str) -> exp.Select:
     """(row_id, value, shift, second): the draws are two parts of one hash."""
-    hashed = [alias(column(ROW, "r"), "row_id"), alias(column(name, "r"), "value")]
-    hashed.append(alias(digest(given.dialect, "s", column(KEY, "r")), "hashed"))
-    inner = crossed(
-        exp.Select(expressions=hashed, from_=exp.From(this=nested(given.rows, "r"))), seeded(given, label, "s")
-    )
+    hashed = _known(given, name).select(alias(digest(given.dialect, "s", column(KEY, "r")), "hashed"), copy=False)
+    inner = crossed(hashed, seeded(given, label, "s"))
     draws = [
         alias(uniform(given.dialect, exp.column("hashed"), part), what) for part, what in enumerate(["shift", "second"])
     ]
