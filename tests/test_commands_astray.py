@@ -87,9 +87,15 @@ def test_rows_that_look_like_comments_are_persons(folder: Path) -> None:
     assert "do not have the same number of fields" in found
 
 
-def test_lines_above_a_gap_are_not_left_out(folder: Path) -> None:
-    (folder / "ragged.csv").write_text("age,zip,sex\n1,2,3\n1,2\n1,2,3,4\n")
+def test_rows_of_other_lengths_are_not_left_out(folder: Path) -> None:
+    (folder / "ragged.csv").write_text("age,zip,sex\n" + "1,2,3\n" * 100 + "1,2\n")
     assert "do not have the same number of fields" in told("risk", "ragged.csv", "--qi", "age")
+
+
+def test_lines_above_the_names_of_columns(folder: Path) -> None:
+    (folder / "above.csv").write_text("\nage,zip\n" + "1,2\n3,4\n" * 5)
+    done = CliRunner().invoke(main, ["check", "above.csv", "--qi", "age,zip", "--k", "2"])
+    assert done.exit_code == 0 and "10 rows" in done.output, done.output
 
 
 def test_files_that_cannot_be_read(folder: Path) -> None:

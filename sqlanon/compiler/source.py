@@ -61,12 +61,9 @@ def reader(path: str) -> exp.Expr:
         raise PolicyError(
             f"'{path}' is neither a Parquet nor a CSV file", hint="the name ends in .parquet, .csv or .tsv"
         )
-    # DuckDB would guess which lines are comments or headings, and leave out persons whose row looks like one.
-    every = [
-        exp.EQ(this=exp.column("comment"), expression=literal("")),
-        exp.EQ(this=exp.column("skip"), expression=literal(0)),
-    ]
-    return exp.Anonymous(this=function, expressions=[literal(path), *(every if function == "read_csv" else [])])
+    # DuckDB would guess which lines are comments, and leave out persons whose row looks like one.
+    uncommented = [exp.EQ(this=exp.column("comment"), expression=literal(""))] if function == "read_csv" else []
+    return exp.Anonymous(this=function, expressions=[literal(path), *uncommented])
 
 
 def query_tree(sql: str, dialect: str, due: datetime | None = None) -> exp.Query:
