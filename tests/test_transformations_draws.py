@@ -231,3 +231,14 @@ def test_values_that_are_equal_but_written_differently_are_refused(database: Dat
     use = {"pram": {"columns": ["v"], "keep": 0.5, "invariant": invariant}}
     with pytest.raises(PolicyError, match="equal but written differently"):
         changed(database, [use], columns={"id": "identifier", "v": "quasi_identifier"})
+
+
+@pytest.mark.parametrize("name", ["drawn", "known", "placed"])
+def test_a_table_may_be_called_like_a_part_of_a_statement(duck: Database, name: str) -> None:
+    duck.run(f"CREATE OR REPLACE TABLE {name} AS SELECT i AS id, i * 10 AS income FROM range(100) AS r(i)")
+    roles = {"id": "identifier", "income": "quasi_identifier"}
+    use = [{"rank_swap": {"columns": ["income"], "percent": 20}}]
+    found = changed(duck, use, source={"table": name}, columns=roles)
+    duck.run(f"CREATE OR REPLACE TABLE people AS FROM {name}")
+    assert found == changed(duck, use, columns=roles)
+    duck.run(f"DROP TABLE {name}")

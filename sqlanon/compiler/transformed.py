@@ -207,11 +207,12 @@ def _query(item: Make) -> exp.Query:
     if not isinstance(item.query, File):
         return item.query
     given = item.query.relations
-    tables = {name: made for name, made in given.items() if isinstance(made, str)}
-    tree = bind(plugin("transformations", item.query.name).sql, item.query.params, tables)
+    # Queries read the table of a user, which may be called like one of them: no such table has a name of this kind.
+    names = {name: made if isinstance(made, str) else f"sqlanon_{name}" for name, made in given.items()}
+    tree = bind(plugin("transformations", item.query.name).sql, item.query.params, names)
     for name, made in given.items():
         if not isinstance(made, str):
-            put_first(tree, name, made)
+            put_first(tree, names[name], made)
     return tree
 
 
