@@ -7,21 +7,17 @@ import gc
 import json
 import math
 import sys
-from contextlib import AbstractContextManager, closing
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from sqlanon import __version__
-from sqlanon.cli_policy import policy_of, policy_of_release, policy_options
+from sqlanon.cli_policy import opened, policy_of, policy_of_release, policy_options
 from sqlanon.cli_progress import progress_bar
 from sqlanon.errors import PolicyError, SqlanonError
-
-if TYPE_CHECKING:
-    from sqlanon.engines import Engine
 
 # Commands of modules that are loaded when they are asked for.
 ELSEWHERE = {
@@ -178,8 +174,6 @@ def publish(
     import os
 
     from sqlanon.console_publish import print_published
-    from sqlanon.engines import connect
-    from sqlanon.engines.writing import writing
     from sqlanon.release import publish as run
 
     for file in (plan_file, report_file):
@@ -187,13 +181,7 @@ def publish(
             raise PolicyError(f"there is no folder '{file.parent}'", hint=f"create it first, for '{file.name}'")
     policy, url = policy_of(policy_file, None, {})
     writes = not dry_run and policy.release is not None and policy.release.path is None
-    # Rows of a file may go to a database that is made for them; others must lie in it already.
-    opened: AbstractContextManager[Engine] = (
-        writing(url, memory_limit=memory_limit, new=policy.source.path is not None)
-        if writes
-        else closing(connect(url, memory_limit=memory_limit))
-    )
-    with opened as engine, progress_bar() as progress:
+    with opened(policy, url, writes=writes, memory_limit=memory_limit) as engine, progress_bar() as progress:
         done = run(
             policy,
             engine,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,16 @@ def policy_of(target: str, table: str | None, options: dict[str, Any]) -> tuple[
     if not options:
         raise PolicyError(f"'{target}' is no policy file", hint="name a file that ends in .yml")
     return _from_options(target, table, options)
+
+
+def opened(policy: Any, url: str | None, *, writes: bool, memory_limit: str | None) -> AbstractContextManager[Any]:
+    """The database of a policy. Rows of a file may go to one that is made for them; others must lie in it already."""
+    from sqlanon.engines import connect
+    from sqlanon.engines.writing import writing
+
+    if writes:
+        return writing(url, memory_limit=memory_limit, new=policy.source.path is not None)
+    return closing(connect(url, memory_limit=memory_limit))
 
 
 def policy_of_release(
