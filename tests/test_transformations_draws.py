@@ -242,3 +242,20 @@ def test_a_table_may_be_called_like_a_part_of_a_statement(duck: Database, name: 
     duck.run(f"CREATE OR REPLACE TABLE people AS FROM {name}")
     assert found == changed(duck, use, columns=roles)
     duck.run(f"DROP TABLE {name}")
+
+
+def test_a_row_without_its_floating_point_identity_is_not_lost(database: Database) -> None:
+    database.run("DROP TABLE IF EXISTS people")
+    duck = database.engine.dialect == "duckdb"
+    source = "range(40) AS r(i)" if duck else "generate_series(0, 39) AS r(i)"
+    identity = "CASE WHEN i <> 7 THEN CAST(i AS DOUBLE PRECISION) END"
+    database.run(f"CREATE TABLE people AS SELECT {identity} AS id, i AS v FROM {source}")
+    roles = {"id": "identifier", "v": "quasi_identifier"}
+    made = apply(
+        transforming.policy([{"rank_swap": {"columns": ["v"], "percent": 20}}], columns=roles), database.engine, KEY
+    )
+    try:
+        assert made.outline.identity == "numbered"
+        assert sorted(row[1] for row in database.fetch(made.policy.source.text)) == list(range(40))
+    finally:
+        drop_steps(database.engine, made.prelude.steps)

@@ -19,7 +19,8 @@ ranges AS (
 ),
 whole AS (SELECT CAST(SUM(n) AS DOUBLE PRECISION) AS n, COUNT(*) AS codes FROM counted),
 -- A place and the value that lies there are one integer, which is sorted and handed on in half the time of both. Steps of
--- a place are as small as its 62 bits allow: at least two to a rank, since there are at most 10^9 values.
+-- a place are as small as its 62 bits allow: at least two to a rank, since there are at most 10^9 values. Two places that
+-- are cut off to steps seem nearer by less than one rank, which is what w leaves of the distance that is asked for.
 reach AS (
     SELECT codes, w, FLOOR(4e18 / ((n + w + 1) * codes)) AS steps
     FROM (SELECT n, codes, :percent * n / 200 - 1 AS w FROM whole) AS sized

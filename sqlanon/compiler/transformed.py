@@ -89,9 +89,13 @@ def uniqueness(policy: Policy, rows: exp.Select, types: Mapping[str, exp.DataTyp
     named = key_columns(policy)
     if not named:
         return None
-    distinct = exp.Count(this=exp.Distinct(expressions=[written_key(named, types)]))
-    if len(named) == 1 and types[named[0]].this not in FLOATS:  # the values are counted faster than their text
-        distinct = exp.Count(this=exp.Distinct(expressions=[column(named[0])]))
+    told: exp.Expr = written_key(named, types)
+    if len(named) == 1:  # NULL is no identity: it is not counted, and joins with nothing
+        # Values are counted faster than their text, which may be the same for floating-point numbers that differ.
+        inexact = types[named[0]].this in FLOATS
+        missing = column(named[0]).is_(exp.Null())
+        told = case((missing, exp.Null()), default=told) if inexact else column(named[0])
+    distinct = exp.Count(this=exp.Distinct(expressions=[told]))
     return select(count_all(), distinct, source=nested(rows.copy(), "source"))
 
 

@@ -322,7 +322,7 @@ def missing_columns(policy: Policy, available: Sequence[str]) -> None:
         paths.setdefault(policy.person, ("person",))
     shown = ", ".join(available[:20]) + (", …" if len(available) > 20 else "")
     hint = f"it has {shown}"
-    if len(available) == 1 and any(sign in available[0] for sign in ",;|\t"):
+    if policy.source.path is not None and len(available) == 1 and any(sign in available[0] for sign in ",;|\t"):
         hint = "the rows of the file do not have the same number of fields, so that it was read as one column"
     problems = [
         Problem(f"column '{name}' is not in the source", did_you_mean(name, available) or hint, path)
