@@ -185,9 +185,11 @@ def posed(policy: Policy, engine: Engine, secret: str | None, labels: tuple[str,
     kinds = {item.name: item.type for item in engine.columns(rows)}
     types = {name: exp.DataType.build(kind, dialect=engine.dialect) for name, kind in kinds.items()}
     named = key_columns(policy)
-    records = told_apart(engine, policy, rows, types)
-    unique = bool(records)
-    if records is None:
+    told = told_apart(engine, policy, rows, types)
+    unique = told is not None
+    if told is not None:
+        records = told.records
+    else:
         records = int(engine.query(select(count_all(), source=nested(rows.copy(), "source")))[0][0])
     if not records:
         raise PolicyError("the source has no rows", hint="there is nothing to publish")

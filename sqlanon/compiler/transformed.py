@@ -39,6 +39,8 @@ from sqlanon.transformations._sql import FLOATS, canonical
 PREFIX = "sqlanon_changed"
 RESULT = f"{PREFIX}_rows"
 Identity = Literal["unique", "numbered"]
+Kind = exp.DataType.Type
+SMALL_INTEGERS = {Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.UTINYINT, Kind.USMALLINT, Kind.UINT}
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,9 @@ class Outline:
     identity: Identity = "numbered"
     records: Mapping[str, int] | None = None  # rows before each method that asks for their number
     lasting: bool = False  # the source is a table that nobody writes while it is read several times
+    # The ends of a range that the identities have most integers of. It makes draws faster, and is not kept with a plan,
+    # since draws are the same without it.
+    span: tuple[int, int] | None = None
 
     def described(self) -> dict[str, Any]:
         written = {"types": dict(self.types), "dialect": self.dialect, "identity": self.identity}
@@ -69,8 +74,15 @@ def key_columns(policy: Policy) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*person, *policy.identifiers)))
 
 
+def integer_key(policy: Policy, types: Mapping[str, exp.DataType]) -> str | None:
+    """The one column that identifies a row, if it holds integers of at most 64 bits."""
+    named = key_columns(policy)
+    return named[0] if len(named) == 1 and types[named[0]].this in SMALL_INTEGERS else None
+
+
 def rises(policy: Policy, rows: exp.Select, types: Mapping[str, exp.DataType]) -> exp.Select | None:
-    """Asks for the number of rows, and of those whose key is above that of the row before. If only the first is not,
+    """Asks for the number of rows, of those with a key, of those whose key is above that of the row before, and for the
+    least and the largest integer. If only the first is not,
     all are different, whatever order the engine reads them in: most tables lie in the order of their key, and to see
     that is far faster than to count different values. Draws are made of the text of a key, which may be the same for
     floating-point numbers that differ: these are not asked here."""
@@ -81,11 +93,18 @@ def rises(policy: Policy, rows: exp.Select, types: Mapping[str, exp.DataType]) -
     read = select(alias(column(named[0]), "own"), before, source=nested(rows.copy(), "source"))
     above = case((exp.GT(this=exp.column("own"), expression=exp.column("before")), literal(1)), default=literal(0))
     known = exp.Count(this=exp.column("own"))
-    return select(count_all(), known, exp.Sum(this=above), source=nested(read, "r"))
+    ends = _ends(exp.column("own"), policy, types)
+    return select(count_all(), known, exp.Sum(this=above), *ends, source=nested(read, "r"))
+
+
+def _ends(key: exp.Expr, policy: Policy, types: Mapping[str, exp.DataType]) -> list[exp.Expr]:
+    if integer_key(policy, types) is None:
+        return [exp.Null(), exp.Null()]
+    return [exp.Min(this=key), exp.Max(this=key.copy())]
 
 
 def uniqueness(policy: Policy, rows: exp.Select, types: Mapping[str, exp.DataType]) -> exp.Select | None:
-    """Asks for the number of rows, and of different identities."""
+    """Asks for the number of rows, of different identities, and for the least and the largest integer."""
     named = key_columns(policy)
     if not named:
         return None
@@ -96,7 +115,7 @@ def uniqueness(policy: Policy, rows: exp.Select, types: Mapping[str, exp.DataTyp
         missing = column(named[0]).is_(exp.Null())
         told = case((missing, exp.Null()), default=told) if inexact else column(named[0])
     distinct = exp.Count(this=exp.Distinct(expressions=[told]))
-    return select(count_all(), distinct, source=nested(rows.copy(), "source"))
+    return select(count_all(), distinct, *_ends(told, policy, types), source=nested(rows.copy(), "source"))
 
 
 def written_key(names: Sequence[str], types: Mapping[str, exp.DataType]) -> exp.Expr:
@@ -139,6 +158,7 @@ def transformed(
     actions: list[Action] = []
     labels: list[str] = []
     seeds = f"{PREFIX}_seeds"
+    numbered = outline.identity == "unique" and integer_key(policy, types) is not None
     for place, use in enumerate(policy.transformations):
         module = transformations.method(use.name)
         params = module.Params.model_validate(use.params)
@@ -152,6 +172,8 @@ def transformed(
             policy.person,
             (outline.records or {}).get(str(place), 0),
             lasting=outline.lasting and outline.identity == "unique" and place == 0,
+            numbered=numbered,
+            span=outline.span if numbered else None,
         )
         try:
             made = module.change(params, given)
@@ -159,6 +181,7 @@ def transformed(
             raise policy.error(
                 f"{use.name}: {error.message}", "transformations", place, use.name, hint=error.hint
             ) from None
+        numbered = numbered and not getattr(module, "NEW_ROWS", False)
         labels += made.seeds
         actions += _bound(made.steps, policy, place)
         tree = made.rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -10,16 +11,35 @@ from sqlanon.compiler.transformed import rises, uniqueness
 from sqlanon.engines import Engine
 from sqlanon.policy import Policy
 
+MOST = 0.8  # of the integers of a range: with fewer, one hash for several rows saves no time
 
-def told_apart(engine: Engine, policy: Policy, rows: exp.Select, types: Mapping[str, exp.DataType]) -> int | None:
-    """The number of rows if no two of them have the same identity; None if some have, or there is no such column."""
+
+@dataclass(frozen=True)
+class Identities:
+    """`records` rows, all of them different; `span` are the ends of a range that they have most integers of, if any."""
+
+    records: int
+    span: tuple[int, int] | None
+
+
+def told_apart(
+    engine: Engine, policy: Policy, rows: exp.Select, types: Mapping[str, exp.DataType]
+) -> Identities | None:
+    """None if two rows have the same identity, or there is no such column."""
     ordered = rises(policy, rows, types)
     if ordered is not None:
-        every, known, above = engine.query(ordered)[0]
+        every, known, above, *ends = engine.query(ordered)[0]
         if every == known == (above or 0) + 1:
-            return int(every)
+            return Identities(int(every), _span(int(every), ends))
     asked = uniqueness(policy, rows, types)
     if asked is None:
         return None
-    every, different = engine.query(asked)[0]
-    return int(every) if every == different else None
+    every, different, *ends = engine.query(asked)[0]
+    return Identities(int(every), _span(int(every), ends)) if every == different else None
+
+
+def _span(records: int, ends: list[int | None]) -> tuple[int, int] | None:
+    low, high = ends
+    if low is None or high is None or MOST * (high - low + 1) > records:
+        return None
+    return int(low), int(high)

@@ -91,9 +91,14 @@ def _outlined(policy: Policy, engine: Engine, rows: exp.Select, kinds: dict[str,
                 )
             counted[str(place)] = int(engine.query(select(count_all(), source=nested(rows.copy(), "source")))[0][0])
     # Draws are made of identities, and groups break ties by them.
-    unique = bool(counted or needs_secret(policy)) and told_apart(engine, policy, rows, types) is not None
+    told = told_apart(engine, policy, rows, types) if counted or needs_secret(policy) else None
     return Outline(
-        kinds, engine.dialect, "unique" if unique else "numbered", counted or None, unique and _lasts(policy, engine)
+        kinds,
+        engine.dialect,
+        "numbered" if told is None else "unique",
+        counted or None,
+        told is not None and _lasts(policy, engine),
+        None if told is None else told.span,
     )
 
 

@@ -7,8 +7,8 @@ Nothing here has a connection: a method is told what the table looks like, and a
 (`Make`), the questions to ask of the data before (`Ask`), and the rows as they are afterwards.
 
 Draws are made of keyed hashes: of a seed, which is derived from the secret for each method and column, and of the
-identity of a row. So the same secret gives the same release, on every engine, and in every release that follows: who
-compares two of them cannot average the noise away.
+identity of a row, or of four neighbours, each of which has its own part of the hash. So the same secret gives the same
+release, on every engine, and in every release that follows: who compares two of them cannot average the noise away.
 """
 
 from __future__ import annotations
@@ -75,6 +75,8 @@ class Given:
     person: str | None = None
     records: int = 0  # rows, where the method asks for it
     lasting: bool = False  # `rows` are read from one table, and are the same, by ROW, as often as they are read
+    numbered: bool = False  # ROW is an integer by which a row is known, and KEY the same as text
+    span: tuple[int, int] | None = None  # the ends of a range that ROW has most integers of, if that is known
 
     def name(self, what: str) -> str:
         """The name of a temporary table of this method."""

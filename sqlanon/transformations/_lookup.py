@@ -8,7 +8,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, WithJsonSchema
 from sqlglot import exp
 
-from sqlanon.transformations import KEY, Ask, Changed, File, Given, Make, Step
+from sqlanon.transformations import Ask, Changed, File, Given, Make, Step
+from sqlanon.transformations._draws import draw, hashed
 from sqlanon.transformations._sql import (
     FLOATS,
     alias,
@@ -16,7 +17,6 @@ from sqlanon.transformations._sql import (
     case,
     column,
     crossed,
-    digest,
     double,
     is_known,
     minus,
@@ -24,13 +24,11 @@ from sqlanon.transformations._sql import (
     number,
     over,
     require,
-    seeded,
     selected,
     string,
     table,
     text,
     times,
-    uniform,
 )
 
 DRAW = "\u2205 draw"
@@ -81,14 +79,6 @@ def unlisted(made: str, values: Iterable[str], name: str, what: str) -> Ask:
     )
 
 
-def drawn(given: Given, label: str, chosen: Sequence[exp.Expr], part: int = 0) -> exp.Select:
-    """The rows with a draw, and what else is chosen; the seed is called `s`, the rows `r`."""
-    draw = alias(uniform(given.dialect, digest(given.dialect, "s", column(KEY, "r")), part), DRAW)
-    every = exp.Column(this=exp.Star(), table=exp.to_identifier("r"))
-    tree = exp.Select(expressions=[every, draw, *chosen], from_=exp.From(this=nested(given.rows, "r")))
-    return crossed(tree, seeded(given, label, "s"))
-
-
 def _one_spelling(name: str, cells: str) -> Ask:
     """Values are listed as text and looked up as values: those that are equal but written differently, such as 1.5 and
     1.50, would be found several times, and each of their rows would become several."""
@@ -111,14 +101,13 @@ def moved(given: Given, name: str, moves: str, prefix: str) -> Changed:
         _one_spelling(name, cells),
         Make(size, exp.select(*sizes).from_(table(index))),
     ]
-    label = given.seed(name)
-    draw = uniform(given.dialect, digest(given.dialect, "s", column(KEY, "r")))
+    found = hashed(given, [name], f"{prefix}_hashes")
     stay = exp.column("stay", table="z")
-    share = over(minus(draw, stay), minus(number(1.0), stay.copy()))
+    share = over(minus(draw(given, "r"), stay), minus(number(1.0), stay.copy()))
     spot = alias(times(share, exp.column("n", table="z")), DRAW)
     every = exp.Column(this=exp.Star(), table=exp.to_identifier("r"))
-    pointed = exp.Select(expressions=[every, spot], from_=exp.From(this=nested(given.rows, "r")))
-    pointed = crossed(pointed, seeded(given, label, "s"), table(size, "z"))
+    pointed = exp.Select(expressions=[every, spot], from_=exp.From(this=found.rows.subquery(alias="r")))
+    pointed = crossed(pointed, table(size, "z"))
     stays = exp.LT(this=column(DRAW, "t"), expression=number(0.0))
     cell = exp.Floor(this=column(DRAW, "t"))
     first = exp.LT(this=minus(column(DRAW, "t"), cell), expression=exp.column("cut", table="i"))
@@ -135,4 +124,4 @@ def moved(given: Given, name: str, moves: str, prefix: str) -> Changed:
         exp.column("cell", table="i").eq(bigint(cell.copy())),
     )
     tree.append("joins", exp.Join(this=table(cells, "i"), side="LEFT", on=on))
-    return Changed(tree, steps, [label])
+    return Changed(tree, [*steps, *found.steps], found.labels)

@@ -11,7 +11,9 @@ from sqlanon.errors import PolicyError
 from sqlanon.transformations import KEY, ROW, Given
 
 DOUBLE = exp.DataType.build("double")
+INT = exp.DataType.build("int")
 BIGINT = exp.DataType.build("bigint")
+UHUGEINT = exp.DataType.build("uhugeint", dialect="duckdb")
 TEXT = exp.DataType.build("text")
 Kind = exp.DataType.Type
 INTEGERS = exp.DataType.INTEGER_TYPES
@@ -157,28 +159,36 @@ def digest(dialect: str, name: str | None, identity: exp.Expr) -> exp.Expr:
 
 def uniform(dialect: str, hashed: exp.Expr, part: int = 0) -> exp.Expr:
     """A number between 0 and 1, never 0 nor 1 itself, from 48 bits of a digest; there are two parts."""
-    return over(plus(double(_integer(dialect, hashed, part)), number(0.5)), number(2.0 ** (8 * BYTES)))
+    return evenly(dialect, hashed, BYTES * part, BYTES)
 
 
-def _integer(dialect: str, hashed: exp.Expr, part: int) -> exp.Expr:
+def evenly(dialect: str, hashed: exp.Expr, start: int | exp.Expr, length: int) -> exp.Expr:
+    """The same from so many bytes of a digest, behind the first `start` ones."""
+    return over(plus(double(_integer(dialect, hashed, start, length)), number(0.5)), number(2.0 ** (8 * length)))
+
+
+def _integer(dialect: str, hashed: exp.Expr, start: int | exp.Expr, length: int) -> exp.Expr:
     if dialect == "duckdb":
+        bits = _places(start, 8, 0)
+        wide = bits if isinstance(start, int) else exp.Cast(this=bits, to=UHUGEINT.copy())
+        shifted = exp.Paren(this=exp.BitwiseRightShift(this=hashed, expression=wide)) if start else hashed
         # Not %, which takes ten times as long on a number of 128 bits.
-        shifted = hashed
-        if part:
-            shifted = exp.Paren(this=exp.BitwiseRightShift(this=hashed, expression=exp.convert(8 * BYTES * part)))
-        return exp.Paren(this=exp.BitwiseAnd(this=shifted, expression=exp.convert(2 ** (8 * BYTES) - 1)))
-    places = [1 + 2 * (BYTES * part + byte) for byte in reversed(range(BYTES))]
-    pieces = [exp.Substring(this=hashed.copy(), start=exp.convert(at), length=exp.convert(2)) for at in places]
+        return exp.Paren(this=exp.BitwiseAnd(this=shifted, expression=exp.convert(2 ** (8 * length) - 1)))
+    pieces = [
+        exp.Substring(this=hashed.copy(), start=_places(start, 2, 1 + 2 * byte), length=exp.convert(2))
+        for byte in reversed(range(length))
+    ]
     if dialect == "postgres":
-        bits = exp.DataType.build(f"bit({8 * BYTES})", dialect="postgres")
-        return bigint(exp.Cast(this=exp.Paren(this=joined([string("x"), *pieces])), to=bits))
+        kind = exp.DataType.build(f"bit({8 * length})", dialect="postgres")
+        return bigint(exp.Cast(this=exp.Paren(this=joined([string("x"), *pieces])), to=kind))
     return bigint(call("CONV", joined(pieces), exp.convert(16), exp.convert(10)))
 
 
-def normal(first: exp.Expr, second: exp.Expr) -> exp.Expr:
-    """A standard normal number from two uniform ones (Box and Muller 1958)."""
-    length = exp.Sqrt(this=times(number(-2.0), exp.Ln(this=first)))
-    return times(length, call("COS", times(number(6.283185307179586), second)))
+def _places(start: int | exp.Expr, each: int, more: int) -> exp.Expr:
+    if isinstance(start, int):
+        return exp.convert(each * start + more)
+    scaled = times(start.copy(), exp.convert(each))
+    return plus(scaled, exp.convert(more)) if more else scaled
 
 
 # What a column is -------------------------------------------------------------------------------------------------

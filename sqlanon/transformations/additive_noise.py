@@ -22,8 +22,9 @@ from typing import Literal
 from pydantic import Field, model_validator
 from sqlglot import exp
 
-from sqlanon.transformations import KEY, Ask, Changed, Given, Make, Step
+from sqlanon.transformations import Ask, Changed, Given, Make, Step
 from sqlanon.transformations._covariance import NOTHING, cholesky
+from sqlanon.transformations._draws import hashed, normal
 from sqlanon.transformations._groups import not_finite
 from sqlanon.transformations._params import Base, Columns, Number
 from sqlanon.transformations._sql import (
@@ -32,22 +33,18 @@ from sqlanon.transformations._sql import (
     back,
     column,
     crossed,
-    digest,
     double,
     is_null,
     minus,
     nested,
-    normal,
     number,
     over,
     plus,
     require,
     scale_of,
-    seeded,
     selected,
     table,
     times,
-    uniform,
 )
 
 MOST_TOGETHER = 20  # columns with covariances, all of which are written out
@@ -102,21 +99,8 @@ def change(params: Params, given: Given) -> Changed:
         factors = given.name("factors")
         own_roots = [alias(exp.Sqrt(this=exp.column(f"s{i}_{i}")), f"l{i}_{i}") for i in values]
         steps.append(Make(factors, exp.select(*own_roots).from_(table(spread))))
-    labels = [given.seed(name) for name in params.columns]
-    draws = [digest(given.dialect, f"d{place}", column(KEY, "r")) for place in values]
-    hashed = crossed(
-        exp.Select(
-            expressions=[
-                exp.Column(this=exp.Star(), table=exp.to_identifier("r")),
-                *(alias(d, _draw(i)) for i, d in enumerate(draws)),
-            ],
-            from_=exp.From(this=nested(given.rows, "r")),
-        ),
-        *(seeded(given, label, f"d{place}") for place, label in enumerate(labels)),
-    )
-    normals = {
-        place: normal(*(uniform(given.dialect, column(_draw(place), "t"), part) for part in (0, 1))) for place in values
-    }
+    found = hashed(given, params.columns)
+    normals = {place: normal(given, "t", place) for place in values}
     changes = {}
     for place, name in enumerate(params.columns):
         own = [j for j in values if (j <= place if together else j == place)]
@@ -126,12 +110,9 @@ def change(params: Params, given: Given) -> Changed:
             mean = exp.column(f"m{place}", table="m")
             noisy = plus(mean, over(minus(noisy, mean.copy()), number((1 + params.alpha) ** 0.5)))
         changes[name] = back(noisy, given.columns[name], params.decimals)
-    tree = selected(given, changes, hashed.subquery(alias="t"))
-    return Changed(crossed(tree, table(factors, "f"), table(means, "m")), steps, labels)
-
-
-def _draw(place: int) -> str:
-    return f"\u2205 draw {place}"
+    tree = selected(given, changes, found.rows.subquery(alias="t"))
+    steps += found.steps
+    return Changed(crossed(tree, table(factors, "f"), table(means, "m")), steps, found.labels)
 
 
 def _questions(params: Params, given: Given, spread: str) -> list[Step]:

@@ -94,6 +94,7 @@ class Params(Base):
 
 keyed = True
 CHANGES_ROWS = True
+NEW_ROWS = True  # with identities of their own
 
 
 def largest_alpha(beta: float, d: float, gamma: float) -> float:

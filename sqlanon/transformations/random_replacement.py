@@ -21,7 +21,7 @@ from pydantic import Field, field_validator, model_validator
 from sqlglot import exp
 
 from sqlanon.transformations import KEY, Ask, Changed, Given, Make, Step
-from sqlanon.transformations._lookup import DRAW, Label, drawn, listed, marginals, require_categories, unlisted
+from sqlanon.transformations._lookup import Label, listed, marginals, require_categories, unlisted
 from sqlanon.transformations._params import Base, Columns, Share
 from sqlanon.transformations._sql import (
     BIGINT,
@@ -34,15 +34,18 @@ from sqlanon.transformations._sql import (
     digest,
     double,
     is_null,
+    nested,
     number,
     over,
     plus,
+    seeded,
     selected,
     table,
     times,
     uniform,
 )
 
+DRAW = "\u2205 draw"
 OTHER = "\u2205 other"
 
 
@@ -108,8 +111,7 @@ def change(params: Params, given: Given) -> Changed:
         steps.append(Make(size, exp.select(whole).from_(table(domain))))
         steps += _questions(params, name, size)
         label = given.seed(name)
-        second = alias(uniform(given.dialect, digest(given.dialect, "s", column(KEY, "r")), 1), OTHER)
-        rows = drawn(given, label, [second]).subquery(alias="t")
+        rows = _drawn(given, label).subquery(alias="t")
         kept = exp.Or(
             this=exp.LT(this=column(DRAW, "t"), expression=number(params.retention)),
             expression=is_null(column(name, "t")),
@@ -122,6 +124,15 @@ def change(params: Params, given: Given) -> Changed:
         labels.append(label)
         given = replace(given, rows=tree)
     return Changed(given.rows, steps, labels)
+
+
+def _drawn(given: Given, label: str) -> exp.Select:
+    """The rows with two draws of 48 bits, for a domain of many values."""
+    hashed = digest(given.dialect, "s", column(KEY, "r"))
+    draws = [alias(uniform(given.dialect, hashed.copy(), part), name) for part, name in enumerate([DRAW, OTHER])]
+    every = exp.Column(this=exp.Star(), table=exp.to_identifier("r"))
+    tree = exp.Select(expressions=[every, *draws], from_=exp.From(this=nested(given.rows, "r")))
+    return crossed(tree, seeded(given, label, "s"))
 
 
 def _domain(params: Params, name: str, counts: str, made: str) -> list[Step]:

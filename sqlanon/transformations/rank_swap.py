@@ -15,25 +15,26 @@ cite: Moore 1996; Nin, Herranz and Torra 2008 (how well such files are linked)
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pydantic import Field
 from sqlglot import exp
 
-from sqlanon.transformations import KEY, ROW, Ask, Changed, File, Given, Make
+from sqlanon.transformations import ROW, Ask, Changed, File, Given, Make
+from sqlanon.transformations._draws import draw, hashed
 from sqlanon.transformations._exchange import kept
 from sqlanon.transformations._params import Base, Columns, Number
 from sqlanon.transformations._sql import (
     alias,
     column,
-    crossed,
-    digest,
     is_ordered,
+    minus,
     nested,
     number,
     require,
-    seeded,
     selected,
     table,
-    uniform,
+    times,
 )
 
 
@@ -50,13 +51,15 @@ def change(params: Params, given: Given) -> Changed:
     for name in params.columns:
         require(given, [name], is_ordered(given.columns[name]), "which has no ranks")
     given, steps = kept(given)
-    labels = [given.seed(name) for name in params.columns]
+    labels: list[str] = []
     changes: dict[str, exp.Expr] = {}
     joins: list[exp.Join] = []
     for place, name in enumerate(params.columns, start=1):
         swapped, short = given.name(f"swapped_{place}"), f"w{place}"
-        relations = {"known": _known(given, name), "drawn": _drawn(given, name, labels[place - 1])}
-        steps += _countable(params, given, name)
+        found = hashed(given, [name], given.name(f"hashes_{place}"))
+        labels += found.labels
+        steps += [*_countable(params, given, name), *found.steps]
+        relations = {"known": _known(given, name), "drawn": _drawn(given, name, found.rows)}
         steps.append(Make(swapped, File("rank_swap", {"percent": params.percent}, relations)))
         same = column(ROW, "t").eq(exp.column("row_id", table=short))
         joins.append(exp.Join(this=table(swapped, short), on=same))
@@ -86,12 +89,10 @@ def _known(given: Given, name: str) -> exp.Select:
     return exp.Select(expressions=chosen, from_=exp.From(this=nested(given.rows, "r")))
 
 
-def _drawn(given: Given, name: str, label: str) -> exp.Select:
-    """(row_id, value, shift, second): the draws are two parts of one hash."""
-    hashed = _known(given, name).select(alias(digest(given.dialect, "s", column(KEY, "r")), "hashed"), copy=False)
-    inner = crossed(hashed, seeded(given, label, "s"))
-    draws = [
-        alias(uniform(given.dialect, exp.column("hashed"), part), what) for part, what in enumerate(["shift", "second"])
-    ]
-    tree = exp.Select(expressions=[exp.column("row_id"), exp.column("value"), *draws])
-    return tree.from_(inner.subquery(alias="h"))
+def _drawn(given: Given, name: str, rows: exp.Select) -> exp.Select:
+    """(row_id, value, shift, second): one draw, and what its last bits, all but 16, are by themselves."""
+    second = draw(given, "r")
+    moved = times(second.copy(), number(65536.0))
+    shift = minus(moved, exp.Floor(this=moved.copy()))
+    draws = [alias(shift, "shift"), alias(second, "second")]
+    return _known(replace(given, rows=rows), name).select(*draws, copy=False)

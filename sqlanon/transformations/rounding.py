@@ -20,13 +20,12 @@ from pydantic import Field, field_validator
 from sqlglot import exp
 
 from sqlanon.errors import PolicyError
-from sqlanon.transformations import KEY, Changed, Given
+from sqlanon.transformations import Changed, Given
+from sqlanon.transformations._draws import Hashed, draw, hashed
 from sqlanon.transformations._params import Base, Columns, Number
 from sqlanon.transformations._sql import (
     INTEGERS,
     column,
-    crossed,
-    digest,
     double,
     nested,
     number,
@@ -34,10 +33,8 @@ from sqlanon.transformations._sql import (
     plus,
     require,
     scale_of,
-    seeded,
     selected,
     times,
-    uniform,
 )
 
 MOST_DECIMALS = 6
@@ -78,15 +75,13 @@ def change(params: Params, given: Given) -> Changed:
                 hint=f"take a base of at most {most} decimals" if most else "take a whole number as the base",
             )
     changes = {}
-    labels = [given.seed(name) for name in params.columns] if params.random else []
+    found = hashed(given, params.columns) if params.random else Hashed(given.rows, [], [])
     for place, name in enumerate(params.columns):
         half: exp.Expr = number(0.5)
         if params.random:
-            half = uniform(given.dialect, digest(given.dialect, f"s{place}", column(KEY, "t")))
+            half = draw(given, "t", place)
         ratio = over(times(double(column(name, "t")), number(float(10**places))), number(float(steps)))
         # Multiplied first and divided last, so that 3 * 0.1 is 0.3.
         whole = times(exp.Floor(this=plus(ratio, half)), number(float(steps)))
         changes[name] = exp.Cast(this=over(whole, number(float(10**places))), to=given.columns[name].copy())
-    tree = selected(given, changes, nested(given.rows, "t"))
-    seeds = [seeded(given, label, f"s{place}") for place, label in enumerate(labels)]
-    return Changed(crossed(tree, *seeds), seeds=labels)
+    return Changed(selected(given, changes, nested(found.rows, "t")), found.steps, found.labels)
