@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections import Counter
@@ -65,15 +64,15 @@ def test_an_alias_table_is_the_same_on_both_engines(duck: Database, postgres: Da
 
 
 def test_a_row_that_adds_up_to_a_little_more_than_one(duck: Database) -> None:
-    """As much as a policy may: what is last gets nothing then, and never less."""
+    """As much as a policy may: the likeliest value gets less then, and nothing becomes possible that is not."""
     always = {"a": {"a": 1.0}, "b": {"b": 1.0}}
     assert chances(alias_table(duck, always)) == {("a", "a"): 1, ("b", "b"): 1}
     names = [f"v{place}" for place in range(8)]
-    last = max(names, key=lambda name: hashlib.md5(name.encode()).hexdigest())
-    row = {name: 1 / 7 + 1e-10 for name in names if name != last} | {last: 1e-10}
-    made = chances(alias_table(duck, {"a": row}))
-    assert sum(made.values()) == 1 and made.get(("a", last), 0) == 0
-    assert all(abs(made["a", name] - Fraction(row[name])) < Fraction(10, 2**32) for name in names if name != last)
+    row = dict.fromkeys(names[:-1], 1 / 7 + 1e-10) | {names[-1]: 0.0}
+    made = chances(alias_table(duck, dict.fromkeys(names, row)))
+    for source in names:
+        assert sum(p for (a, _), p in made.items() if a == source) == 1 and (source, names[-1]) not in made
+        assert all(abs(made[source, name] - Fraction(row[name])) < Fraction(10, 2**32) for name in names[:-1])
 
 
 @st.composite
@@ -97,7 +96,9 @@ def test_an_alias_table_keeps_every_probability(matrix: dict[str, dict[str, floa
     for source, row in matrix.items():
         assert sum(p for (a, _), p in made.items() if a == source) == 1
         for target, p in row.items():
-            assert abs(made.get((source, target), Fraction(0)) - Fraction(p)) <= Fraction(2, 2**32)
+            # Half a step is rounded away from each value, and the likeliest one makes up for all.
+            steps = 2 if p < max(row.values()) else len(row) / 2 + 1
+            assert abs(made.get((source, target), Fraction(0)) - Fraction(p)) <= Fraction(steps) / 2**32
             if p == 0:
                 assert made.get((source, target), 0) == 0
 

@@ -173,7 +173,7 @@ def transformed(
             (outline.records or {}).get(str(place), 0),
             lasting=outline.lasting and outline.identity == "unique" and place == 0,
             numbered=numbered,
-            span=outline.span if numbered else None,
+            span=outline.span if numbered and outline.lasting else None,
         )
         try:
             made = module.change(params, given)

@@ -76,7 +76,7 @@ class Given:
     records: int = 0  # rows, where the method asks for it
     lasting: bool = False  # `rows` are read from one table, and are the same, by ROW, as often as they are read
     numbered: bool = False  # ROW is an integer by which a row is known, and KEY the same as text
-    span: tuple[int, int] | None = None  # the ends of a range that ROW has most integers of, if that is known
+    span: tuple[int, int] | None = None  # the ends of a range that ROW has most integers of; on DuckDB, if it will last
 
     def name(self, what: str) -> str:
         """The name of a temporary table of this method."""

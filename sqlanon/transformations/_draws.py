@@ -1,8 +1,8 @@
 """A draw for each row, as cheap as it can be had: hashes take longer than all else.
 
-Where rows are known by an integer, a hash of 128 bits serves four neighbours with 32 bits each. If most integers of a
-range are taken, all hashes are made at once and looked up. No draw depends on that: a hash that is not found is made on
-the spot, and is the same. Otherwise each row has a hash of its own identity.
+Where rows are known by an integer, a hash of 128 bits serves four neighbours with 32 bits each. If they have most
+integers of a range, all hashes are made at once and looked up, which changes no draw. Otherwise each row has a hash of
+its own identity.
 """
 
 from __future__ import annotations
@@ -57,14 +57,16 @@ def hashed(given: Given, uses: Sequence[str], made: str | None = None) -> Hashed
         # Other seeds than those of rows that have a hash by themselves: no two rows ever have parts of the same one.
         label = given.seed(f"{use}:{ALIKE}" if given.numbered else use)
         seed, found = f"d{place}", f"h{place}"
-        value = digest(given.dialect, seed, text(_block()) if given.numbered else column(KEY, "t"))
-        tree = crossed(tree, seeded(given, label, seed))
-        if given.span is not None and given.dialect == "duckdb":
+        if given.span is not None:
             name = f"{made or given.name('hashes')}_{place}"
             steps.append(Make(name, _blocks(given, label, given.span)))
             same = exp.column("block", table=found).eq(_block())
+            # A row that came later, though nobody should write, has no draw: its values are lost, and not shown.
             tree.append("joins", exp.Join(this=table(name, found), side="LEFT", on=same))
-            value = exp.Coalesce(this=exp.column("hashed", table=found), expressions=[value])
+            value: exp.Expr = exp.column("hashed", table=found)
+        else:
+            value = digest(given.dialect, seed, text(_block()) if given.numbered else column(KEY, "t"))
+            tree = crossed(tree, seeded(given, label, seed))
         tree.append("expressions", alias(value, _name(place)))
         labels.append(label)
     return Hashed(tree, steps, labels)

@@ -79,35 +79,31 @@ def unlisted(made: str, values: Iterable[str], name: str, what: str) -> Ask:
     )
 
 
-def _one_spelling(name: str, cells: str) -> Ask:
+def _one_spelling(name: str, cells: exp.Select) -> Ask:
     """Values are listed as text and looked up as values: those that are equal but written differently, such as 1.5 and
     1.50, would be found several times, and each of their rows would become several."""
     several = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.convert(1))
-    tree = exp.select(exp.convert(1)).from_(table(cells)).group_by("source", "cell").having(several)
+    tree = exp.select(exp.convert(1)).from_(nested(cells, "i")).group_by("source", "cell").having(several)
     return Ask(tree, f"'{name}' holds values that are equal but written differently", "cast the column in a query")
 
 
 def moved(given: Given, name: str, moves: str, prefix: str) -> Changed:
     """Each value goes where its draw leads, by a table (source, target, p) of text."""
-    index, cells, size = f"{prefix}_index", f"{prefix}_cells", f"{prefix}_size"
-    kind = given.columns[name]
+    index, kind = f"{prefix}_index", given.columns[name]
+    # Of the type of the column: to cast a few values is less than to cast those of all rows.
     typed = [alias(exp.Cast(this=exp.column(item), to=kind.copy()), item) for item in ("source", "target", "other")]
-    counted = exp.Count(this=exp.Distinct(expressions=[exp.column("cell")]))
-    sizes = [alias(double(counted), "n"), alias(exp.Max(this=exp.column("stay")), "stay")]
-    steps: list[Step] = [
-        Make(index, File("transitions", {}, {"moves": moves})),
-        # Of the type of the column: to cast a few values is less than to cast those of all rows.
-        Make(cells, exp.select(*typed, exp.column("cell"), exp.column("cut")).from_(table(index))),
-        _one_spelling(name, cells),
-        Make(size, exp.select(*sizes).from_(table(index))),
-    ]
+    known = exp.Select(expressions=[*typed, exp.column("cell"), exp.column("cut")], from_=exp.From(this=table(index)))
+    steps: list[Step] = [Make(index, File("transitions", {}, {"moves": moves})), _one_spelling(name, known)]
+    stay, cells = exp.Max(this=exp.column("stay")), exp.Max(this=exp.column("cells"))
+    scale = over(cells, minus(number(1.0), stay))
+    both = [alias(scale, "scale"), alias(times(stay.copy(), scale.copy()), "staying")]
+    size = exp.Select(expressions=both, from_=exp.From(this=table(index))).subquery(alias="z")
     found = hashed(given, [name], f"{prefix}_hashes")
-    stay = exp.column("stay", table="z")
-    share = over(minus(draw(given, "r"), stay), minus(number(1.0), stay.copy()))
-    spot = alias(times(share, exp.column("n", table="z")), DRAW)
+    place = minus(times(draw(given, "r"), exp.column("scale", table="z")), exp.column("staying", table="z"))
+    spot = alias(place, DRAW)
     every = exp.Column(this=exp.Star(), table=exp.to_identifier("r"))
     pointed = exp.Select(expressions=[every, spot], from_=exp.From(this=found.rows.subquery(alias="r")))
-    pointed = crossed(pointed, table(size, "z"))
+    pointed = crossed(pointed, size)
     stays = exp.LT(this=column(DRAW, "t"), expression=number(0.0))
     cell = exp.Floor(this=column(DRAW, "t"))
     first = exp.LT(this=minus(column(DRAW, "t"), cell), expression=exp.column("cut", table="i"))
@@ -117,11 +113,8 @@ def moved(given: Given, name: str, moves: str, prefix: str) -> Changed:
         default=exp.column("other", table="i"),
     )
     tree = selected(given, {name: target}, pointed.subquery(alias="t"))
-    # Values that stay are not looked up: NULL is equal to nothing.
-    moving = case((exp.GTE(this=column(DRAW, "t"), expression=number(0.0)), column(name, "t")))
-    on = exp.and_(
-        exp.column("source", table="i").eq(moving),
-        exp.column("cell", table="i").eq(bigint(cell.copy())),
-    )
-    tree.append("joins", exp.Join(this=table(cells, "i"), side="LEFT", on=on))
+    # Values that stay are not looked up: NULL is equal to nothing. A number that is missing is seen faster than a text.
+    moving = case((exp.GTE(this=column(DRAW, "t"), expression=number(0.0)), bigint(cell.copy())))
+    on = exp.and_(exp.column("cell", table="i").eq(moving), exp.column("source", table="i").eq(column(name, "t")))
+    tree.append("joins", exp.Join(this=known.subquery(alias="i"), side="LEFT", on=on))
     return Changed(tree, [*steps, *found.steps], found.labels)

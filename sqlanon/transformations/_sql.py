@@ -13,6 +13,7 @@ from sqlanon.transformations import KEY, ROW, Given
 DOUBLE = exp.DataType.build("double")
 INT = exp.DataType.build("int")
 BIGINT = exp.DataType.build("bigint")
+UINT = exp.DataType.build("uinteger", dialect="duckdb")
 UHUGEINT = exp.DataType.build("uhugeint", dialect="duckdb")
 TEXT = exp.DataType.build("text")
 Kind = exp.DataType.Type
@@ -172,8 +173,9 @@ def _integer(dialect: str, hashed: exp.Expr, start: int | exp.Expr, length: int)
         bits = _places(start, 8, 0)
         wide = bits if isinstance(start, int) else exp.Cast(this=bits, to=UHUGEINT.copy())
         shifted = exp.Paren(this=exp.BitwiseRightShift(this=hashed, expression=wide)) if start else hashed
-        # Not %, which takes ten times as long on a number of 128 bits.
-        return exp.Paren(this=exp.BitwiseAnd(this=shifted, expression=exp.convert(2 ** (8 * length) - 1)))
+        # Not %, which takes ten times as long on a number of 128 bits; and out of these 128 bits as soon as can be.
+        masked = exp.BitwiseAnd(this=shifted, expression=exp.convert(2 ** (8 * length) - 1))
+        return exp.Cast(this=exp.Paren(this=masked), to=(UINT if length <= 4 else BIGINT).copy())
     pieces = [
         exp.Substring(this=hashed.copy(), start=_places(start, 2, 1 + 2 * byte), length=exp.convert(2))
         for byte in reversed(range(length))
