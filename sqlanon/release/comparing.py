@@ -184,7 +184,7 @@ def _compared(
         finally:
             task.close()
     except PolicyError as error:
-        return Compared(policy.name, refused=error.message)
+        return Compared(policy.name, refused=f"{error.message}; {error.hint}" if error.hint else error.message)
     useful = utility(policy, engine, released, key=ROW_KEY, **asked)
     linked: Mapping[str, Any] = {}
     if policy.quasi_identifiers:
