@@ -3,10 +3,10 @@
 -- `target` if the rest of u * n is below `cut`, else to `other`.
 -- cite: Walker 1977, An efficient method for generating discrete random variables with general distributions;
 --   Hübschle-Schneider and Sanders 2019, Parallel weighted random sampling (all cells at once, by running sums)
--- moves(source, target, p): a Markov matrix; what is missing is 0
+-- moves(source, target, p): a Markov matrix, whose targets are among its sources; what is missing is 0
 -- Probabilities are rounded to multiples of 2^-32, so that sums are exact, and equal on every engine; the likeliest value
--- gets what is missing to 1, or gives what is too much. Each value has a cell of its own in every row; what is missing in those with a low probability is filled
--- up from those with a high one, in their order.
+-- gets what is missing to 1, or gives what is too much. Each value has a cell of its own in every row; what is missing in
+-- those with a low probability is filled up from those with a high one, in their order.
 WITH kept AS (SELECT source, SUM(CASE WHEN target = source THEN p ELSE 0 END) AS p FROM moves GROUP BY source),
 whole AS (
     -- Rounded down by more than what the order of a sum changes, and below 1.

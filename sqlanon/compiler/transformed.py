@@ -82,10 +82,10 @@ def integer_key(policy: Policy, types: Mapping[str, exp.DataType]) -> str | None
 
 def rises(policy: Policy, rows: exp.Select, types: Mapping[str, exp.DataType]) -> exp.Select | None:
     """Asks for the number of rows, of those with a key, of those whose key is above that of the row before, and for the
-    least and the largest integer. If only the first is not,
-    all are different, whatever order the engine reads them in: most tables lie in the order of their key, and to see
-    that is far faster than to count different values. Draws are made of the text of a key, which may be the same for
-    floating-point numbers that differ: these are not asked here."""
+    least and the largest integer. If only the first key is not above another, all are different, whatever order the
+    engine reads them in: most tables lie in the order of their key, and to see that is far faster than to count
+    different values. Draws are made of the text of a key, which may be the same for floating-point numbers that differ:
+    these are not asked here."""
     named = key_columns(policy)
     if len(named) != 1 or types[named[0]].this in FLOATS:
         return None

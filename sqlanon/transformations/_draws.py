@@ -54,7 +54,7 @@ def hashed(given: Given, uses: Sequence[str], made: str | None = None) -> Hashed
     steps: list[Step] = []
     labels: list[str] = []
     for place, use in enumerate(uses):
-        # Other seeds than those of rows that have a hash by themselves: no two rows ever have parts of the same one.
+        # Another seed than where each row has its own hash: there the hash of row 5 must not be that of rows 20 to 23.
         label = given.seed(f"{use}:{ALIKE}" if given.numbered else use)
         seed, found = f"d{place}", f"h{place}"
         if given.span is not None:
@@ -77,7 +77,7 @@ def draw(given: Given, owner: str, place: int = 0) -> exp.Expr:
     value = column(_name(place), owner)
     if not given.numbered:
         return uniform(given.dialect, value)
-    return evenly(given.dialect, value, _start(owner, ALIKE - 1, BYTES), BYTES)
+    return evenly(given.dialect, value, _start(owner, ALIKE - 1), BYTES)
 
 
 def normal(given: Given, owner: str, place: int = 0) -> exp.Expr:
@@ -85,7 +85,7 @@ def normal(given: Given, owner: str, place: int = 0) -> exp.Expr:
     (Box and Muller 1958): where neighbours share a hash, each of a pair has one of them."""
     value = column(_name(place), owner)
     if given.numbered:
-        start = _start(owner, ALIKE - 2, BYTES)
+        start = _start(owner, ALIKE - 2)
         first, turn = (evenly(given.dialect, value, at, BYTES) for at in (start, plus(start.copy(), number(BYTES))))
         turn = plus(turn, times(double(_bits(owner, 1)), number(0.25)))
     else:
@@ -102,9 +102,9 @@ def _bits(owner: str, mask: int) -> exp.Expr:
     return binary(exp.BitwiseAnd, bigint(column(ROW, owner)), number(mask))
 
 
-def _start(owner: str, mask: int, each: int) -> exp.Expr:
-    """How many bytes of a hash are those of neighbours before."""
-    return exp.Cast(this=times(_bits(owner, mask), number(each)), to=INT.copy())
+def _start(owner: str, mask: int) -> exp.Expr:
+    """How many bytes of a hash are those of neighbours before; an even mask puts two rows together."""
+    return exp.Cast(this=times(_bits(owner, mask), number(BYTES)), to=INT.copy())
 
 
 def _block() -> exp.Expr:
