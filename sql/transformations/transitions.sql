@@ -4,50 +4,29 @@
 -- cite: Walker 1977, An efficient method for generating discrete random variables with general distributions;
 --   Hübschle-Schneider and Sanders 2019, Parallel weighted random sampling (all cells at once, by running sums)
 -- moves(source, target, p): a Markov matrix, whose targets are among its sources; what is missing is 0
--- Probabilities are rounded to multiples of 2^-32, so that sums are exact, and equal on every engine; the likeliest value
--- gets what is missing to 1, or gives what is too much. Each value has a cell of its own in every row; what is missing in
--- those with a low probability is filled up from those with a high one, in their order.
+-- Probabilities are rounded to multiples of 2^-32, so that sums are exact, and equal on every engine. Each value has a cell
+-- of its own in every row; what is missing in those with a low probability is filled up from those with a high one, in their
+-- order. What rounding leaves over stays where it is, in the last cells.
 WITH kept AS (SELECT source, SUM(CASE WHEN target = source THEN p ELSE 0 END) AS p FROM moves GROUP BY source),
 whole AS (
     -- Rounded down by more than what the order of a sum changes, and below 1.
     SELECT COUNT(*) AS cells, LEAST(GREATEST(FLOOR(MIN(p) * 1048576 - 0.3), 0) / 1048576, 0.9375) AS stay FROM kept
 ),
 numbered AS (SELECT source AS value, ROW_NUMBER() OVER (ORDER BY MD5(source), source) - 1 AS cell FROM kept),
-left_over AS (
-    SELECT
-        m.source,
-        m.target,
-        CAST(
-            FLOOR((m.p - CASE WHEN m.target = m.source THEN w.stay ELSE 0 END) / (1 - w.stay) * 4294967296 + 0.5) AS BIGINT
-        ) AS weight
-    FROM moves AS m
-    CROSS JOIN whole AS w
-),
-weighed AS (
-    SELECT
-        source,
-        target,
-        weight + CASE
-            WHEN ROW_NUMBER() OVER (PARTITION BY source ORDER BY weight DESC, MD5(target), target) = 1
-                THEN 4294967296 - SUM(weight) OVER (
-                    PARTITION BY source
-                    ORDER BY weight DESC, MD5(target), target
-                    ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING
-                )
-            ELSE 0
-        END AS weight
-    FROM left_over
-),
 cells AS (
     SELECT
         s.value AS source,
         t.value AS target,
         t.cell,
-        CAST(COALESCE(w.weight, 0) * z.cells - 4294967296 AS BIGINT) AS excess
+        w.cells * CAST(
+            FLOOR(
+                (COALESCE(m.p, 0) - CASE WHEN t.value = s.value THEN w.stay ELSE 0 END) / (1 - w.stay) * 4294967296 + 0.5
+            ) AS BIGINT
+        ) - 4294967296 AS excess
     FROM numbered AS s
     CROSS JOIN numbered AS t
-    CROSS JOIN whole AS z
-    LEFT JOIN weighed AS w ON w.source = s.value AND w.target = t.value
+    CROSS JOIN whole AS w
+    LEFT JOIN moves AS m ON m.source = s.value AND m.target = t.value
 ),
 running AS (
     SELECT
@@ -73,9 +52,14 @@ cut_up AS (
         AND h.spent > l.filled + l.excess
         AND h.spent - h.excess <= l.filled + l.excess
     UNION ALL
-    SELECT h.source, h.cell, h.target, COALESCE(n.target, h.target) AS other, 4294967296 + h.spent - l.filled AS cut
+    SELECT
+        h.source,
+        h.cell,
+        h.target,
+        COALESCE(n.target, h.target) AS other,
+        4294967296 + COALESCE(h.spent - l.filled, 0) AS cut
     FROM heavy AS h
-    JOIN light AS l ON l.source = h.source AND l.filled >= h.spent AND l.filled + l.excess < h.spent
+    LEFT JOIN light AS l ON l.source = h.source AND l.filled >= h.spent AND l.filled + l.excess < h.spent
     LEFT JOIN heavy AS n ON n.source = h.source AND n.spent - n.excess = h.spent
 )
 SELECT

@@ -69,7 +69,7 @@ def best(*actions: Callable[[], object], times: int) -> list[tuple[float, float]
 
 def run(rows: int, times: int | None = None) -> bool:
     """Print the ratios for this many rows; True if all limits hold."""
-    times = times or (15 if rows <= 1_000_000 else 5)  # what is short is disturbed more
+    times = times or (30 if rows <= 1_000_000 else 5)  # what is short is disturbed more
     engine = sqlanon.connect()
     connection = engine._connection  # type: ignore[attr-defined]
     generate(connection, rows)
