@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from transforming import KEY, changed, load, people, policy, with_people
 
 from sqlanon.engines import connect
+from sqlanon.engines.identities import Identities
 from sqlanon.engines.steps import drop_steps
 from sqlanon.evidence.transformed import apply
 
@@ -96,18 +97,34 @@ def test_draws_are_the_same_however_the_rows_are_read(duck: Database) -> None:
 
 @pytest.mark.parametrize("kind", ["SMALLINT", "INTEGER"])
 def test_shorter_integers_have_the_same_draws(database: Database, kind: str) -> None:
-    rows = numbered(database, NUMBERS["range"])
-    plain = changed(database, [ROUNDED], columns=ROLES)
-    numbered(database, NUMBERS["range"], kind)
-    assert [row["x"] for row in changed(database, [ROUNDED], columns=ROLES)] == [row["x"] for row in plain]
-    assert len(rows) == len(plain)
+    rows = numbered(database, NUMBERS["range"], kind)
+    found = changed(database, [ROUNDED], columns=ROLES)
+    assert [row["x"] for row in found] == [rounded(row["id"], row["x"]) for row in rows]
 
 
 def test_numbers_that_do_not_identify_share_no_hash(database: Database) -> None:
-    """Two rows with one number: each has a hash of its own, and there is no range."""
-    numbered(database, [1, 1, 2, 3])
+    """Rows with one number: each has a hash of its own, and there is no range."""
+    load(database, "people", {"id": "BIGINT", "x": "DOUBLE PRECISION"}, [{"id": 1, "x": 5.0}] * 40)
     assert span(database) is None
-    assert len(changed(database, [ROUNDED], columns=ROLES)) == 4
+    assert Counter(row["x"] for row in changed(database, [ROUNDED], columns=ROLES)).keys() == {0.0, 10.0}
+
+
+@pytest.mark.parametrize(
+    "use",
+    [ROUNDED, NOISY, {"rank_swap": {"columns": ["x"], "percent": 50}}, {"pram": {"columns": ["n"], "keep": 0.9}}],
+    ids=lambda use: next(iter(use)),
+)
+def test_a_row_without_a_hash_is_not_shown_as_it_is(
+    duck: Database, monkeypatch: pytest.MonkeyPatch, use: dict[str, Any]
+) -> None:
+    """Somebody wrote into the table after its range was looked at: the value is lost, and never told unchanged."""
+    rows = [{"id": number, "x": float(number), "n": number % 3} for number in range(60)]
+    load(duck, "people", {"id": "BIGINT", "x": "DOUBLE PRECISION", "n": "INTEGER"}, rows)
+    monkeypatch.setattr("sqlanon.evidence.transformed.told_apart", lambda *_: Identities(60, (0, 39)))
+    found = changed(duck, [use], columns={**ROLES, "n": "insensitive"})
+    name = next(iter(use.values()))["columns"][0]
+    assert all(row[name] is not None for row in found if row["id"] < 40)
+    assert all(row[name] is None for row in found if row["id"] >= 40)
 
 
 def test_rows_that_were_made_anew_are_known_by_their_text(duck: Database, postgres: Database) -> None:
