@@ -125,11 +125,14 @@ def budget() -> None:
 @POLICY
 def init(policy_file: str) -> None:
     """Create the ledger of a new gateway. One that is there is never started anew."""
+    from sqlanon.gateway.claims import shown_lines
     from sqlanon.ledger import Ledger
 
     policy = _policy(policy_file)
     Ledger.create(policy.located_ledger).close()
     click.echo(f"created {policy.located_ledger}: back it up with the data; without it nothing is answered")
+    for line in shown_lines(policy):
+        click.echo(line)
 
 
 @budget.command()
@@ -173,6 +176,20 @@ def grant(policy_file: str, principal: str, epsilon: float, delta: float, reason
 
 @budget.command()
 @POLICY
+@click.argument("principal")
+@click.option("--reason", required=True, help="Why; kept in the ledger, with your user name.")
+def unlock(policy_file: str, principal: str, reason: str) -> None:
+    """Let a principal ask again who was locked because too many statements failed after they were charged."""
+    if not reason.strip():
+        raise PolicyError("to unlock needs a reason", hint="say why in --reason")
+    with _ledger(policy_file) as (policy, ledger):
+        who = _principal(policy, principal)
+        ledger.unlock(who, by=_user(), reason=reason)
+        click.echo(f"unlocked {who}: the failures so far no longer count; what they cost stays charged")
+
+
+@budget.command()
+@POLICY
 @click.option("--as", "principal", metavar="PRINCIPAL", help="Of this principal only.")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="The latest so many events.")
 def history(policy_file: str, principal: str | None, limit: int) -> None:
@@ -212,6 +229,24 @@ def verify(policy_file: str, head: str | None) -> None:
     with _ledger(policy_file) as (_, ledger):
         found = ledger.verify(known)
     click.echo(f"whole: {found.events:,} events\nhead {found.events}:{found.hash}")
+
+
+@budget.command()
+@POLICY
+@click.option("--reason", required=True, help="Why; kept in the ledger, with your user name.")
+def anchor(policy_file: str, reason: str) -> None:
+    """Let the ledger count as it is, though its file .head is lost or says that it had come further.
+
+    Only after what was answered since has been taken off the limits of the policy: nobody can tell how much it was.
+    """
+    from sqlanon.ledger import Ledger
+
+    policy = _policy(policy_file)
+    _needs_ledger(policy, policy_file)
+    if not reason.strip():
+        raise PolicyError("to anchor a ledger anew needs a reason", hint="say why in --reason")
+    found = Ledger.anchor(policy.located_ledger, by=_user(), reason=reason)
+    click.echo(f"anchored: {found.events:,} events\nhead {found.events}:{found.hash}")
 
 
 @click.command()

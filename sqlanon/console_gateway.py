@@ -53,8 +53,14 @@ def notice(answer: Answer, principal: str, *, plan: bool = False) -> str:
     if answer.plain or answer.left is None:
         return "no persons in it: answered as it is, at no cost"
     spent = "answered before, so it cost nothing" if answer.cached else f"spent {_cost(answer.cost)}"
-    empty = "" if answer.rows else "groups of too few persons do not appear: EXPLAIN tells how many it takes\n"
-    return f"{empty}{spent}; {left_text(answer.left, principal)}"
+    told = []
+    if answer.threshold is not None:
+        told.append(f"groups of fewer than about {answer.threshold:g} persons are left out\n")
+    elif not answer.rows:
+        told.append("groups of too few persons do not appear: EXPLAIN tells how many it takes\n")
+    if answer.bare:
+        told.append(f"{', '.join(map(printable, answer.bare))}: with noise, but how much is not known\n")
+    return f"{''.join(told)}{spent}; {left_text(answer.left, principal)}"
 
 
 def left_text(left: Left, principal: str) -> str:
@@ -209,6 +215,8 @@ def _json(answer: Answer) -> str:
         "cached": answer.cached,
         "exact": answer.plain,
         "synthetic": answer.synthetic,
+        "left_out_below": answer.threshold,
+        "without_bars": list(answer.bare),
     }
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 

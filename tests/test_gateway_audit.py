@@ -51,7 +51,7 @@ def policy(mechanism: str) -> Gateway:
                 "statement": {"epsilon": EPSILON, "delta": DELTA},
                 "principal": {"epsilon": 100.0, "delta": 0.01},
             },
-            "time_grid": 0.0,
+            "answer_time": 0.0,
         }
     )
 

@@ -68,7 +68,7 @@ class Site:
         policy = Gateway.model_validate(
             {
                 "database": self.url, "ledger": str(path), "unit": {"table": "exams", "key": "id"}, "rows": 20,
-                "tables": {"exams": {"columns": bounds}, **(tables or {})}, "minimum_group": 1, "time_grid": 0,
+                "tables": {"exams": {"columns": bounds}, **(tables or {})}, "minimum_group": 1, "answer_time": 0,
                 "budget": {"statement": {"epsilon": 1}, "principal": {"epsilon": 10}},
                 "principals": {"ann": {"controls": True}, "bea": {"controls": True}, "eve": {}},
                 "controls": controls,

@@ -14,7 +14,7 @@ from test_gateway_controls import Site, ask, exam, withheld
 
 from sqlanon.engines import connect
 from sqlanon.errors import PolicyError
-from sqlanon.gateway.audit import Audit, Exposure, _isolated, audit, lines
+from sqlanon.gateway.audit import Audit, Exposure, _isolated, _reduced, audit, lines
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_isolated_columns_are_those_of_the_row_space(rows: list[list[int]]) -> N
     unit = [[int(at == column) for at in range(6)] for column in range(6)]
     expected = {column for column in range(6) if rank([*rows, unit[column]]) == rank(rows)}
     matrix = [{at: value for at, value in enumerate(row) if value} for row in rows]
-    found = _isolated(matrix, range(6))
+    found = _isolated(matrix, _reduced(matrix), range(6))
     assert set(found) == expected
     for column, used in found.items():
         chosen = [rows[row] for row in used]

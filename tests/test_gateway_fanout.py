@@ -21,7 +21,7 @@ POLICY = {
     "tables": {"people": {}, "visits": {"unit": "id"}, "places": {"public": True}},
     "rows": 5,
     "budget": {"statement": {"epsilon": 1.0, "delta": 1e-6}, "principal": {"epsilon": 50.0, "delta": 1e-3}},
-    "time_grid": 0.0,
+    "answer_time": 0.0,
 }
 
 

@@ -40,7 +40,7 @@ POLICY: dict[str, Any] = {
         {"tables": ["towns"], "columns": ["town"], "to": ["boss", "some"]},
     ],
     "rows": 3,
-    "time_grid": 0.0,
+    "answer_time": 0.0,
 }
 
 

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from sqlanon.errors import BudgetExhausted, LedgerError
-from sqlanon.ledger import Cost, Ledger, Limits
+from sqlanon.ledger import Cost, Head, Ledger, Limits
+from sqlanon.ledger.anchor import Anchor, head_file, read_anchor, write_anchor
 
 HERE = Path(__file__).parent
 WIDE = Limits(epsilon=1e6, delta=1.0)
@@ -215,7 +216,7 @@ DAMAGE = {
     "another name": ["UPDATE head SET ledger = 'other'"],
     "two heads": ["CREATE TABLE more AS SELECT * FROM head"],
     "no answers": ["DROP TABLE answers"],
-    "version": ["PRAGMA user_version = 2"],
+    "version": ["PRAGMA user_version = 3"],
     "no version": ["PRAGMA user_version = 0"],
     "application": ["PRAGMA application_id = 7"],
 }  # fmt: skip
@@ -285,6 +286,9 @@ def test_an_older_copy_is_found_with_a_head_or_by_who_saw_more(filled: Path) -> 
         put_back(filled)
         with pytest.raises(LedgerError, match="put back: it had 60 events"):
             fill(ledger, 1)
+    with pytest.raises(LedgerError, match=r"put back: by .*ledger.db.head it had 60 events"):
+        Ledger.open(filled)
+    write_anchor(filled, Anchor(head_of(filled).ledger, Head(0, "")), anew=True)
     with Ledger.open(filled) as ledger:  # from the file alone it cannot be told
         assert ledger.verify().events == 58
         with pytest.raises(LedgerError, match="put back"):
@@ -295,12 +299,117 @@ def test_an_older_copy_is_found_with_a_head_or_by_who_saw_more(filled: Path) -> 
             ledger.verify(head)
 
 
+def head_of(path: Path) -> Anchor:
+    found = read_anchor(path)
+    assert found is not None
+    return found
+
+
+def test_an_older_copy_of_the_whole_file_is_found_when_it_is_opened(filled: Path) -> None:
+    older = filled.read_bytes()
+    with Ledger.open(filled) as ledger:
+        fill(ledger, 3)
+        head = ledger.verify()
+    assert head_of(filled).head == head == Head(63, head.hash)
+    newer = filled.read_bytes()
+    filled.write_bytes(older)
+    for _ in range(2):
+        with pytest.raises(LedgerError, match="had 63 events, which it does not have now") as caught:
+            Ledger.open(filled)
+        assert "sqlanon budget anchor" in str(caught.value.hint)
+    filled.write_bytes(newer)
+    assert sums(filled)["ada"].spent.epsilon == pytest.approx(3.2)
+    # The older copy is all there is: someone says so, with a name and a reason, and it counts from there.
+    filled.write_bytes(older)
+    found = Ledger.anchor(filled, by="ann", reason="the disk broke")
+    assert found.events == 61 and head_of(filled).head == found
+    with Ledger.open(filled) as ledger:
+        (last,) = ledger.history(limit=1)
+        assert (last.kind, last.principal, last.by, last.epsilon) == ("grant", "*", "ann", 0.0)
+        assert last.reason == f"anchored anew: the disk broke (the head was 63:{head.hash})"
+        assert ledger.left("ada", Limits(1e6, 1.0, "month"), NOON).spent.epsilon == pytest.approx(3.0)
+
+
+def test_another_ledger_in_its_place_is_found(filled: Path) -> None:
+    with Ledger.create(filled.with_name("other.db")) as other:
+        fill(other, 100)
+    shutil.copy(filled.with_name("other.db"), filled)
+    with pytest.raises(LedgerError, match="another one than that of"):
+        Ledger.open(filled)
+
+
+def test_a_ledger_without_its_head_is_refused_and_so_is_a_new_one_in_its_place(filled: Path) -> None:
+    kept = head_file(filled).read_bytes()
+    head_file(filled).unlink()
+    with pytest.raises(LedgerError, match="is gone"):
+        Ledger.open(filled)
+    head_file(filled).write_bytes(b"")
+    with pytest.raises(LedgerError, match="is damaged"):
+        Ledger.open(filled)
+    head_file(filled).write_bytes(kept)
+    filled.unlink()
+    with pytest.raises(LedgerError, match="a ledger with 60 events was here before"):
+        Ledger.create(filled)
+    assert not filled.exists()
+
+
+def test_a_torn_write_of_the_head_leaves_the_one_before(filled: Path) -> None:
+    kept = bytearray(head_file(filled).read_bytes())
+    newest = kept.index(b"\n60\n") // 512
+    kept[newest * 512 + 60 : newest * 512 + 90] = b"x" * 30
+    head_file(filled).write_bytes(kept)
+    assert head_of(filled).head.events == 59
+    with Ledger.open(filled) as ledger:
+        fill(ledger, 2)
+    assert head_of(filled).head.events == 62
+
+
+def test_a_process_that_ends_between_the_ledger_and_its_head_stops_nobody(
+    filled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise LedgerError("no room")
+
+    with Ledger.open(filled) as ledger:
+        with monkeypatch.context() as patch:
+            patch.setattr("sqlanon.ledger.write_anchor", full)
+            with pytest.raises(LedgerError, match="no room"):  # charged, and not answered
+                fill(ledger, 1)
+        assert head_of(filled).head.events == 60
+    with Ledger.open(filled) as ledger:
+        assert ledger.verify().events == 61
+        fill(ledger, 1)
+    assert head_of(filled).head.events == 62
+
+
+def test_a_late_process_does_not_take_the_head_back(filled: Path) -> None:
+    now = head_of(filled)
+    for events in (0, 59, 60):
+        write_anchor(filled, Anchor(now.ledger, Head(events, "0" * 64)))
+        assert head_of(filled) == now
+
+
+def test_a_ledger_of_before_heads_were_kept_gets_one_when_it_is_opened(filled: Path) -> None:
+    head_file(filled).unlink()
+    with sqlite3.connect(filled) as raw:
+        raw.execute("PRAGMA user_version = 1")
+    raw.close()
+    earlier = filled.read_bytes()
+    with Ledger.open(filled) as ledger:
+        assert head_of(filled).head == ledger.verify() and ledger._version() == 2
+        fill(ledger, 1)
+    filled.write_bytes(earlier)  # also a copy of before finds its master
+    with pytest.raises(LedgerError, match="had 61 events"):
+        Ledger.open(filled)
+
+
 def test_without_its_wal_a_settled_charge_is_still_there(path: Path) -> None:
     """As a copy of the one file looks, or a tidy person who removes the other two."""
     with Ledger.open(path) as ledger:
         fill(ledger, 3)
         ledger.settle(3, "answered")
         shutil.copy(path, path.with_name("copy.db"))
+        shutil.copy(head_file(path), path.with_name("copy.db.head"))
     with Ledger.open(path.with_name("copy.db")) as ledger:
         assert ledger.verify().events == 4
     (path.with_name("new.db-wal")).write_bytes(b"left over")

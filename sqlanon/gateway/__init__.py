@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
+import logging
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,8 @@ from sqlglot import exp
 from sqlanon.engines import Engine, Hardened, connect
 from sqlanon.errors import Refused, SqlanonError
 from sqlanon.gateway.budget import limits_of
-from sqlanon.gateway.catalog import Catalog, Schema
+from sqlanon.gateway.catalog import Catalog
+from sqlanon.gateway.claims import Claims, shown_lines
 from sqlanon.gateway.controls import controlled_answer, judges
 from sqlanon.gateway.core import Core, key_tree
 from sqlanon.gateway.data import Data, failed
@@ -33,6 +34,7 @@ from sqlanon.gateway.explain import explained
 from sqlanon.gateway.fanout import require_few
 from sqlanon.gateway.granted import granted
 from sqlanon.gateway.kept import LRU, as_text, from_text, values_key
+from sqlanon.gateway.links import LinkedKey, require_keys, require_linked_keys
 from sqlanon.gateway.noise import Limit, Mechanisms, noise_for
 from sqlanon.gateway.parameters import fill
 from sqlanon.gateway.post import PostDatabase
@@ -45,7 +47,9 @@ from sqlanon.gateway.prepared import (
     statements_of,
 )
 from sqlanon.gateway.reading import DIALECTS, Statement, read
-from sqlanon.gateway.schema import require_unique, schema_of
+from sqlanon.gateway.release_time import ReleaseTime
+from sqlanon.gateway.row_work import require_bounded
+from sqlanon.gateway.schema import schema_of
 from sqlanon.gateway.selects import Binder
 from sqlanon.gateway.typed import typed
 from sqlanon.ledger import Ledger
@@ -56,6 +60,7 @@ from sqlanon.policy.gateway import Gateway
 
 __all__ = ["Answer", "Description", "Gate", "Part", "Prepared", "open_gateway"]
 
+log = logging.getLogger("sqlanon")
 LONGEST_KEPT = 2_000  # characters of a statement that is kept bound
 LONGEST_ANSWER = 100_000  # characters of noisy tables, about, from which a computed answer is kept
 
@@ -71,6 +76,10 @@ class Gate:
     mechanisms: Mechanisms = field(default_factory=Mechanisms)
     post: PostDatabase = field(default_factory=PostDatabase)
     pause: Callable[[float], None] = time.sleep
+    # Around all that is done for a charge, with the seconds that it takes: nobody breaks it off.
+    shield: Callable[[float], AbstractContextManager[None]] = lambda seconds: nullcontext()
+    verified: dict[LinkedKey, str] = field(default_factory=dict)  # keys of links, and the data in which they are unique
+    claims: Claims | None = None  # what is shown row by row, looked at again once it may have changed
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _known: LRU[Prepared] = field(default_factory=LRU)
     _described: LRU[Description] = field(default_factory=LRU)
@@ -88,15 +97,15 @@ class Gate:
         intervals: bool = False,
     ) -> Answer:
         """Answer a statement, or refuse it. The charge is on the disk before data is read, and is never given back."""
-        started = time.monotonic()
         prepared = self.prepare(sql, principal, parameters, dialect=dialect, epsilon=epsilon, intervals=intervals)
-        return self.answer_prepared(prepared, principal, started)
+        return self.answer_prepared(prepared, principal)
 
-    def answer_prepared(self, prepared: Prepared, principal: str, started: float | None = None) -> Answer:
-        """`started` is when the statement came in, by time.monotonic(): the time grid is counted from there."""
+    def answer_prepared(self, prepared: Prepared, principal: str, timeout: float | None = None) -> Answer:
+        """`timeout` is how long the caller waits: nothing is charged for an answer that would come later."""
         if prepared.statement.explain:
             return explained(self, prepared, principal)
-        return self._answered(prepared, principal, time.monotonic() if started is None else started)
+        found = self._answered(prepared, principal, timeout)
+        return replace(found, threshold=prepared.threshold, bare=prepared.bare)
 
     def prepare(
         self,
@@ -177,8 +186,10 @@ class Gate:
             judged = judges(self.catalog, binder.cores, exact, statement)
             return Prepared(statement, relation, *result, (), Cost(), limit, asked, delta, judged)
         parts = self._parts(binder.cores, binder.principal, asked, delta, limit)
+        for core in binder.cores:
+            require_bounded(core.work)
         cost = sum((part.noise.cost for part in parts), Cost())
-        return Prepared(statement, relation, *result, parts, cost, limit, asked, delta)
+        return Prepared(statement, relation, *result, parts, cost, limit, asked, delta, bare=binder.bare)
 
     def left(self, principal: str) -> Left:
         return self.ledger.left(principal, self.limits(principal))
@@ -237,6 +248,7 @@ class Gate:
         Close it when no more is wanted; other statements run meanwhile.
         """
         assert prepared.relation.nature == "public" and not prepared.statement.explain
+        self._require_claims(prepared)
         with closing(self.engine.batches(prepared.tree, rows)) as stream:
             while True:
                 found = self.data.guarded(lambda: [next(stream, None)], charged=False)
@@ -247,13 +259,18 @@ class Gate:
                 except ArithmeticError:
                     raise Refused("a number is out of range for its type", sqlstate="22003") from None
 
-    def _answered(self, prepared: Prepared, principal: str, started: float) -> Answer:
+    def _require_claims(self, prepared: Prepared) -> None:
+        if self.claims is not None:
+            self.claims.require(table for table, _ in prepared.reads)
+
+    def _answered(self, prepared: Prepared, principal: str, timeout: float | None) -> Answer:
+        self._require_claims(prepared)
         if prepared.relation.nature == "public":
             with self._lock:
                 found = self.data.guarded(lambda: self.engine.query(prepared.tree.copy()), charged=False)
             return Answer(prepared.columns, tuple(map(tuple, found)), Cost(), types=prepared.types, plain=True)
         if prepared.judges:
-            return controlled_answer(self, prepared, principal, started)
+            return controlled_answer(self, prepared, principal, timeout)
         kept = {part.core.table: self.ledger.cached(part.cache_key) for part in prepared.parts}
         fresh = [part for part in prepared.parts if kept[part.core.table] is None]
         # What is computed from the same noisy tables is the same: kept where it is small.
@@ -269,37 +286,82 @@ class Gate:
         if fresh:
             with self._lock:
                 for part in fresh:
-                    require_few(part.core.fanouts, self._public_number)
-                if any(part.core.unique for part in fresh):
-                    require_unique(self.engine, self.policy, self.catalog.schema)
+                    require_few(part.core, self._public_number)
+                require_keys(self, [part.core for part in fresh])
                 keys = {part.core.number: self.data.keys(part.core) for part in fresh}
-                left = self._charged(prepared, fresh, principal)
-                paid: dict[str, str] = {}
-                try:
-                    for part in fresh:
-                        noisy = self.data.noisy(part, keys[part.core.number])
-                        paid[part.cache_key] = as_text(noisy)
-                        tables[part.core.table] = (part.core, noisy)
-                    # Only here were data of persons read: how long all else takes tells nothing of them. Waited for
-                    # before it is settled, or whoever breaks off between two moments of the grid would see by what
-                    # is kept whether the data had been read by then.
-                    self.wait(started)
-                except BaseException as error:
-                    with suppress(SqlanonError):
-                        self.ledger.settle(left, "failed")
-                    if isinstance(error, Exception):
-                        self.wait(started)
-                        # An error of another kind would tell what kind of data it met.
-                        raise failed(charged=True) from None
-                    raise
-                # One transaction, and on the disk before anybody sees it: whoever asks again gets the same noise.
-                self.ledger.settle(left, "answered", answers=paid)
+                left, noisy = self._read_fresh(prepared, fresh, keys, principal, timeout)
+                tables |= noisy
         rows = tuple(self.post.run(tables, prepared.noisy_sql))
         if not fresh and sum(map(len, map(str, same))) + 100 * len(rows) <= LONGEST_ANSWER:
             self._computed.put(same, rows)
         cost = sum((part.noise.cost for part in fresh), Cost())
         left = left or self.left(principal)
         return Answer(prepared.columns, rows, cost, left, types=prepared.types, cached=not fresh)
+
+    def _read_fresh(
+        self,
+        prepared: Prepared,
+        fresh: Sequence[Part],
+        keys: Mapping[int, list[tuple[Any, ...]] | None],
+        principal: str,
+        timeout: float | None,
+    ) -> tuple[Left, dict[str, tuple[Core, Sequence[tuple[Any, ...]]]]]:
+        """Charge for what was not asked before, read it, and add noise.
+
+        Only here are data of persons read: how long all else takes tells nothing of them.
+        """
+        self.require_unlocked(principal)
+        seconds = self.require_time(sum(len(part.statements) for part in fresh), timeout)
+        with self.shield(seconds):
+            release = ReleaseTime(seconds, self.policy.timeout, self.pause)
+            left = self._charged(prepared, fresh, principal)
+            data = replace(self.data, release=release)
+            found: dict[str, tuple[Core, Sequence[tuple[Any, ...]]]] = {}
+            paid: dict[str, str] | None = None
+            try:
+                with suppress(Exception):  # of any kind: which one it is would tell what data it met
+                    for part in fresh:
+                        found[part.core.table] = part.core, data.noisy(part, keys[part.core.number])
+                    paid = {part.cache_key: as_text(found[part.core.table][1]) for part in fresh}
+                # Waited for before it is settled, or whoever looks in between would see by what is kept whether the
+                # data had been read by then.
+                paid = paid if release.wait() else None
+            except BaseException:
+                self.note_failure(left)
+                raise
+            if paid is None:
+                self.note_failure(left)
+                raise failed(charged=True)
+            # One transaction, and on the disk before anybody sees it: whoever asks again gets the same noise.
+            self.ledger.settle(left, "answered", answers=paid)
+        return left, found
+
+    def note_failure(self, charge: Left) -> None:
+        with suppress(SqlanonError):
+            self.ledger.settle(charge, "failed")
+
+    def require_unlocked(self, principal: str) -> None:
+        """Refuse who had too many statements fail after they were charged: whether one fails may hang on data."""
+        most = self.policy.failures
+        if self.ledger.failures(principal, self.policy.timeout) >= most:
+            raise Refused(
+                f"role '{principal}' is locked: {most} statements failed within a day after they were charged",
+                hint="the owner of the data can unlock it: sqlanon budget unlock",
+                sqlstate="55000",
+            )
+
+    def require_time(self, statements: int, timeout: float | None) -> float:
+        """The seconds after which an answer leaves that takes so many statements about persons."""
+        seconds = self.policy.answer_time * max(1, statements)
+        longest = min(self.policy.timeout, timeout or self.policy.timeout)
+        if seconds > longest:
+            raise Refused(
+                f"this answer would leave after {seconds:g} s, which is longer than the statement may take",
+                detail="When an answer about persons leaves hangs on the statement alone, not on how fast it is there.",
+                hint="raise statement_timeout, or ask for less at a time",
+                sqlstate="54000",
+            )
+        return seconds
 
     def _charged(self, prepared: Prepared, fresh: Sequence[Part], principal: str) -> Left:
         # Spend first: a crash may waste budget, it must never give an answer for free.
@@ -320,13 +382,6 @@ class Gate:
             self._counted[known] = int(found or 0)
         return self._counted[known]
 
-    def wait(self, started: float) -> None:
-        """Answers for which data of persons were read leave on a grid of time: how long that took is not told."""
-        grid = self.policy.time_grid
-        if grid:
-            spent = time.monotonic() - started
-            self.pause(max(0.0, math.ceil(spent / grid) * grid - spent))
-
 
 def open_gateway(policy: Gateway | str | Path, *, hardened: Hardened | None = None) -> Gate:
     """Open the database (read-only), the ledger and the schema of a policy, or of a policy file."""
@@ -337,6 +392,11 @@ def open_gateway(policy: Gateway | str | Path, *, hardened: Hardened | None = No
         opened.callback(ledger.close)
         engine = connect(policy.located_database, read_only=True, hardened=hardened, alone=True)
         opened.callback(engine.close)
-        schema: Schema = schema_of(engine, policy)
+        catalog = Catalog(policy, schema_of(engine, policy))
+        require_linked_keys(engine, catalog)
+        claims = Claims(policy, engine, catalog.schema)
+        claims.verify()
         opened.pop_all()
-    return Gate(policy, engine, ledger, Catalog(policy, schema), post=PostDatabase(policy.timeout))
+    if hardened is None:  # a server tells its owner by itself, and once
+        log.info("%s: %s", policy.name, "; ".join(shown_lines(policy)))
+    return Gate(policy, engine, ledger, catalog, post=PostDatabase(policy.timeout), claims=claims)

@@ -5,15 +5,19 @@ was answered. Persons of a class appear in sums together or not at all, so that 
 of a matrix, one for each column that was summed and one for all counts. A class of one person is exposed if the rows
 combine to that class alone, which is told exactly, in fractions; of a count it then is known that it is one person.
 
-What is reported are the answers that do it, and how many persons they expose, never who. Query sets are read from
-today's data. With one row a person the result is exact. Where persons have several rows, a row is taken for as good as
-another row of the same person: what two answers tell of different rows of a person is put together as if it were one.
+The same is asked of every group that the controls withheld, and of the withheld groups inside an answered one together:
+whether the rows combine to it, so that margins less what was answered give it back.
+
+What is reported are the answers that do it, and how many persons or withheld groups they expose, never who. Query sets
+are read from today's data. With one row a person the result is exact. Where persons have several rows, a row is taken
+for as good as another row of the same person: what two answers tell of different rows of a person is put together as if
+it were one.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -32,6 +36,7 @@ COUNTS = ("count", "persons")
 
 Cell = tuple[int, int]  # a query set, and a group of it
 Line = dict[int, Fraction]  # a row of the matrix, by class; and how it was combined
+Row = tuple[tuple[int, int], ...]  # the same of integers
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,8 @@ class Exposure:
     events: tuple[int, ...]  # of the ledger
     persons: int
     pair: bool  # one query set less another
+    withheld: int = 0  # groups that the controls withheld, each of which these answers give back
+    together: int = 1  # so many of them added up, where that is what is given back
 
 
 @dataclass(frozen=True)
@@ -84,7 +91,7 @@ def audited(engine: Engine, ledger: Ledger, principal: str | None) -> Audit:
         return Audit(principal, 0, 0)
     distinct = list(dict.fromkeys(each.held for each in asked))
     first = {each.held: each for each in reversed(asked)}
-    classes = _classes(engine, [first[held] for held in distinct])
+    classes, hidden = _classes(engine, [first[held] for held in distinct])
     exposures: list[Exposure] = []
     for measure in sorted({_measure(told) for each in asked for told in each.measures}):
         answers = [
@@ -93,7 +100,7 @@ def audited(engine: Engine, ledger: Ledger, principal: str | None) -> Audit:
             for told in each.measures
             if _measure(told) == measure
         ]
-        exposures += _exposed(measure, answers, classes)
+        exposures += _exposed(measure, answers, classes, hidden)
     stale = sum(version != asked[-1].version for version in events.values())
     return Audit(principal, len(events), len(distinct), tuple(exposures), stale)
 
@@ -114,11 +121,18 @@ def lines(report: Audit) -> list[str]:
         by = ", ".join(map(str, each.events[:-1])) + (" and " if len(each.events) > 1 else "") + str(each.events[-1])
         kind = "the difference of " if each.pair else ""
         answers = "the answer" if len(each.events) == 1 else "the answers"
-        verb = "person is" if each.persons == 1 else "persons are"
-        made.append(f"  {each.measure}: {each.persons} {verb} exposed by {kind}{answers} {by}")
+        made.append(f"  {each.measure}: {_whom(each)} exposed by {kind}{answers} {by}")
     if not report.exposures:
         made.append("  no person is exposed")
     return made
+
+
+def _whom(each: Exposure) -> str:
+    if not each.withheld:
+        return f"{each.persons} {'person is' if each.persons == 1 else 'persons are'}"
+    if each.together > 1:
+        return f"the sum of {each.together} withheld groups is"
+    return f"{each.withheld} withheld {'group is' if each.withheld == 1 else 'groups are'}"
 
 
 def _many(number: int, what: str) -> str:
@@ -132,31 +146,33 @@ def _measure(told: str) -> str:
 # ---- in the database
 
 
-def _classes(engine: Engine, sets: Sequence[QuerySet]) -> list[tuple[dict[Cell, int], int]]:
-    """Classes of persons: their rows in each group of each query set, and how many persons they are."""
+def _classes(engine: Engine, sets: Sequence[QuerySet]) -> tuple[list[tuple[dict[Cell, int], int]], set[Cell]]:
+    """Classes of persons: their rows in each group of each query set, and how many persons they are; and the groups
+    that were withheld."""
     parts: exp.Query | None = None
     for place, each in enumerate(sets):
         keys = [exp.column(f"k{at}") for at in range(each.keys)]
         rank = exp.Window(this=exp.DenseRank(), order=exp.Order(expressions=keys), over="OVER")
         group = rank if keys else exp.Literal.number(1)
         held = _held(each)
-        part = exp.Select().select(UNIT, f"{place} AS q", exp.alias_(group, "g"), "n")
-        part = part.from_(held.subquery("held")).where("ok = 1")
+        part = exp.Select().select(UNIT, f"{place} AS q", exp.alias_(group, "g"), "n", "ok")
+        part = part.from_(held.subquery("held"))
         parts = part if parts is None else exp.Union(this=parts, expression=part, distinct=False)
     assert parts is not None
     # PostgreSQL and DuckDB agree on this text.
-    text = "STRING_AGG(CAST(q AS TEXT) || ':' || CAST(g AS TEXT) || ':' || CAST(n AS TEXT), ' ' ORDER BY q, g)"
-    signature = sqlglot.parse_one(text, read="postgres")
+    cell = " || ':' || ".join(f"CAST({name} AS TEXT)" for name in ("q", "g", "n", "ok"))
+    signature = sqlglot.parse_one(f"STRING_AGG({cell}, ' ' ORDER BY q, g)", read="postgres")
     persons = exp.Select().select(exp.alias_(signature, "s")).from_(parts.subquery("p")).group_by(UNIT)
     counted = exp.Select().select("s", "COUNT(*)").from_(persons.subquery("c")).group_by("s").limit(MAX_CLASSES + 1)
     found = engine.query(counted)
     if len(found) > MAX_CLASSES:
         raise EngineError(f"the answers sort persons into more than {MAX_CLASSES} classes", hint="audit one principal")
-    classes = []
+    classes, withheld = [], set()
     for text, size in sorted(found):
-        cells = (tuple(map(int, cell.split(":"))) for cell in text.split())
-        classes.append(({(q, g): n for q, g, n in cells}, int(size)))
-    return classes
+        cells = [tuple(map(int, cell.split(":"))) for cell in text.split()]
+        classes.append(({(q, g): n for q, g, n, _ in cells}, int(size)))
+        withheld |= {(q, g) for q, g, _, ok in cells if not ok}
+    return classes, withheld
 
 
 def _held(each: QuerySet) -> exp.Select:
@@ -173,10 +189,14 @@ def _held(each: QuerySet) -> exp.Select:
 
 
 def _exposed(
-    measure: str, answers: Sequence[tuple[int, bool, int]], classes: Sequence[tuple[dict[Cell, int], int]]
+    measure: str,
+    answers: Sequence[tuple[int, bool, int]],
+    classes: Sequence[tuple[dict[Cell, int], int]],
+    withheld: Set[Cell],
 ) -> list[Exposure]:
     """The exposures among answers: query set, whether it counts persons and not rows, and event."""
-    rows: dict[tuple[tuple[int, int], ...], int] = {}  # by class; the event that told it first
+    rows: dict[Row, int] = {}  # by class; the event that told it first
+    secrets: dict[int, dict[Row, None]] = defaultdict(dict)  # withheld groups by query set
     by_set: dict[int, list[int]] = defaultdict(list)
     for at, (cells, _) in enumerate(classes):
         for place in {q for q, _ in cells}:
@@ -187,15 +207,72 @@ def _exposed(
             for (q, g), n in classes[at][0].items():
                 if q == place:
                     groups[g][at] = 1 if heads else n
-        for row in groups.values():
-            rows.setdefault(tuple(sorted(row.items())), event)
+        for g, row in groups.items():
+            if (place, g) in withheld:
+                secrets[place][tuple(sorted(row.items()))] = None
+            else:
+                rows.setdefault(tuple(sorted(row.items())), event)
     matrix, events = [dict(row) for row in rows], list(rows.values())
     alone = {at for at, (_, size) in enumerate(classes) if size == 1}
+    reduced = _reduced(matrix)
     found: Counter[tuple[tuple[int, ...], bool]] = Counter()
-    for used in _isolated(matrix, alone).values():
+    for used in _isolated(matrix, reduced, alone).values():
         told = tuple(sorted({events[row] for row in used}))
         found[told, len(used) == 2 and _nested(matrix, used)] += 1
-    return [Exposure(measure, told, persons, pair) for (told, pair), persons in sorted(found.items())]
+    made = [Exposure(measure, told, persons, pair) for (told, pair), persons in sorted(found.items())]
+    return made + _given_back(measure, matrix, events, reduced, [list(each) for each in secrets.values()])
+
+
+def _given_back(
+    measure: str,
+    matrix: Sequence[dict[int, int]],
+    events: Sequence[int],
+    reduced: Sequence[tuple[Line, Line]],
+    secrets: Sequence[Sequence[Row]],
+) -> list[Exposure]:
+    """Withheld groups that rows combine to; and those inside an answered group, together, if not one by one."""
+    echelon = {next(iter(row)): (row, used) for row, used in _by_pivot(reduced)}
+    singles: Counter[tuple[int, ...]] = Counter()
+    unions: Counter[tuple[tuple[int, ...], int]] = Counter()
+    known: set[Row] = set()
+    for row in dict.fromkeys(row for listed in secrets for row in listed):
+        if (used := _combined(dict(row), echelon)) is not None:
+            known.add(row)
+            singles[tuple(sorted({events[each] for each in used}))] += 1
+    asked = {tuple(sorted(each.items())) for each in matrix}
+    for listed in secrets:
+        for around in matrix:
+            inside = [row for row in listed if row not in known and {at for at, _ in row} <= set(around)]
+            total: Counter[int] = Counter()
+            for row in inside:
+                total.update(dict(row))
+            union = tuple(sorted(total.items()))
+            if len(inside) < 2 or union in asked or union in known:
+                continue  # a margin that was answered as such was judged as such
+            if (used := _combined(dict(total), echelon)) is not None:
+                known.add(union)
+                unions[tuple(sorted({events[each] for each in used})), len(inside)] += 1
+    found = [Exposure(measure, told, 0, False, withheld=number) for told, number in sorted(singles.items())]
+    return found + [Exposure(measure, told, 0, False, n, together) for (told, together), n in sorted(unions.items())]
+
+
+def _by_pivot(reduced: Sequence[tuple[Line, Line]]) -> Iterator[tuple[Line, Line]]:
+    """Rows of the reduced echelon form with their pivots first: the class that is in no other row."""
+    seen = Counter(at for row, _ in reduced for at in row)
+    for row, used in reduced:
+        pivot = next(at for at in row if seen[at] == 1 and row[at] == 1)
+        yield {pivot: row[pivot], **row}, used
+
+
+def _combined(wanted: Mapping[int, int], echelon: Mapping[int, tuple[Line, Line]]) -> list[int] | None:
+    """The rows of the matrix that combine to a vector, or None if they do not."""
+    left: Line = {at: Fraction(value) for at, value in wanted.items()}
+    used: Line = {}
+    for pivot in [at for at in left if at in echelon]:
+        factor = Fraction(wanted[pivot])
+        _subtract(left, echelon[pivot][0], factor)
+        _subtract(used, echelon[pivot][1], -factor)
+    return sorted(used) if not left else None
 
 
 def _nested(matrix: Sequence[dict[int, int]], used: Sequence[int]) -> bool:
@@ -203,14 +280,16 @@ def _nested(matrix: Sequence[dict[int, int]], used: Sequence[int]) -> bool:
     return one < other or other < one
 
 
-def _isolated(matrix: Sequence[dict[int, int]], wanted: Iterable[int]) -> dict[int, list[int]]:
+def _isolated(
+    matrix: Sequence[dict[int, int]], reduced: Sequence[tuple[Line, Line]], wanted: Iterable[int]
+) -> dict[int, list[int]]:
     """The wanted columns that rows combine to alone, each with rows that do.
 
     A vector of one 1 lies in the row space if and only if it is a row of the reduced echelon form.
     """
     direct = _by_pairs(matrix)
     isolated: dict[int, list[int]] = {}
-    echelon = {at: used for row, used in _reduced(matrix) if len(row) == 1 for at in row}
+    echelon = {at: used for row, used in reduced if len(row) == 1 for at in row}
     for at in sorted(set(wanted) & set(echelon)):
         isolated[at] = direct.get(at) or _fewer(matrix, at, sorted(echelon[at]))
     return isolated

@@ -24,8 +24,10 @@ from collections.abc import Iterable, Sequence
 from sqlglot import exp
 
 from sqlanon.gateway.core import Core, key_tree
+from sqlanon.gateway.row_work import weigh_nothing
 from sqlanon.gateway.values import UNIT, number
 
+HASHED = 1_000  # characters of a column: a longer text would take its time
 UNSTABLE = "unstable"  # marks a query of public rows whose answer may hang on the order in which they are read
 
 
@@ -167,9 +169,10 @@ def thinned(query: exp.Query, columns: Sequence[str], most: int) -> exp.Query:
     over = exp.GT(this=_count(), expression=number(most))
     steps = {
         "own": query.copy(),
-        "many": _select(_columns([UNIT]), "own", by=[UNIT], having=over),
+        "many": weigh_nothing(_select(_columns([UNIT]), "own", by=[UNIT], having=over)),
     }
     ends = _first_rows("many", "own", columns, [*columns, UNIT], most)
+    weigh_nothing(ends)
     ctes = [
         exp.CTE(this=step, alias=exp.TableAlias(this=exp.to_identifier(name)), materialized=False)
         for name, step in steps.items()
@@ -253,7 +256,7 @@ def _keyed_hash(columns: Sequence[str]) -> exp.Expr:
     tree: exp.Expr = exp.cast(exp.Parameter(this=exp.Literal.number(1)), exp.DataType.Type.TEXT, copy=False)
     for column in _columns(columns):
         shown = exp.cast(column, exp.DataType.Type.TEXT, copy=False)
-        part = exp.Coalesce(this=shown, expressions=[exp.Literal.string("")])
+        part = exp.Coalesce(this=exp.Left(this=shown, expression=number(HASHED)), expressions=[exp.Literal.string("")])
         tree = exp.DPipe(this=tree, expression=exp.Literal.string("|"), safe=True)
         tree = exp.DPipe(this=tree, expression=part, safe=True)
     return exp.MD5(this=tree)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sqlanon.gateway.scalars import Scope, bind, only, refused
+from sqlanon.gateway.scalars import Scope, bind, only, refused, spelling
 
 NAMES: dict[type, str] = {
     exp.Count: "count",
@@ -86,7 +86,7 @@ def call_of(node: exp.Expr, scope: Scope) -> Call | None:
         return Call(node, "quantile", node.this, alpha=_alpha(node, node.args["quantile"], scope))
     only(node, "this")
     if type(node.this) in (exp.Distinct, exp.Order):
-        raise refused(node, f"{node.this.key.upper()} in {name.upper()}() is not answered")
+        raise refused(node, f"{spelling(node.this)} in {name.upper()}() is not answered")
     alpha = {"median": 0.5, "min": 0.01, "max": 0.99}.get(name)
     return Call(node, name, node.this, population=type(node) in (exp.VariancePop, exp.StddevPop), alpha=alpha)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.gateway.core import key_tree
-from sqlanon.gateway.functions import rounded
+from sqlanon.gateway.functions import rounded, text_of, written_length
 from sqlanon.gateway.parameters import EXAMPLES
 from sqlanon.gateway.scalars import (
     Scope,
@@ -22,15 +22,16 @@ from sqlanon.gateway.scalars import (
     rule,
     temporal,
 )
-from sqlanon.gateway.type_names import CAST_KINDS, MOMENTS, REAL, TEXT, WHOLE, Type
+from sqlanon.gateway.type_names import CAST_KINDS, MOMENTS, REAL, TEXT, TYPE_NAMES, WHOLE, Type
 from sqlanon.gateway.values import NUMBERS, TIMES, Interval, Kind, Value, clamp_time, double, number, operand
 
 MOST = 10_000  # characters of a text, digits of a number
 DIGITS = 10  # of a fraction, from which on nothing is rounded
+MOST_DECIMAL = 38  # digits of DuckDB's DECIMAL
 MICROSECONDS = 6  # digits of a second, which every timestamp has
 
 
-def _literal_cast(node: exp.Expr, value: Value, wanted: Kind | None) -> Value | None:
+def _literal_cast(node: exp.Expr, value: Value, wanted: Kind | None, zoned: bool = False) -> Value | None:
     """A literal as a literal of another kind, if it is one, and that can be told from its text."""
     literal, made_of = value.literal, None
     if wanted is None or literal is None:
@@ -38,11 +39,11 @@ def _literal_cast(node: exp.Expr, value: Value, wanted: Kind | None) -> Value | 
     if isinstance(literal, str) and wanted in TIMES:
         if value.slot is not None and value.slot.value is None:
             literal = EXAMPLES[wanted].isoformat()
-        made_of = temporal(node, literal, wanted)
+        made_of = temporal(node, literal, wanted, zoned=zoned)
         if wanted == "date" and isinstance(made_of.literal, datetime):
             made_of = date_literal(made_of.literal.date())
         elif wanted == "timestamp" and not isinstance(made_of.literal, datetime):
-            made_of = date_literal(datetime.combine(made_of.literal, datetime.min.time()))
+            made_of = replace(date_literal(datetime.combine(made_of.literal, datetime.min.time())), zoned=made_of.zoned)
     elif isinstance(literal, str) and wanted in (*NUMBERS, "bool"):
         if value.slot is not None and value.slot.value is None:
             literal = str(EXAMPLES[wanted])
@@ -77,10 +78,29 @@ def _cast(node: exp.Cast, scope: Scope) -> Value:
     wanted = CAST_KINDS.get(target)
     if wanted is not None:
         value.must_be(wanted)
-    literal = _literal_cast(node, value, wanted)
+    literal = _literal_cast(node, value, wanted, target == Type.TIMESTAMPTZ)
     if literal is not None and not to.expressions:
-        return literal
+        return _told(literal, target, [], scope)
     sizes = _sizes(node, to, scope.dialect)
+    return _told(_converted(node, value, to, sizes, scope), target, sizes, scope)
+
+
+def _told(value: Value, target: Any, sizes: list[int], scope: Scope) -> Value:
+    """The same with the type that a client is told of: int4 and not int8, where int4 was asked for."""
+    name = TYPE_NAMES.get(target)
+    if name in ("int2", "int4", "float4"):
+        return replace(value, stored=name)
+    if name == "varchar" and scope.dialect == "postgres" and value.literal is None:
+        return replace(value, stored=f"varchar({sizes[0]})" if sizes else "varchar")
+    if name == "numeric" and value.public and value.literal is None and sizes and sizes[0] <= MOST_DECIMAL:
+        size = f"({sizes[0]},{(*sizes, 0)[1]})"
+        held = exp.Cast(this=value.tree.copy(), to=exp.DataType.build(f"DECIMAL{size}"))
+        return replace(value, stored=f"numeric{size}", plain=held)
+    return value
+
+
+def _converted(node: exp.Cast, value: Value, to: exp.Expr, sizes: list[int], scope: Scope) -> Value:
+    target = to.this
     if target in WHOLE and value.kind in NUMBERS and value.bounds is not None:
         whole = exp.Floor(this=exp.Add(this=operand(value), expression=number(0.5)))
         return made(whole, "int", [value], Interval(value.bounds.low - 0.5, value.bounds.high + 0.5))
@@ -94,15 +114,19 @@ def _cast(node: exp.Cast, scope: Scope) -> Value:
         return (
             rounded(value, digits, "float") if digits < DIGITS else made(operand(value), "float", [value], value.bounds)
         )
-    if target in TEXT and value.kind in ("text", "int", "bool", "date"):
-        tree: exp.Expr = exp.cast(key_tree(value), Type.TEXT)
+    tree = text_of(value) if target in TEXT else None
+    if tree is not None:
         if sizes and scope.dialect == "postgres":  # DuckDB takes no notice of a length
             tree = exp.Left(this=tree, expression=number(sizes[0]))
-        return made(tree, "text", [value], keys=None)
+        long = written_length(value)
+        return made(tree, "text", [value], keys=None, size=long, looks=long)
     if target == Type.DATE and value.kind in TIMES:
         return made(exp.cast(clamp_time(value.tree), Type.DATE), "date", [value])
     if target in MOMENTS and value.kind in TIMES:
         return made(exp.cast(clamp_time(value.tree), Type.TIMESTAMP), "timestamp", [value])
+    if target == Type.TIMESTAMPTZ and value.kind in TIMES:
+        moment = made(exp.cast(clamp_time(value.tree), Type.TIMESTAMP), "timestamp", [value])
+        return replace(moment, zoned=True)
     if target == Type.BOOLEAN and value.kind == "bool":
         return value
     raise refused(

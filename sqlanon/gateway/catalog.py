@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from sqlanon.engines import ColumnInfo
 from sqlanon.errors import Refused, did_you_mean
+from sqlanon.gateway.row_work import weigh_nothing
 from sqlanon.gateway.values import (
     NUMBERS,
     TIMES,
@@ -26,7 +27,7 @@ from sqlanon.gateway.values import (
     day_number,
 )
 from sqlanon.policy.gateway import Gateway, GatewayTable
-from sqlanon.policy.gateway_column import GatewayColumn
+from sqlanon.policy.gateway_column import MAX_LENGTH, GatewayColumn
 
 WHOLE = {
     "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "HUGEINT",
@@ -39,6 +40,7 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(("BOOLEAN", "BOOL"), "bool"),
     "DATE": "date",
     **dict.fromkeys(("TIMESTAMP", "TIMESTAMP WITHOUT TIME ZONE", "TIMESTAMP_S", "TIMESTAMP_MS"), "timestamp"),
+    **dict.fromkeys(("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ"), "timestamp"),
 }
 
 
@@ -46,11 +48,12 @@ KINDS: dict[str, Kind] = {
 STORED = {
     "UUID": "uuid", "DECIMAL": "numeric", "NUMERIC": "numeric", "SMALLINT": "int2", "INT2": "int2", "INTEGER": "int4",
     "INT4": "int4", "FLOAT": "float4", "REAL": "float4", "FLOAT4": "float4", "BPCHAR": "bpchar",
+    "TIMESTAMP WITH TIME ZONE": "timestamptz", "TIMESTAMPTZ": "timestamptz", "HUGEINT": "numeric", "UBIGINT": "numeric",
 }  # fmt: skip
 MODIFIED = ("numeric", "varchar", "bpchar")  # types that are told with their lengths
 OPAQUE = {
     "BLOB": "bytea", "BYTEA": "bytea", "JSON": "json", "JSONB": "jsonb", "TIME": "time", "INTERVAL": "interval",
-    "TIMESTAMP WITH TIME ZONE": "timestamptz", "TIMESTAMPTZ": "timestamptz", "TIMESTAMP_NS": "timestamp",
+    "TIMESTAMP_NS": "timestamp",
 }  # fmt: skip
 ELEMENTS = {
     "SMALLINT": "int2", "INT2": "int2", "INTEGER": "int4", "INT4": "int4", "BIGINT": "int8", "INT8": "int8",
@@ -110,9 +113,15 @@ class Schema:
     """What the database says of itself, read once: columns by table, and columns that are unique by constraint."""
 
     columns: Mapping[str, Sequence[ColumnInfo]]
-    unique: frozenset[tuple[str, str]] = frozenset()
+    unique_keys: frozenset[tuple[str, tuple[str, ...]]] = frozenset()  # tables, and columns that are unique together
     collated: frozenset[tuple[str, str]] = frozenset()  # columns of texts with a collation of their own
     keys: tuple[Constraint, ...] = ()  # what a catalogue tells of them
+    collation: str = "default"  # that these columns are read in
+
+    @property
+    def unique(self) -> frozenset[tuple[str, str]]:
+        """The columns that are unique alone."""
+        return frozenset((table, columns[0]) for table, columns in self.unique_keys if len(columns) == 1)
 
 
 @dataclass(frozen=True)
@@ -185,28 +194,32 @@ class Catalog:
                 kind = "opaque"  # of persons nothing is shown as it is
             if column in hidden or kind is None:
                 continue
-            read = self._read(name, "t0", column) if beside_persons else _column("t0", column)
+            read = self.read(name, "t0", column) if beside_persons else _column("t0", column)
             if info.type.upper().startswith("ENUM"):
                 read = exp.cast(read, exp.DataType.Type.TEXT)
             if stored is not None and chain is not None:
                 # Two char values are the same whatever blanks they end in; the text has none of them.
                 read = exp.cast(read, exp.DataType.Type.TEXT) if stored.startswith("bpchar") else read
-                read, stored = as_computed(read, stored), None
+                # A HUGEINT is a whole number: it is held to its bounds like any other.
+                read, stored = read if kind == "int" else as_computed(read, stored), None
             select = select.select(exp.alias_(read, column, quoted=True), copy=False)
             value = _value(name, column, kind, declared.get(column), unit == column, chain is None)
-            columns[column] = replace(value, stored=stored)
+            # What public tables hold is looked at as it is, where no persons are.
+            columns[column] = replace(
+                value, stored=stored, uncut=value.uncut and beside_persons, zoned=stored_as(info.type) == "timestamptz"
+            )
         select = select.from_(aliased_table(name, "t0"), copy=False)
         if chain is None:
             if not columns:  # rows can be counted all the same
                 select = select.select(exp.alias_(exp.Literal.number(1), UNIT, quoted=True), copy=False)
-            return Relation(select, columns, "public", hidden=hidden, table=name)
+            return Relation(weigh_nothing(select), columns, "public", hidden=hidden, table=name)
         for depth, (child, parent) in enumerate(pairwise(chain)):
             link = self.policy.tables[child].link
             assert link is not None
             on = exp.and_(
                 *(
                     exp.EQ(
-                        this=self._read(child, f"t{depth}", own), expression=self._read(parent, f"t{depth + 1}", other)
+                        this=self.read(child, f"t{depth}", own), expression=self.read(parent, f"t{depth + 1}", other)
                     )
                     for own, other in link.on.items()
                 )
@@ -214,15 +227,16 @@ class Catalog:
             select = select.join(aliased_table(parent, f"t{depth + 1}"), on=on, copy=False)
         last, holder = f"t{len(chain) - 1}", chain[-1]
         key = self.unit_column(holder)
-        select = select.select(exp.alias_(self._read(holder, last, key), UNIT, quoted=True), copy=False)
+        select = select.select(exp.alias_(self.read(holder, last, key), UNIT, quoted=True), copy=False)
         # A row that belongs to nobody is protected by nobody's budget: it is not read at all.
         present = exp.Not(this=exp.Is(this=_column(last, key), expression=exp.Null()))
         select = select.where(present, copy=False)
         unique = len(chain) == 1 and (name, key) in self.schema.unique
-        return Relation(select, columns, "private", unique=unique, hidden=hidden, table=name, privates=1)
+        tree = weigh_nothing(select)
+        return Relation(tree, columns, "private", unique=unique, hidden=hidden, table=name, privates=1)
 
-    def _read(self, table: str, alias: str, column: str) -> exp.Expr:
-        """A column as statements about persons read it: texts in the one collation of their database.
+    def read(self, table: str, alias: str, column: str) -> exp.Expr:
+        """A column as statements about persons read it: texts in one collation, DuckDB's by their bytes.
 
         PostgreSQL fails where two collations meet, and where LIKE meets some of them, but not before there is a row to
         compare: WHERE user_id = 7 AND a = b would tell whether person 7 is there.
@@ -230,7 +244,7 @@ class Catalog:
         found = _column(alias, column)
         if (table, column) not in self.schema.collated:
             return found
-        return exp.Collate(this=found, expression=exp.to_identifier("default", quoted=True))
+        return exp.Collate(this=found, expression=exp.to_identifier(self.schema.collation, quoted=True))
 
 
 def _column(table: str, name: str) -> exp.Column:
@@ -255,4 +269,8 @@ def _value(table: str, name: str, kind: Kind, declared: GatewayColumn | None, un
     if kind in TIMES and declared is not None and isinstance(declared.low, date) and isinstance(declared.high, date):
         bounds = Interval(day_number(declared.low), day_number(declared.high))
     keys = declared.keys if declared is not None else None
-    return Value(tree, kind, bounds, keys=keys, unit=unit, source=(table, name), clamped=False, public=public)
+    made = Value(tree, kind, bounds, keys=keys, unit=unit, source=(table, name), clamped=False, public=public)
+    if kind != "text":
+        return made
+    size = declared.max_length if declared is not None and declared.max_length is not None else MAX_LENGTH
+    return replace(made, size=size, uncut=True)

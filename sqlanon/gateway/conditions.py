@@ -25,6 +25,8 @@ from sqlanon.gateway.scalars import (
 from sqlanon.gateway.values import NUMBERS, TIMES, Value, clamp_time, hull
 
 READ = ("int", "float", "bool")  # kinds that a text beside them is read as
+# Nodes that compare texts for equality alone; a join with USING does, too.
+EQUALITIES = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In, exp.Nullif, exp.If, exp.Join)
 
 
 def comparable(node: exp.Expr, left: Value, right: Value) -> tuple[exp.Expr, exp.Expr]:
@@ -41,6 +43,8 @@ def comparable(node: exp.Expr, left: Value, right: Value) -> tuple[exp.Expr, exp
         raise refused(
             node, f"a {left.kind} is compared with a {right.kind}", sqlstate="42883", hint="compare like with like"
         )
+    if type(node) in EQUALITIES and kinds <= {"text"}:
+        return left.whole.copy(), right.whole.copy()
     if kinds == set(TIMES):
         # An engine makes a timestamp of the date, and fails if its year is too large for one.
         return clamp_time(left.tree), clamp_time(right.tree)
@@ -52,7 +56,7 @@ def _meant(node: exp.Expr, value: Value, other: Value) -> Value:
     if not isinstance(value.literal, str):
         return value
     if other.kind in TIMES:
-        return temporal(node, value.literal, other.kind)
+        return temporal(node, value.literal, other.kind, zoned=other.zoned)
     if value.slot is None and other.stored == "uuid":
         try:
             return text_literal(str(UUID(value.literal)))
@@ -91,7 +95,8 @@ def _connector(node: exp.Binary, scope: Scope) -> Value:
 def _not(node: exp.Not, scope: Scope) -> Value:
     only(node, "this")
     value = condition(node.this, scope)
-    return made(exp.Not(this=exp.Paren(this=value.tree)), "bool", [value])
+    # NOT binds less than what may stand around it: NOT (a) IS NULL would be NOT (a IS NULL).
+    return made(exp.Paren(this=exp.Not(this=exp.Paren(this=value.tree))), "bool", [value])
 
 
 @rule(exp.Is)
@@ -132,7 +137,7 @@ def _listed(node: exp.Expr, value: Value, items: Sequence[Value]) -> exp.Expr:
         raise refused(node, "IN takes a list of literals", hint="join a public table for longer lists")
     sides = [comparable(node, value, item) for item in items]
     # One date beside one timestamp is held to years that both can be: then it must be, for all of them.
-    held = next((left for left, _ in sides if left != value.tree), sides[0][0])
+    held = next((left for left, _ in sides if left not in (value.tree, value.whole)), sides[0][0])
     return exp.Paren(this=exp.In(this=held, expressions=[right for _, right in sides]))
 
 

@@ -8,6 +8,11 @@
   the others of its own statement, group by group. Free of this are the same rows (another aggregate over the same
   relation and filter), and the very same statement, which is served from the cache, whatever became of the data since.
   Earlier query sets are read again from today's data; persons who have left since cannot be seen.
+  With an overlap above 0 there is no answer that together with earlier ones determines what belongs to one person, or
+  gives back a withheld group, by any sum or difference of them (the audit, asked before each answer).
+
+Without overlap every withheld group comes back as a margin less the groups that were answered: a policy file must say
+`overlap`, and less than query_set_size, or a margin could hold a group as a whole.
 
 A group that breaks one of the first three is left out of the answer, and `withheld` counts such groups. Without keys,
 and where query sets overlap, the statement is withheld: one message for all reasons. What is asked is charged, at no
@@ -18,8 +23,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -30,12 +35,15 @@ from sqlanon.errors import EngineError, Refused, SqlanonError, Withheld
 from sqlanon.gateway.catalog import Catalog
 from sqlanon.gateway.copies import refuse_copies
 from sqlanon.gateway.core import Core
+from sqlanon.gateway.data import Data, failed
 from sqlanon.gateway.exact import Exact
+from sqlanon.gateway.fanout import require_few
 from sqlanon.gateway.judged import JUDGED, Judge, people
 from sqlanon.gateway.kept import as_text, from_text
+from sqlanon.gateway.links import require_keys
 from sqlanon.gateway.masked import masked
 from sqlanon.gateway.prepared import Answer, Prepared
-from sqlanon.gateway.schema import require_unique
+from sqlanon.gateway.release_time import ReleaseTime
 from sqlanon.gateway.values import UNIT, number
 from sqlanon.ledger import Ledger
 from sqlanon.mechanisms import Cost
@@ -47,6 +55,7 @@ if TYPE_CHECKING:
 
 EXACT = "exact "  # begins the shape of a charge for an exact answer
 AT_ONCE = 20  # earlier query sets in one statement
+SETS_A_READING = 100  # earlier query sets that are compared with in the time of one reading
 
 
 @dataclass(frozen=True)
@@ -79,7 +88,7 @@ def judges(catalog: Catalog, cores: Sequence[Core], exact: Exact, statement: Sta
     return tuple(made)
 
 
-def controlled_answer(gate: Gate, prepared: Prepared, principal: str, started: float) -> Answer:
+def controlled_answer(gate: Gate, prepared: Prepared, principal: str, timeout: float | None) -> Answer:
     """The exact answer to a statement, if the controls let it out."""
     controls = gate.policy.controls
     assert controls is not None
@@ -94,7 +103,7 @@ def controlled_answer(gate: Gate, prepared: Prepared, principal: str, started: f
     kept = gate.ledger.cached(key)
     if kept is None:
         with gate._lock:
-            tables, withheld = _asked(gate, prepared.judges, asked, principal, version, started)
+            tables, withheld = _asked(gate, prepared.judges, asked, principal, version, timeout)
             kept = json.dumps([withheld, [as_text(rows) for rows in tables]])
             gate.ledger.remember(key, principal, kept)
         cached = False
@@ -108,38 +117,57 @@ def controlled_answer(gate: Gate, prepared: Prepared, principal: str, started: f
 
 
 def _asked(
-    gate: Gate, judges: Sequence[Judge], asked: Sequence[exp.Select], principal: str, version: str, started: float
+    gate: Gate,
+    judges: Sequence[Judge],
+    asked: Sequence[exp.Select],
+    principal: str,
+    version: str,
+    timeout: float | None,
 ) -> tuple[list[list[tuple[Any, ...]]], int]:
     own = [query_sets(judge, gate.engine.dialect, version) for judge in judges]
     text = _recorded([each for sets in own for each in sets], gate.engine.dialect, version)
-    require_unique(gate.engine, gate.policy, gate.catalog.schema)
+    require_keys(gate, [judge.core for judge in judges])
+    for judge in judges:
+        require_few(judge.core, gate._public_number)
     labels = sorted({f"{measure.kind}" for judge in judges for measure in judge.asked.measures}) or ["keys"]
-    # Charge first: what is asked at the same time sees it, and a crash cannot make it unasked.
-    charge = gate.ledger.reserve(
-        principal,
-        Cost(),
-        replace(gate.limits(principal), total_epsilon=None, total_delta=None),
-        shape=EXACT + ", ".join(labels),
-        fingerprint=gate.ledger.keep_query(text),
-        policy=gate.policy.fingerprint,
-    )
-    try:
-        _refuse_overlap(gate, judges, own, principal, charge.event)
-        tables, withheld = [], 0
-        for judge, statement in zip(judges, asked, strict=True):
-            rows, left_out = _table(judge, gate.data.guarded(lambda statement=statement: gate.engine.query(statement)))
-            if not judge.keys and not rows:
-                raise withheld_by(judge.controls)
-            tables.append(rows)
-            withheld += left_out
-        gate.wait(started)
-    except BaseException as error:
-        with suppress(SqlanonError):
-            gate.ledger.settle(charge, "failed")
-        if isinstance(error, Exception):
-            gate.wait(started)
-        raise
-    gate.ledger.settle(charge, "answered")
+    seconds = gate.require_time(len(asked) + _comparisons(gate, own, principal), timeout)
+    with gate.shield(seconds):
+        release = ReleaseTime(seconds, gate.policy.timeout, gate.pause)
+        # Charge first: what is asked at the same time sees it, and a crash cannot make it unasked.
+        charge = gate.ledger.reserve(
+            principal,
+            Cost(),
+            replace(gate.limits(principal), total_epsilon=None, total_delta=None),
+            shape=EXACT + ", ".join(labels),
+            fingerprint=gate.ledger.keep_query(text),
+            policy=gate.policy.fingerprint,
+        )
+        data = replace(gate.data, release=release)
+        failure: SqlanonError | None = None
+        tables: list[list[tuple[Any, ...]]] = []
+        withheld = 0
+        try:
+            try:
+                _refuse_overlap(gate, data, judges, own, principal, charge.event)
+                _refuse_recovery(gate, data, principal, charge.event)
+                for judge, statement in zip(judges, asked, strict=True):
+                    found = data.guarded(lambda statement=statement: gate.engine.query(statement))
+                    rows, left_out = _table(judge, found)
+                    if not judge.keys and not rows:
+                        raise withheld_by(judge.controls)
+                    tables.append(rows)
+                    withheld += left_out
+            except Exception as error:
+                failure = error if isinstance(error, Withheld) else failed(charged=True)
+            if not release.wait():
+                failure = failed(charged=True)
+        except BaseException:
+            gate.note_failure(charge)
+            raise
+        if failure is not None:
+            gate.note_failure(charge)
+            raise failure
+        gate.ledger.settle(charge, "answered")
     return tables, withheld
 
 
@@ -210,7 +238,7 @@ def earlier_sets(ledger: Ledger, principal: str | None, before: int | None = Non
 
 
 def _refuse_overlap(
-    gate: Gate, judges: Sequence[Judge], own: Sequence[Sequence[QuerySet]], principal: str, event: int
+    gate: Gate, data: Data, judges: Sequence[Judge], own: Sequence[Sequence[QuerySet]], principal: str, event: int
 ) -> None:
     controls = gate.policy.controls
     if controls is None or controls.overlap is None:
@@ -225,9 +253,34 @@ def _refuse_overlap(
             for start in range(0, len(rest), AT_ONCE):
                 statements.append(_shared(judge, place, rest[start : start + AT_ONCE], controls.overlap, mine.version))
             for statement in statements:
-                if gate.data.guarded(lambda statement=statement: gate.engine.query(statement)) != [(0,)]:
+                if data.guarded(lambda statement=statement: gate.engine.query(statement)) != [(0,)]:
                     raise withheld_by(controls)
             known.append(mine)
+
+
+def _refuse_recovery(gate: Gate, data: Data, principal: str, event: int) -> None:
+    """Refuse what, put together with earlier answers, gives back one person or a withheld group.
+
+    Query sets that share nobody add up to nothing but themselves; others are put together as an audit does.
+    """
+    controls = gate.policy.controls
+    if controls is None or not controls.overlap:
+        return
+    from sqlanon.gateway.audit import audited  # which reads query sets as they are kept here
+
+    found: list[tuple[Any, ...]] = data.guarded(
+        lambda: [(each.events,) for each in audited(gate.engine, gate.ledger, principal).exposures]
+    )
+    if any(event in events for (events,) in found):
+        raise withheld_by(controls)
+
+
+def _comparisons(gate: Gate, own: Sequence[Sequence[QuerySet]], principal: str) -> int:
+    """How many readings of the data the comparisons with what was asked before take, at most."""
+    if gate.policy.controls is None or gate.policy.controls.overlap is None:
+        return 0
+    known = sum(1 for _ in earlier_sets(gate.ledger, principal)) + sum(map(len, own))
+    return 1 + math.ceil(known / SETS_A_READING)
 
 
 def _same_rows(one: QuerySet, other: QuerySet) -> bool:

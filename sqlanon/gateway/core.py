@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from sqlglot import exp
 
+from sqlanon.gateway.row_work import work_of
 from sqlanon.gateway.values import (
     NUMBERS,
     TIMES,
@@ -78,12 +79,19 @@ class Core:
     mode: KeyMode
     declared: tuple[tuple[Any, ...], ...] = ()  # keys of the mode declared
     fanouts: tuple[exp.Select, ...] = ()  # see `fanout`
+    joined: int = 1  # rows that joins of private tables make of one row, at most
     public_keys: exp.Select | None = None  # query for the keys of the mode public
     atoms: list[Atom] = field(default_factory=list)
 
     @property
     def table(self) -> str:
         return f"core_{self.number}"
+
+    @property
+    def work(self) -> int:
+        """The most work that a row causes, for each copy of it; see `row_work`."""
+        parts = (self.rows, *(key.tree for key in self.keys), *(atom.tree for atom in self.atoms))
+        return self.joined * sum(map(work_of, parts))
 
     def atom(self, wanted: Atom) -> int:
         """The number of an atom; an equal one is shared, at the larger weight."""
@@ -146,7 +154,8 @@ def key_tree(value: Value) -> exp.Expr:
     if value.kind in TIMES:
         return clamp_time(value.tree)
     if value.kind == "text":
-        return bytewise(value.tree)
+        # Beside declared keys a longer text is left out, and looked at no further.
+        return bytewise(value.whole if value.keys is not None else value.tree)
     if value.kind == "int" and value.computed and value.bounds is not None and value.bounds.size < 2**62:
         held = value.tree.copy() if value.clamped else clamp(value.tree, value.bounds.low, value.bounds.high)
         return exp.cast(held, exp.DataType.Type.BIGINT, copy=False)

@@ -16,6 +16,7 @@ from sqlanon.gateway.kept import typed_key
 from sqlanon.gateway.keys import combined
 from sqlanon.gateway.noise import Key, noisy_table
 from sqlanon.gateway.prepared import Part, Written, main_columns
+from sqlanon.gateway.release_time import ReleaseTime
 from sqlanon.ledger import Ledger
 
 
@@ -24,6 +25,7 @@ class Data:
     engine: Engine
     ledger: Ledger
     timeout: float
+    release: ReleaseTime | None = None  # of an answer about persons
 
     def keys(self, core: Core) -> list[Key] | None:
         """The keys that appear whatever the private data say; None if they are private."""
@@ -92,7 +94,7 @@ class Data:
             late.set()
             self.engine.interrupt()
 
-        timer = threading.Timer(self.timeout, stop)
+        timer = threading.Timer(self.timeout if self.release is None else self.release.to_work, stop)
         timer.daemon = True
         timer.start()
         try:

@@ -8,11 +8,13 @@ person on each side of such a join (see `sources`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from sqlglot import exp
 
 from sqlanon.errors import Refused
+from sqlanon.gateway.core import Core
+from sqlanon.gateway.row_work import require_bounded
 from sqlanon.gateway.sources import Named, Rows, aliased
 
 MOST_ROWS = 1_000  # of one private row
@@ -50,10 +52,10 @@ def _most(source: Named, column: str | None) -> exp.Select:
     return exp.Select().select(exp.Max(this=exp.column("n"))).from_(shares)
 
 
-def require_few(queries: Sequence[exp.Select], ask: Callable[[exp.Select], int]) -> None:
-    """Refuse a FROM that makes too many rows of one. `ask` runs a query of public tables."""
+def require_few(core: Core, ask: Callable[[exp.Select], int]) -> None:
+    """Refuse a FROM that makes too many rows of one, or too much work. `ask` runs a query of public tables."""
     product = 1
-    for query in queries:
+    for query in core.fanouts:
         product *= max(1, ask(query))
     if product > MOST_ROWS:
         raise Refused(
@@ -61,3 +63,4 @@ def require_few(queries: Sequence[exp.Select], ask: Callable[[exp.Select], int])
             hint="join public tables with = on a column whose values differ, or filter them in a subquery first",
             sqlstate="54001",
         )
+    require_bounded(core.work, product)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
 from sqlglot import exp
 
 from sqlanon.gateway.conditions import comparable
+from sqlanon.gateway.core import key_tree
+from sqlanon.gateway.row_work import LONGEST_TEXT, pattern_looks
 from sqlanon.gateway.scalars import (
     Scope,
     bind,
@@ -43,7 +46,7 @@ PARTS = {
     "YEAR": (1, 9999), "QUARTER": (1, 4), "MONTH": (1, 12), "WEEK": (1, 53), "DAY": (1, 31), "DOW": (0, 6),
     "ISODOW": (1, 7), "DOY": (1, 366), "HOUR": (0, 23), "MINUTE": (0, 59),
 }  # fmt: skip
-MAX_LENGTH = 10_000  # of a text that is put together
+SHORT = 64  # more characters than a number, a date or a condition is written with
 TRUNCATIONS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE")
 
 
@@ -228,21 +231,21 @@ def _text(node: exp.Expr, part: exp.Expr | None, scope: Scope) -> Value:
 def _case_of(node: exp.Lower | exp.Upper, scope: Scope) -> Value:
     only(node, "this")
     value = _text(node, node.this, scope)
-    return made(type(node)(this=value.tree.copy()), "text", [value])
+    return made(type(node)(this=value.tree.copy()), "text", [value], looks=value.longest)
 
 
 @rule(exp.Trim)
 def _trim(node: exp.Trim, scope: Scope) -> Value:
     only(node, "this")
     value = _text(node, node.this, scope)
-    return made(exp.Trim(this=value.tree.copy()), "text", [value])
+    return made(exp.Trim(this=value.tree.copy()), "text", [value], looks=value.longest)
 
 
 @rule(exp.Length)
 def _length(node: exp.Length, scope: Scope) -> Value:
     only(node, "this")
     value = _text(node, node.this, scope)
-    return made(double(exp.Length(this=value.tree.copy())), "int", [value], Interval(0, 2**31))
+    return made(double(exp.Length(this=value.tree.copy())), "int", [value], Interval(0, 2**31), looks=value.longest)
 
 
 @rule(exp.Left, exp.Right)
@@ -250,7 +253,8 @@ def _end_of(node: exp.Left | exp.Right, scope: Scope) -> Value:
     only(node, "this", "expression")
     value = _text(node, node.this, scope)
     size = _whole_literal(node, node.expression, scope, None, 0, 10_000)
-    return made(type(node)(this=value.tree.copy(), expression=number(size)), "text", [value])
+    tree = type(node)(this=value.tree.copy(), expression=number(size))
+    return made(tree, "text", [value], size=min(size, value.longest), looks=value.longest)
 
 
 @rule(exp.Substring)
@@ -260,16 +264,56 @@ def _substring(node: exp.Substring, scope: Scope) -> Value:
     start = _whole_literal(node, node.args.get("start"), scope, 1, 1, 10_000)
     length = _whole_literal(node, node.args.get("length"), scope, 10_000, 0, 10_000)
     tree = exp.Substring(this=value.tree.copy(), start=number(start), length=number(length))
-    return made(tree, "text", [value])
+    return made(tree, "text", [value], size=min(length, value.longest), looks=value.longest)
+
+
+def text_of(value: Value) -> exp.Expr | None:
+    """A value as PostgreSQL writes it, if that cannot fail on any row; of fractions and moments, public ones alone."""
+    if value.kind in ("text", "int", "bool", "date"):
+        return exp.cast(key_tree(value), Type.TEXT)
+    if not value.public:
+        return None
+    if value.kind == "timestamp":
+        written = exp.cast(value.tree.copy(), Type.TEXT)
+        return exp.DPipe(this=written, expression=exp.Literal.string("+00"), safe=True) if value.zoned else written
+    if value.kind == "float" and value.stored is not None and value.stored.startswith("numeric"):
+        return exp.Left(this=exp.cast(value.shown.copy(), Type.TEXT), expression=number(LONGEST_TEXT))
+    if value.kind == "float":
+        # DuckDB writes 2.0 where PostgreSQL writes 2.
+        written = exp.cast(value.tree.copy(), Type.TEXT)
+        end = exp.EQ(this=exp.Right(this=written, expression=number(2)), expression=exp.Literal.string(".0"))
+        size = exp.Sub(this=exp.Length(this=written.copy()), expression=number(2))
+        cut = exp.Left(this=written.copy(), expression=exp.cast(size, Type.INT))
+        return exp.Case().when(end, cut, copy=False).else_(written.copy(), copy=False)
+    return None
+
+
+def written_length(value: Value) -> int:
+    """Most characters of a value as a text."""
+    if value.kind == "text":
+        return value.longest
+    digits = re.fullmatch(r"numeric\((\d+)(,\d+)?\)", value.stored or "")
+    is_long = value.kind == "float" and (value.stored == "numeric" or (digits is not None and int(digits[1]) > 60))
+    return LONGEST_TEXT if is_long else SHORT
 
 
 @rule(exp.DPipe)
 def _pipe(node: exp.DPipe, scope: Scope) -> Value:
+    """One side is a text; the other may be a number or a time, as in PostgreSQL."""
     only(node, "this", "expression", "safe", "operator")
-    left, right = _text(node, node.this, scope), _text(node, node.expression, scope)
-    tree = exp.DPipe(this=left.tree.copy(), expression=right.tree.copy(), safe=True)
+    left, right = bind(node.this, scope), bind(node.expression, scope)
+    for side in (left, right):
+        side.learn("text")
+    trees = [side.tree.copy() if side.kind in ("text", "null") else text_of(side) for side in (left, right)]
+    kinds = {left.kind, right.kind}
+    if None in trees or not kinds & {"text", "null"}:
+        wrong = next((side.kind for side in (left, right) if side.kind not in ("text", "null")), "null")
+        raise refused(node, f"|| needs a text, not {wrong}", sqlstate="42883", hint="cast one side to text")
+    tree = exp.DPipe(this=trees[0], expression=trees[1], safe=True)
     # Cut, or a text that doubles in each of twenty subqueries runs out of memory for those rows that hold one.
-    return made(exp.Left(this=tree, expression=number(MAX_LENGTH)), "text", [left, right])
+    long = written_length(left) + written_length(right)
+    cut = exp.Left(this=tree, expression=number(LONGEST_TEXT))
+    return made(cut, "text", [left, right], size=min(long, LONGEST_TEXT), looks=2 * long)
 
 
 @rule(exp.Like, exp.ILike)
@@ -282,7 +326,7 @@ def _like(node: exp.Like | exp.ILike, scope: Scope) -> Value:
     if not isinstance(pattern.literal, str) or "\\" in pattern.literal or pattern.literal.count("%") > 4:
         raise refused(node, "LIKE takes a literal pattern without backslash and with at most four %")
     tree = exp.Paren(this=type(node)(this=value.tree.copy(), expression=pattern.tree.copy()))
-    return made(tree, "bool", [value])
+    return made(tree, "bool", [value], looks=pattern_looks(pattern.literal, value.longest) + 2 * value.longest)
 
 
 @rule(exp.StartsWith)
@@ -293,7 +337,8 @@ def _starts_with(node: exp.StartsWith, scope: Scope) -> Value:
     if not isinstance(prefix.literal, str):
         raise refused(node, "STARTS_WITH takes a literal text")
     start = exp.Left(this=value.tree.copy(), expression=number(len(prefix.literal)))
-    return made(exp.Paren(this=exp.EQ(this=start, expression=prefix.tree.copy())), "bool", [value])
+    tree = exp.Paren(this=exp.EQ(this=start, expression=prefix.tree.copy()))
+    return made(tree, "bool", [value], looks=2 * len(prefix.literal))
 
 
 # ---- times

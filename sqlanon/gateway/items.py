@@ -9,7 +9,7 @@ from sqlglot import exp
 from sqlanon.gateway.scalars import only, refused
 from sqlanon.gateway.sources import Rows
 from sqlanon.gateway.type_names import TYPE_NAMES
-from sqlanon.gateway.values import UNIT, Value
+from sqlanon.gateway.values import OWN, WRITTEN, Value
 
 MAX_ITEMS = 100
 
@@ -47,8 +47,9 @@ def items_of(node: exp.Select, rows: Rows) -> list[Item]:
         while item.name.casefold() in taken:
             item.name, number = f"{plain}_{number}", number + 1
         taken.add(item.name.casefold())
-    if any(item.name.casefold() == UNIT for item in items):
-        raise refused(node, f"'{UNIT}' is a reserved name")
+    if any(item.name.casefold().startswith(OWN) and item.name not in WRITTEN for item in items):
+        hint = f"names that begin with {OWN} are the gateway's own"
+        raise refused(node, "a column has a reserved name", hint=hint, sqlstate="42939")
     return items
 
 

@@ -7,7 +7,7 @@ PostgreSQL. What the columns of an answer are never hangs on the value of a para
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -135,8 +135,7 @@ def literal_as(value: Any, kind: Kind) -> Value:
         return date_literal(value.date() if isinstance(value, datetime) else value)
     if kind == "timestamp" and isinstance(value, date):
         moment = value if isinstance(value, datetime) else datetime.combine(value, datetime.min.time())
-        # As PostgreSQL has it: a timestamp without time zone takes no notice of one.
-        return date_literal(moment.replace(tzinfo=None))
+        return date_literal(_in_utc(moment))
     if kind in NUMBERS and isinstance(value, int | float | Decimal) and type(value) is not bool:
         raise Refused("a parameter is too large or too small", sqlstate="22003", hint="up to 18 digits are read")
     raise Refused(f"a parameter is no {kind}", sqlstate="22P02")
@@ -160,8 +159,18 @@ def literal_of(value: Any) -> Value:
     if isinstance(value, str):
         return text_literal(value)
     if isinstance(value, date | datetime):
-        return date_literal(value)
+        return date_literal(_in_utc(value) if isinstance(value, datetime) else value)
     raise Refused(f"a parameter of type {type(value).__name__} is not answered", sqlstate="42804")
+
+
+def _in_utc(moment: datetime) -> datetime:
+    """A parameter with a zone is a timestamptz; what it is compared with is in UTC, as all sessions are."""
+    if moment.tzinfo is None:
+        return moment
+    try:
+        return moment.astimezone(UTC).replace(tzinfo=None)
+    except OverflowError:
+        raise Refused("a parameter is out of range", sqlstate="22008") from None
 
 
 def _readable(value: Any) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from sqlanon.gateway.calls import Call
 from sqlanon.gateway.conditions import condition
 from sqlanon.gateway.core import WIDEST_BOUNDS, fixed_point, quantum_for
 from sqlanon.gateway.scalars import Scope, bind, refused
-from sqlanon.gateway.values import NUMBERS, UNDECLARED, Interval, Kind, Value, double, number
+from sqlanon.gateway.values import NUMBERS, UNDECLARED, Interval, Kind, Value, as_computed, double, number
 
 
 def plain_aggregate(call: Call, scope: Scope) -> Value:
@@ -19,9 +21,26 @@ def plain_aggregate(call: Call, scope: Scope) -> Value:
         tree, kind = exp.Count(this=exp.Star()), "int"
     else:
         value = bind(call.argument, scope)
-        tree, kind = _tree(call, value)
+        stored = _stored(call.name, value)
+        tree, kind = _tree(call, value if stored is None else replace(value, tree=value.shown))
+        if stored is not None:
+            tree = _filtered(tree, call, scope)
+            return Value(
+                as_computed(tree, stored), kind, UNDECLARED if kind in NUMBERS else None, clamped=False, stored=stored,
+                plain=tree, computed=stored == "numeric", zoned=value.zoned,
+            )  # fmt: skip
     tree = _filtered(tree, call, scope)
     return Value(tree, kind, UNDECLARED if kind in NUMBERS else None, clamped=False)
+
+
+def _stored(name: str, value: Value) -> str | None:
+    """The type of an aggregate of public values, where it is not that of its kind: as PostgreSQL has it."""
+    base = value.stored.split("(")[0] if value.stored is not None else None
+    if name in ("min", "max") and base in ("int2", "int4", "float4", "numeric", "timestamptz"):
+        return base
+    # The sum of int8 is a numeric, for it may be larger than an int8.
+    whole = value.kind == "int" and base is None and value.source is not None
+    return "numeric" if name == "sum" and value.public and (base == "numeric" or whole) else None
 
 
 def _filtered(tree: exp.Expr, call: Call, scope: Scope) -> exp.Expr:
@@ -70,7 +89,8 @@ def person_aggregate(call: Call, scope: Scope, most_rows: int) -> Value:
         return Value(_filtered(tree, call, scope), "int", Interval(0, most_rows), clamped=False)
     if call.name in ("min", "max"):
         tree, kind = _tree(call, value)
-        return Value(_filtered(tree, call, scope), kind, value.bounds, clamped=False, computed=value.computed)
+        tree = _filtered(tree, call, scope)
+        return Value(tree, kind, value.bounds, clamped=False, computed=value.computed, size=value.size)
     if call.name not in ("sum", "avg"):
         raise refused(call.node, f"{call.name.upper()}() of each person's rows is not answered", hint="use SUM or AVG")
     if value.kind not in NUMBERS or value.bounds is None:

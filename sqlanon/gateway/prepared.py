@@ -33,6 +33,8 @@ class Answer:
     plain: bool = False  # of public and released tables: no noise
     synthetic: bool = False  # of made-up data: tells nothing of the real one
     withheld: int = 0  # groups that the controls leave out of an exact answer
+    threshold: int | None = None  # persons, about, below which a group does not appear: of statement and policy alone
+    bare: tuple[str, ...] = ()  # columns of numbers that have noise, and no error bars
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,12 @@ class Prepared:
     epsilon: float
     delta: float
     judges: tuple[Judge, ...] = ()  # of an exact answer under controls; it has no parts
+    bare: tuple[str, ...] = ()  # columns of numbers that have noise, and no error bars
+
+    @property
+    def threshold(self) -> int | None:
+        """Persons, about, below which a group does not appear; None where all keys are declared."""
+        return max((part.noise.keys.threshold for part in self.parts if part.noise.keys is not None), default=None)
 
     @cached_property
     def noisy_sql(self) -> str:

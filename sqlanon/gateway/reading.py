@@ -6,9 +6,9 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect, DialectType
 from sqlglot.dialects.postgres import Postgres
@@ -19,12 +19,16 @@ from sqlanon.errors import Refused, did_you_mean
 from sqlanon.gateway.dialects import READ
 from sqlanon.gateway.literals import plain_texts
 from sqlanon.gateway.parameters import with_slots
-from sqlanon.gateway.scalars import has_half_characters
+from sqlanon.gateway.parser_tokens import tokenize
+from sqlanon.gateway.scalars import TESTED, has_half_characters
 from sqlanon.gateway.values import Slot
+
+__all__ = ["DIALECTS", "OPTIONS", "TESTED", "Statement", "explained", "parsed", "read"]
 
 MAX_TEXT = 20_000
 MAX_NODES = 3_000
 DIALECTS = tuple(sorted(READ))
+NEGATED = (exp.Is, exp.Like, exp.ILike)  # whose NOT newer parsers write into the node itself
 # BigQuery's names for what a statement may set.
 OPTIONS = ("epsilon", "delta", "max_rows_contributed", "max_groups_contributed", "privacy_unit_column")
 
@@ -50,7 +54,7 @@ def read(text: str, dialect: str) -> Statement:
         raise Refused("a statement holds half a character", sqlstate="22021")
     explain, text = explained(text)
     try:
-        tokens = sqlglot.tokenize(text, read=dialect)
+        tokens = tokenize(text, dialect)
     except SqlglotError:
         raise Refused("the statement cannot be read: a quote or comment is not closed", sqlstate="42601") from None
     options, text = _options(tokens, text)
@@ -64,12 +68,13 @@ def read(text: str, dialect: str) -> Statement:
     if len(found) != 1:
         raise Refused("exactly one statement is answered at a time", sqlstate="42601")
     tree = found[0]
-    if not isinstance(tree, exp.Query):
+    if not isinstance(tree, exp.Query | exp.Values):
         raise Refused(f"{_first_word(tokens)} is not answered", hint="only SELECT is", sqlstate="0A000")
     try:
         if sum(1 for _ in tree.walk()) > MAX_NODES:
             raise Refused("the statement is too long to be answered", sqlstate="54001")
         _name_functions(tree, text)
+        _write_out_negations(tree)
         tree, slots = with_slots(tree)
         return Statement(tree, explain, options, slots)
     except RecursionError:
@@ -79,13 +84,23 @@ def read(text: str, dialect: str) -> Statement:
 def parsed(text: str, dialect: DialectType) -> list[exp.Expr | None]:
     """The trees of a text; of PostgreSQL's, each text is a plain one, however it is written."""
     reader = Dialect.get_or_raise(dialect)
-    tokens = reader.tokenize(text)
+    tokens = tokenize(text, reader)
     try:
         parser = reader.parser()
     except TypeError:  # classes of ours cannot inherit from compiled ones
         said = "no statement can be read: the package sqlglotc is installed, whose parser cannot be made stricter"
         raise Refused(said, hint="pip uninstall sqlglotc", sqlstate="58000") from None
-    return parser.parse(plain_texts(tokens, text) if isinstance(reader, Postgres) else tokens, text)
+    if isinstance(reader, Postgres):
+        tokens = plain_texts(_plain_aliases(tokens), text)
+    return parser.parse(tokens, text)
+
+
+def _plain_aliases(tokens: list[Token]) -> list[Token]:
+    """SELECT true AS select: after AS, every word is a name."""
+    for before, token in pairwise(tokens):
+        if before.token_type == TokenType.ALIAS and token.token_type == TokenType.SELECT:
+            token.token_type, token.text = TokenType.VAR, token.text.lower()
+    return tokens
 
 
 def _name_functions(tree: exp.Expr, text: str) -> None:
@@ -99,6 +114,16 @@ def _name_functions(tree: exp.Expr, text: str) -> None:
             node.meta["written"] = text[node.meta["start"] : node.meta["end"] + 1].strip('"').lower()
         elif type(node) is exp.GroupConcat:
             node.meta["written"] = "string_agg"  # the parser calls it as MySQL does, and forgets where it stood
+
+
+def _write_out_negations(tree: exp.Expr) -> None:
+    """NOT (a IS NULL) and NOT (a LIKE b), however they are written: the rules read no other negation."""
+    for node in list(tree.find_all(*NEGATED)):
+        if node.args.get("negate"):
+            node.set("negate", None)
+            negation = exp.Not()
+            node.replace(negation)
+            negation.set("this", node)
 
 
 def _first_word(tokens: Sequence[Token]) -> str:

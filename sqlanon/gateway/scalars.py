@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any, Protocol
 
+import sqlglot
 from sqlglot import exp
 
 from sqlanon.errors import Refused
+from sqlanon.gateway.row_work import LONGEST_TEXT, weigh_text
 from sqlanon.gateway.values import (
     NUMBERS,
     TIMES,
@@ -33,6 +35,9 @@ from sqlanon.gateway.values import (
 TINY = 1e-9
 MAX_DIVISOR = 300  # nodes
 MAX_TREE = 5_000  # nodes of one expression, as it is written for an engine
+# Versions of the parser that statements were read with, from the first to the one before the last, as pyproject.toml
+# declares them: a newer one may write a part of a statement into an argument that no rule reads, and that is refused.
+TESTED = ((30, 24, 0), (30, 31))
 Rule = Callable[[Any, "Scope"], Value]
 RULES: dict[type, Rule] = {}
 
@@ -83,11 +88,36 @@ def rule(*types: type[exp.Expr]) -> Callable[[Rule], Rule]:
     return register
 
 
+# Words that a person may have written. What else the parser calls its nodes and arguments is its own business.
+SQL_WORDS = frozenset(word.strip() for word in sqlglot.tokens.Tokenizer.KEYWORDS if word.strip().isalpha()) | {
+    "ORDER BY", "GROUP BY", "FILTER", "IN", "IS", "LIKE", "SELECT",
+}  # fmt: skip
+ARGUMENTS = {
+    "negate": "NOT", "db": "the name of a schema", "catalog": "the name of a database", "order": "ORDER BY",
+    "group": "GROUP BY", "joins": "JOIN", "sample": "TABLESAMPLE", "laterals": "LATERAL", "pivots": "PIVOT",
+    "method": "NATURAL", "on": "ON",
+    "locks": "FOR UPDATE", "columns": "a list of column names", "ordinality": "WITH ORDINALITY", "kind": "the kind",
+    "operation_modifiers": "a modifier", "windows": "WINDOW", "nulls_first": "NULLS FIRST",
+}  # fmt: skip
+
+
 def only(node: exp.Expr, *read: str) -> None:
     """Refuse an argument that no rule reads: DISTINCT, FILTER or ORDER BY must never be dropped silently."""
     for name, value in node.args.items():
         if name not in read and value not in (None, False, []):
-            raise refused(node, f"{name.upper().replace('_', ' ').strip()} in {spelling(node)} is not answered")
+            said = f"{argument_spelling(name)} in {spelling(node)} is not answered"
+            detail = f"It is the argument '{name}' of {type(node).__name__}, which is not read here."
+            raise refused(node, said, detail=detail, hint=untested())
+
+
+def untested() -> str | None:
+    """A hint for whoever has a parser that statements were never read with."""
+    version = str(vars(sqlglot)["__version__"])
+    installed = tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+    if TESTED[0] <= installed < TESTED[1]:
+        return None
+    least, most = (".".join(map(str, each)) for each in TESTED)
+    return f"this was not tested with sqlglot {version}: install sqlglot>={least},<{most}"
 
 
 def position(node: exp.Expr) -> int | None:
@@ -106,22 +136,65 @@ def spelling(node: exp.Expr) -> str:
     """How a person would call a node."""
     if isinstance(node, exp.Anonymous):
         return f"the function {str(node.this)[:60]}()"
-    if isinstance(node, exp.Func) and not isinstance(node, exp.Connector | exp.Case | exp.Cast | exp.Exists):
+    operators = (exp.Binary, exp.Case, exp.Cast, exp.Exists, exp.Array)
+    if isinstance(node, exp.Func) and not isinstance(node, operators):
         # As it was written: the parser's own name for to_char() is one that nobody has heard of.
         return f"the function {node.meta.get('written', node.sql_name())[:60]}()"
-    named: dict[type, str] = {exp.Subquery: "a subquery in an expression", exp.Exists: "EXISTS"}
-    return named.get(type(node), node.key.upper())
+    named: dict[type, str] = {
+        exp.Subquery: "a subquery in an expression", exp.Exists: "EXISTS", exp.TableAlias: "an alias",
+        exp.Ordered: "ORDER BY", exp.Order: "ORDER BY", exp.Table: "FROM",
+    }  # fmt: skip
+    if type(node) is exp.Table and isinstance(node.this, exp.Func):
+        return spelling(node.this)
+    if type(node) in named:
+        return named[type(node)]
+    # The parser's words are no words of SQL: DPIPE is ||, and a person wrote 'a || b'.
+    word = node.key.upper()
+    return word if word in SQL_WORDS and not isinstance(node, exp.Binary) else shortened(node)
 
 
-def made(tree: exp.Expr, kind: Kind, parts: Sequence[Value], bounds: Interval | None = None, keys: Any = None) -> Value:
-    """A value that was computed from others."""
+def argument_spelling(name: str) -> str:
+    """How a person would call an argument of a node.
+
+    >>> argument_spelling("negate"), argument_spelling("distinct"), argument_spelling("with_")
+    ('NOT', 'DISTINCT', 'WITH')
+    """
+    word = name.upper().replace("_", " ").strip()
+    return ARGUMENTS.get(name, word if word in SQL_WORDS else f"'{word.lower()}'")
+
+
+def shortened(node: exp.Expr) -> str:
+    """An expression as SQL, for a message."""
+    text = node.sql("postgres")
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+def made(
+    tree: exp.Expr,
+    kind: Kind,
+    parts: Sequence[Value],
+    bounds: Interval | None = None,
+    keys: Any = None,
+    *,
+    size: int | None = None,
+    looks: int = 0,
+) -> Value:
+    """A value that was computed from others.
+
+    `size` is how many characters a text has, those of its longest part if left out; `looks` at how many characters
+    of its parts the outermost function looks.
+    """
     if sum(1 for _ in tree.walk()) > MAX_TREE:
         # Some functions write their argument four times: five of them, one inside the other, a thousand times.
         raise Refused("an expression is too long to be answered", sqlstate="54001", hint="compute less at a time")
     public = all(part.public for part in parts)
     if kind in NUMBERS and bounds is None:
         bounds = UNDECLARED
-    return Value(tree, kind, bounds, keys=keys, public=public, computed=kind in NUMBERS)
+    if kind == "text" and size is None:
+        size = max((part.longest for part in parts if part.kind == "text"), default=LONGEST_TEXT)
+    if looks:
+        weigh_text(tree, looks)
+    return Value(tree, kind, bounds, keys=keys, public=public, computed=kind in NUMBERS, size=size)
 
 
 def numbers(node: exp.Expr, *values: Value) -> list[Interval]:
@@ -239,19 +312,28 @@ def _null(node: exp.Null, scope: Scope) -> Value:
 # A date or a time of a date, and a zone behind it; behind a date alone, a minus would be part of another date.
 ZONED = re.compile(
     r"(?P<moment>\d{4}-\d\d-\d\d(?:(?=[\s+zZ])|[ T]+\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?))"
-    r"\s*(?:[zZ]|UTC|[+-](?:0?\d|1[0-5])(?::?[0-5]\d(?::?[0-5]\d)?)?)",
+    r"\s*(?:[zZ]|UTC|(?P<sign>[+-])(?P<hours>0?\d|1[0-5])(?::?(?P<minutes>[0-5]\d)(?::?(?P<seconds>[0-5]\d))?)?)",
     re.ASCII,
 )
 
 
-def temporal(node: exp.Expr, text: str, kind: Kind) -> Value:
-    zoned = ZONED.fullmatch(text.strip())
+def temporal(node: exp.Expr, text: str, kind: Kind, *, zoned: bool = False) -> Value:
+    """A time that is written as a text; `zoned`: beside moments, where a zone counts and UTC is meant without one."""
+    found = ZONED.fullmatch(text.strip())
     try:
-        moment = datetime.fromisoformat(zoned["moment"] if zoned else text.strip())
+        moment = datetime.fromisoformat(found["moment"] if found else text.strip())
     except ValueError:
         raise refused(node, f"'{text[:40]}' is not a date", sqlstate="22007", hint="write it as 2026-01-31") from None
     # As PostgreSQL has it: a date or a timestamp without time zone takes no notice of one.
     moment = moment.replace(tzinfo=None)
+    if zoned:
+        if found is not None and found["sign"]:
+            away = timedelta(**{unit: int(found[unit] or 0) for unit in ("hours", "minutes", "seconds")})
+            try:
+                moment = moment - away if found["sign"] == "+" else moment + away
+            except OverflowError:
+                raise refused(node, "a time is out of range", sqlstate="22008") from None
+        return replace(date_literal(moment), zoned=True)
     if kind == "date" and moment == datetime.combine(moment.date(), datetime.min.time()):
         return date_literal(moment.date())
     return date_literal(moment)

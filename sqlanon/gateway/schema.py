@@ -9,20 +9,20 @@ import sqlglot
 from sqlglot import exp
 
 from sqlanon.engines import ColumnInfo, Engine
-from sqlanon.errors import EngineError, PolicyError, did_you_mean
+from sqlanon.errors import EngineError, PolicyError, SourceError, did_you_mean
 from sqlanon.gateway.catalog import Constraint, Schema, aliased_table, kind_of
-from sqlanon.gateway.values import NUMBERS
+from sqlanon.gateway.identities import Tables, find_tables, identify_tables
+from sqlanon.gateway.values import NUMBERS, OWN, WRITTEN
 from sqlanon.policy.gateway import Gateway
 
-# Columns with a PRIMARY KEY or UNIQUE constraint of their own: schema, table, column.
-UNIQUE_COLUMNS = {
-    "duckdb": "SELECT schema_name, table_name, constraint_column_names[1] FROM duckdb_constraints() "
-    "WHERE constraint_type IN ('PRIMARY KEY', 'UNIQUE') AND len(constraint_column_names) = 1 "
-    "AND database_name = current_database()",
-    "postgres": "SELECT n.nspname, c.relname, a.attname FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid "
-    "JOIN pg_namespace n ON n.oid = c.relnamespace "
-    "JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = i.indkey[0] "
-    "WHERE i.indisunique AND i.indisvalid AND i.indimmediate AND i.indnkeyatts = 1 AND i.indpred IS NULL "
+# Columns that a PRIMARY KEY or UNIQUE constraint keeps apart, together: schema, table, columns.
+UNIQUE_KEYS = {
+    "duckdb": "SELECT schema_name, table_name, constraint_column_names FROM duckdb_constraints() "
+    "WHERE constraint_type IN ('PRIMARY KEY', 'UNIQUE') AND database_name = current_database()",
+    "postgres": "SELECT n.nspname, c.relname, (SELECT array_agg(CAST(a.attname AS TEXT)) FROM pg_attribute a "
+    "WHERE a.attrelid = c.oid AND a.attnum = ANY(CAST(i.indkey[0:i.indnkeyatts - 1] AS SMALLINT[]))) "
+    "FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid JOIN pg_namespace n ON n.oid = c.relnamespace "
+    "WHERE i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL "
     "AND i.indexprs IS NULL AND c.relkind = 'r' "
     # A name without a schema may mean a table of another one, which comes first on the path.
     "AND (n.nspname <> 'public' OR pg_table_is_visible(c.oid)) "
@@ -61,12 +61,12 @@ CONSTRAINT_KINDS: dict[str, Literal["primary", "unique", "foreign", "required"]]
 }  # fmt: skip
 
 
-def _constraints(engine: Engine, policy: Gateway) -> Iterator[Constraint]:
+def _constraints(engine: Engine, tables: Tables) -> Iterator[Constraint]:
     """The constraints of tables of the policy; a foreign key to another table is left out."""
     text = CONSTRAINTS.get(engine.dialect)
     if text is None:
         return
-    places = {_place(engine, name): name for name in policy.tables}
+    places = tables.places()
     for schema, table, kind, columns, other_schema, other, referred in engine.query(
         sqlglot.parse_one(text, read=engine.dialect)
     ):
@@ -76,19 +76,15 @@ def _constraints(engine: Engine, policy: Gateway) -> Iterator[Constraint]:
             yield Constraint(found, name, tuple(columns), led or "", tuple(referred or ()) if led else ())
 
 
-def _place(engine: Engine, name: str) -> tuple[str, str]:
-    """The schema and name that a table of the policy has in the database."""
-    schema, _, table = name.rpartition(".")
-    return schema or ("main" if engine.dialect == "duckdb" else "public"), table
-
-
 def schema_of(engine: Engine, policy: Gateway) -> Schema:
     """Read the columns of every table of the policy; a column that the policy names must be there."""
     columns = {}
+    tables = identify_tables(engine, policy)
     for name, table in policy.tables.items():
         select = exp.Select().select(exp.Star()).from_(aliased_table(name, "t0"))
         infos = engine.columns(select)
         columns[name] = infos
+        _refuse_reserved(policy, name, infos)
         known = {info.name for info in infos}
         named = [*table.columns, *([table.unit] if table.unit else []), *(table.link.on if table.link else [])]
         for column in named:
@@ -106,8 +102,27 @@ def schema_of(engine: Engine, policy: Gateway) -> Schema:
                 raise PolicyError(said, hint="hide it")
         _check_access(policy, name, known)
     _check_links(policy, columns)
-    collated = _collated(engine, policy)
-    return Schema(columns, unique_columns(engine, policy), collated, tuple(_constraints(engine, policy)))
+    collated = _collated(engine, policy, tables, columns)
+    unique = _unique_keys(engine, tables)
+    collation = "C" if engine.dialect == "duckdb" else "default"
+    return Schema(columns, unique, collated, tuple(_constraints(engine, tables)), collation)
+
+
+def _refuse_reserved(policy: Gateway, name: str, infos: Sequence[ColumnInfo]) -> None:
+    """A column called like one of the gateway's own would stand for it in the statements that are written."""
+    line = policy.line_of("tables", name)
+    if name.rpartition(".")[2].strip('"').casefold().startswith(OWN):
+        raise PolicyError(
+            f"{policy.name}:{line}: table '{name}' has a name that begins with {OWN}, as sqlanon's own tables do",
+            hint="declare a view of another name",
+        )
+    for info in infos:
+        if info.name.casefold().startswith(OWN) and info.name not in WRITTEN:
+            raise PolicyError(
+                f"{policy.name}:{line}: column '{info.name}' of table '{name}' has a name that begins with {OWN}, as "
+                f"sqlanon's own columns do",
+                hint="declare a view in which it is called something else, or is left out",
+            )
 
 
 def _units(policy: Gateway) -> Iterator[tuple[str, str]]:
@@ -140,12 +155,18 @@ def _check_links(policy: Gateway, columns: Mapping[str, Sequence[ColumnInfo]]) -
             )
 
 
-def _collated(engine: Engine, policy: Gateway) -> frozenset[tuple[str, str]]:
-    if engine.dialect != "postgres":
-        return frozenset()  # DuckDB tells of collations that do not fit together before it runs anything
-    places = {_place(engine, name): name for name in policy.tables}
-    found = engine.query(sqlglot.parse_one(COLLATED, read=engine.dialect))
-    known = {(places[where, of], column): exact for where, of, column, exact in found if (where, of) in places}
+def _collated(
+    engine: Engine, policy: Gateway, tables: Tables, columns: Mapping[str, Sequence[ColumnInfo]]
+) -> frozenset[tuple[str, str]]:
+    """Columns of texts with a collation of their own. Those of persons must tell all texts apart by their bytes."""
+    if engine.dialect == "duckdb":
+        known = dict.fromkeys(_collated_in_duckdb(engine, policy, columns), False)
+    elif engine.dialect == "postgres":
+        places = tables.places()
+        found = engine.query(sqlglot.parse_one(COLLATED, read=engine.dialect))
+        known = {(places[where, of], column): exact for where, of, column, exact in found if (where, of) in places}
+    else:
+        return frozenset()
     for column in [*_units(policy), *(end for both in _links(policy) for end in both)]:
         if not known.get(column, True):
             raise PolicyError(
@@ -156,12 +177,44 @@ def _collated(engine: Engine, policy: Gateway) -> frozenset[tuple[str, str]]:
     return frozenset(known)
 
 
+def _collated_in_duckdb(
+    engine: Engine, policy: Gateway, columns: Mapping[str, Sequence[ColumnInfo]]
+) -> Iterator[tuple[str, str]]:
+    """No catalogue of DuckDB has collations, but it refuses to compare two different ones, before it reads a row."""
+    ((default,),) = engine.query(sqlglot.parse_one("SELECT current_setting('default_collation')", read="duckdb"))
+    if str(default).casefold() not in ("", "c", "posix", "binary"):
+        raise PolicyError(
+            f"{policy.name}: the database compares texts by the collation '{default}', in which different texts can be "
+            f"the same person",
+            hint="open it without default_collation",
+        )
+    for name, infos in columns.items():
+        texts = [info.name for info in infos if info.type.upper().startswith(("VARCHAR", "TEXT"))]
+        if not _is_bytewise(engine, name, texts):
+            yield from ((name, column) for column in texts if not _is_bytewise(engine, name, [column]))
+
+
+def _is_bytewise(engine: Engine, name: str, columns: Sequence[str]) -> bool:
+    """Whether no column has a collation: with one, the comparison with one of these two fails."""
+    for collation in ("nocase", "noaccent") if columns else ():
+        other = exp.Collate(this=exp.Literal.string(""), expression=exp.to_identifier(collation, quoted=True))
+        tests = [
+            exp.EQ(this=exp.column(exp.to_identifier(column, quoted=True), table="t0"), expression=other.copy())
+            for column in columns
+        ]
+        try:
+            engine.columns(exp.Select(expressions=tests).from_(aliased_table(name, "t0")))
+        except (EngineError, SourceError):
+            return False
+    return True
+
+
 def require_unique(engine: Engine, policy: Gateway, schema: Schema) -> None:
     """Refuse to go on where a constraint is gone that was there when the schema was read.
 
     That a person has one row in a table is believed without counting. A DuckDB file cannot change while it is open.
     """
-    if engine.dialect != "duckdb" and not schema.unique <= unique_columns(engine, policy):
+    if engine.dialect != "duckdb" and not schema.unique_keys <= unique_keys(engine, policy):
         raise EngineError(
             "the database has lost a constraint since it was opened", hint="open it again; the statement cost nothing"
         )
@@ -179,11 +232,15 @@ def _check_access(policy: Gateway, table: str, known: Set[str]) -> None:
                 )
 
 
-def unique_columns(engine: Engine, policy: Gateway) -> frozenset[tuple[str, str]]:
-    """The columns of tables of the policy whose values a constraint keeps apart."""
-    text = UNIQUE_COLUMNS.get(engine.dialect)
+def unique_keys(engine: Engine, policy: Gateway) -> frozenset[tuple[str, tuple[str, ...]]]:
+    """The columns of tables of the policy whose values a constraint keeps apart, together."""
+    return _unique_keys(engine, find_tables(engine, policy))
+
+
+def _unique_keys(engine: Engine, tables: Tables) -> frozenset[tuple[str, tuple[str, ...]]]:
+    text = UNIQUE_KEYS.get(engine.dialect)
     if text is None:
         return frozenset()
-    places = {_place(engine, name): name for name in policy.tables}
+    places = tables.places()
     found = engine.query(sqlglot.parse_one(text, read=engine.dialect))
-    return frozenset((places[where, of], column) for where, of, column in found if (where, of) in places)
+    return frozenset((places[where, of], tuple(sorted(names))) for where, of, names in found if (where, of) in places)

@@ -6,6 +6,7 @@ Over public and noisy rows: SQL as it is, written anew.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -13,17 +14,20 @@ from sqlglot import exp
 from sqlanon.errors import Refused
 from sqlanon.gateway import casts, functions  # noqa: F401  (their rules register themselves)
 from sqlanon.gateway.aggregates import Aggregate, answered
-from sqlanon.gateway.bars import Ends, bars_of
+from sqlanon.gateway.bars import Ends, bars_of, holds_noise
 from sqlanon.gateway.bounding import UNSTABLE
 from sqlanon.gateway.calls import holds_aggregate
 from sqlanon.gateway.catalog import Catalog
 from sqlanon.gateway.conditions import condition
 from sqlanon.gateway.core import Core, key_tree
+from sqlanon.gateway.empty_answers import empty_answer, excludes_all, limits_to_nothing
 from sqlanon.gateway.fanout import fanouts_of
 from sqlanon.gateway.items import Item, groups_of, items_of, meant
 from sqlanon.gateway.keys import set_key_mode
+from sqlanon.gateway.listed_rows import listed_rows
+from sqlanon.gateway.outer_joins import require_persons
 from sqlanon.gateway.places import Place
-from sqlanon.gateway.scalars import bind, bind_shown, only, refused
+from sqlanon.gateway.scalars import bind, bind_shown, only, refused, spelling
 from sqlanon.gateway.sources import Named, Rows, rows_of, thin
 from sqlanon.gateway.values import NUMBERS, UNIT, Interval, Relation, Value, hull
 
@@ -44,7 +48,7 @@ SELECT_ARGS = (
 )
 
 Columns = list[tuple[str, Value]]
-ALONE = {"uuid", "numeric"}  # types that are not what they are computed with
+ALONE = {"uuid", "numeric", "timestamptz"}  # types that are not what they are computed with
 
 
 class Binder:
@@ -59,6 +63,7 @@ class Binder:
         self.tables: set[str] = set()  # of the policy, that the statement reads
         self.used: set[tuple[str, str]] = set()  # and their columns
         self.bars: dict[str, Ends] = {}  # error bars of the columns of the outermost SELECT
+        self.bare: tuple[str, ...] = ()  # and its numbers with noise for which none are known
         self._beside_persons = True  # private tables are named somewhere in the statement
 
     def query(self, node: exp.Expr, ctes: dict[str, Relation], depth: int = 0) -> Relation:
@@ -74,8 +79,14 @@ class Binder:
             found = self._set_operation(node, known, depth)
         elif type(node) is exp.Select:
             found = self._select(node, known, depth)
+            if depth == 0 and found.nature == "noisy" and self._is_empty(node):
+                self.cores.clear()  # nothing is asked of them, and nothing is charged
+                self.bars = {}
+                found = empty_answer(found.columns, found.labels, self.catalog.schema)
+        elif (listed := listed_rows(node, self.dialect)) is not None:
+            found = listed
         else:
-            raise refused(node, f"{node.key.upper()} is not answered", hint="only SELECT is")
+            raise refused(node, f"{spelling(node)} is not answered", hint="only SELECT is")
         if sum(1 for _ in found.tree.walk()) > MAX_NODES:
             # A CTE is written wherever it is read: each that reads the one before it twice makes twice as much.
             raise refused(node, "the statement is too long to be answered", sqlstate="54001")
@@ -98,8 +109,11 @@ class Binder:
         if type(node) is exp.Subquery:
             only(node, "this", "alias")
             return self.query(node.this, ctes, depth + 1)
+        listed = listed_rows(node, self.dialect)
+        if listed is not None:
+            return listed
         if type(node) is not exp.Table or type(node.this) is not exp.Identifier:
-            raise refused(node, f"{node.key.upper()} in FROM is not answered", hint="name a table, or write a subquery")
+            raise refused(node, f"{spelling(node)} in FROM is not answered", hint="name a table, or write a subquery")
         only(node, "this", "db", "catalog", "alias")
         if len(node.parts) == 1 and node.name.casefold() in ctes:
             return ctes[node.name.casefold()]
@@ -124,14 +138,19 @@ class Binder:
             thin(rows, where.this if where is not None else None, self.catalog.policy.rows)
         groups = groups_of(node, items, rows)
         if rows.nature != "private":
-            return self._plain(node, rows, items, groups)
+            return self._plain(node, rows, items, groups, depth)
         aggregated = [*(item.node for item in items), node.args.get("having"), node.args.get("order")]
         has_aggregate = any(part is not None and holds_aggregate(part) for part in aggregated)
         if distinct is not None and not groups and not has_aggregate:
             groups = [item.node for item in items]  # of an aggregate, DISTINCT is of the noisy rows
         keys = [bind(group, rows) for group in groups]
-        if any(key.unit for key in keys):
+        by_person = any(key.unit for key in keys)
+        answered_here = not by_person and bool(keys or has_aggregate)
+        require_persons(rows, where.this if where is not None else None, groups, aggregated, answered=answered_here)
+        if by_person:
             return self._person(node, rows, items, keys, depth)
+        if depth == 0 and not keys and not has_aggregate and self._is_empty(node):
+            return self._empty(node, rows, items)
         if keys or has_aggregate:
             return self._core(node, rows, items, keys, depth, where)
         return self._projection(node, rows, items, depth)
@@ -143,6 +162,21 @@ class Binder:
         return [
             (item.name, item.value if starred and item.value is not None else read(item.node, place)) for item in items
         ]
+
+    def _is_empty(self, node: exp.Select) -> bool:
+        """Whether there is no row, whatever the data: then the columns are told, and nothing is read."""
+        if limits_to_nothing(node):
+            return True
+        grouped = any(node.args.get(name) is not None for name in ("group", "having"))
+        where = node.args.get("where")
+        alone = not grouped and not any(holds_aggregate(each) for each in node.expressions)
+        return alone and where is not None and excludes_all(where.this)
+
+    def _empty(self, node: exp.Select, rows: Rows, items: list[Item]) -> Relation:
+        place = Place(rows, "rows", self)
+        columns = self._bound(items, place)
+        self._finished(node, exp.Select(), columns, items, place)  # what is wrong in ORDER BY is refused all the same
+        return empty_answer(dict(columns), _labels(items), self.catalog.schema)
 
     # ---- the four
 
@@ -164,7 +198,7 @@ class Binder:
             only(having, "this")
             held = condition(having.this, place).tree
         alone = all(key.unit for key in keys)
-        return self._private(rows, columns, [key.tree for key in keys], held, alone)
+        return self._private(rows, columns, [key.whole if key.unit else key.tree for key in keys], held, alone)
 
     def _private(
         self,
@@ -180,17 +214,20 @@ class Binder:
             select = select.select(exp.alias_(value.tree, name, quoted=True), copy=False)
         select = select.select(exp.alias_(rows.unit.copy(), UNIT, quoted=True), copy=False)
         if groups:
-            select = select.group_by(rows.unit.copy(), *(group.copy() for group in groups), copy=False)
+            varying = [group.copy() for group in groups if not _is_constant(group)]
+            select = select.group_by(rows.unit.copy(), *varying, copy=False)
         if having is not None:
             select = select.having(having, copy=False)
         # What is computed with was put in above, in place of what is stored.
         outside = {
-            name: replace(value, stored=None, plain=None).renamed(exp.column(exp.to_identifier(name, quoted=True)))
+            name: replace(value, stored=None, plain=None, uncut=False).renamed(
+                exp.column(exp.to_identifier(name, quoted=True))
+            )
             for name, value in columns
         }
         return Relation(
             select, outside, "private", unique=unique, fanouts=fanouts_of(rows), privates=rows.privates,
-            multiplied=rows.multiplied and not unique,
+            multiplied=rows.multiplied and not unique, joined=rows.joined,
         )  # fmt: skip
 
     def _nothing_more(self, node: exp.Expr, depth: int, *names: str) -> None:
@@ -209,7 +246,10 @@ class Binder:
     ) -> Relation:
         """One private aggregate: its exact integers become a noisy table, and the rest is SQL over that table."""
         assert rows.unit is not None
-        core = Core(len(self.cores), rows.tree, rows.unit, rows.unique, keys, "none", fanouts=fanouts_of(rows))
+        core = Core(
+            len(self.cores), rows.tree, rows.unit, rows.unique, keys, "none", fanouts=fanouts_of(rows),
+            joined=rows.joined,
+        )  # fmt: skip
         self.cores.append(core)
         for key in keys:
             if key.kind == "null":
@@ -226,7 +266,21 @@ class Binder:
         if depth == 0:
             found = {item.name: bars_of(item.node, place, place.bars) for item in items}
             self.bars = {name: ends for name, ends in found.items() if ends is not None}
-        return Relation(select, _outside(columns), "noisy", labels=_labels(items))
+        noisy = [holds_noise(item.node, place.bars) for item in items]
+        return self._told(Relation(select, _outside(columns), "noisy", labels=_labels(items)), noisy, depth)
+
+    def _told(self, relation: Relation, noisy: Sequence[bool], depth: int) -> Relation:
+        """A relation of noisy rows, whose columns know whether they have noise; `bare` names those without bars."""
+        columns = {
+            name: replace(value, noisy=has) for (name, value), has in zip(relation.columns.items(), noisy, strict=True)
+        }
+        if depth == 0:
+            self.bare = tuple(
+                name
+                for name, value in columns.items()
+                if value.noisy and value.kind in NUMBERS and name not in self.bars
+            )
+        return replace(relation, columns=columns)
 
     def _unnamed(self, node: exp.Expr, items: list[Item], rows: Rows) -> exp.Expr:
         """HAVING may use names of the SELECT list, as DuckDB allows."""
@@ -239,7 +293,7 @@ class Binder:
 
         return node.copy().transform(swap, copy=False)
 
-    def _plain(self, node: exp.Select, rows: Rows, items: list[Item], groups: list[exp.Expr]) -> Relation:
+    def _plain(self, node: exp.Select, rows: Rows, items: list[Item], groups: list[exp.Expr], depth: int) -> Relation:
         having = node.args.get("having")
         aggregated = [*(item.node for item in items), node.args.get("order")]
         grouped = bool(groups) or having is not None
@@ -249,14 +303,19 @@ class Binder:
         columns = self._bound(items, place)
         select = rows.tree.copy()
         if keys:
-            select = select.group_by(*(key.shown.copy() for key in keys), copy=False)
+            varying = [key.shown.copy() for key in keys if not _is_constant(key.shown)]
+            # One group of all rows, and none where there is no row: a cast is not taken for the place of a column.
+            select = select.group_by(*(varying or [exp.cast(exp.Literal.number(1), "int")]), copy=False)
         if having is not None:
             only(having, "this")
             select = select.having(condition(self._unnamed(having.this, items, rows), place).tree, copy=False)
         select = self._finished(node, select, columns, items, place)
         if grouped:
             select.meta[UNSTABLE] = True
-        return Relation(select, _outside(columns), rows.nature, labels=_labels(items))
+        made = Relation(select, _outside(columns), rows.nature, labels=_labels(items))
+        if rows.nature != "noisy":
+            return made
+        return self._told(made, [_has_noise(item.node, rows) for item in items], depth)
 
     def _finished(
         self, node: exp.Select, select: exp.Select, columns: Columns, items: list[Item], place: Place
@@ -274,8 +333,7 @@ class Binder:
             clause = node.args.get(name)
             if clause is None:
                 continue
-            only(clause, "expression")
-            given = bind(clause.expression, place)
+            given = bind(_count(clause), place)
             given.must_be("int")
             if given.nothing:
                 continue  # LIMIT NULL is none, as in PostgreSQL
@@ -299,6 +357,8 @@ class Binder:
             wanted = meant(each.this, items, "ORDER BY")
             same = [value for item, (_, value) in zip(items, columns, strict=True) if item.node is wanted]
             value = same[0] if same and same[0].kind != "opaque" else bind(wanted, place)
+            if _is_constant(value.shown):
+                continue
             select = select.order_by(
                 exp.Ordered(
                     this=value.shown.copy(),
@@ -331,6 +391,7 @@ class Binder:
                 a, bounds=_wider(a, b), keys=None, unit=a.unit and b.unit, source=None, public=a.public and b.public,
                 # A promise needs both sides: a literal is within its bounds as it stands, a column is not.
                 clamped=a.clamped and b.clamped, computed=a.computed or b.computed, stored=stored,
+                size=max(a.longest, b.longest) if a.kind == "text" else None, uncut=a.uncut or b.uncut,
                 plain=a.plain if stored is not None else None,
             )  # fmt: skip
         if left.nature == "private":
@@ -342,7 +403,7 @@ class Binder:
             return self._around(node, Relation(made, columns, left.nature, labels=left.labels))
         return Relation(
             made, columns, "private", fanouts=(*left.fanouts, *right.fanouts), privates=left.privates + right.privates,
-            multiplied=left.multiplied or right.multiplied,
+            multiplied=left.multiplied or right.multiplied, joined=left.joined * right.joined,
         )  # fmt: skip
 
     def _around(self, node: exp.Expr, relation: Relation) -> Relation:
@@ -363,6 +424,26 @@ class Binder:
         return Relation(select, _outside(columns), relation.nature, labels=relation.labels)
 
 
+def _is_constant(tree: exp.Expr) -> bool:
+    """Whether a value is the same in all rows. As a key it changes nothing, and is left out: GROUP BY and ORDER BY
+    take a bare number for the place of a column, and PostgreSQL refuses other literals there."""
+    return tree.find(exp.Column, exp.Star, exp.AggFunc, exp.Window, exp.WithinGroup, exp.Anonymous, exp.Query) is None
+
+
+def _count(clause: exp.Expr) -> exp.Expr:
+    """How many rows LIMIT, OFFSET or FETCH FIRST … ROWS ONLY says."""
+    if type(clause) is not exp.Fetch:
+        only(clause, "expression")
+        count: exp.Expr = clause.expression
+        return count
+    only(clause, "direction", "count", "limit_options")
+    options = clause.args.get("limit_options")
+    if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
+        raise refused(clause, "FETCH with PERCENT or WITH TIES is not answered", hint="FETCH FIRST 5 ROWS ONLY is")
+    fetched: exp.Expr | None = clause.args.get("count")
+    return fetched if fetched is not None else exp.Literal.number(1)
+
+
 def not_shown() -> Refused:
     return Refused(
         "rows of persons are not shown",
@@ -378,6 +459,13 @@ def _matched(a: Value, b: Value) -> bool:
 
 def _labels(items: list[Item]) -> tuple[str, ...]:
     return tuple(item.label for item in items)
+
+
+def _has_noise(node: exp.Expr, rows: Rows) -> bool:
+    """Of an expression over noisy rows: it reads a column with noise, or looks at several rows or at another query."""
+    if holds_aggregate(node) or node.find(exp.Window, exp.Query) is not None:
+        return True
+    return any(bind(column, rows).noisy for column in node.find_all(exp.Column))
 
 
 def _outside(columns: Columns) -> dict[str, Value]:

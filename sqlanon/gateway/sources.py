@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -16,6 +17,7 @@ from sqlanon.gateway.scalars import bind, only, refused
 from sqlanon.gateway.values import UNIT, Nature, Relation, Value
 
 MAX_SOURCES = 12
+DEFAULT_SCHEMA = "public"
 MAX_PRIVATES = 4  # private tables in one FROM: a person's rows are multiplied by each
 MOST_JOINED = 100_000  # rows that joins on the unit make of one person, about
 FindRelation = Callable[[exp.Expr], Relation]
@@ -30,6 +32,13 @@ class Named:
     name: str
     alias: str
     relation: Relation
+    schema: str | None = None  # of a table that has no other name here
+
+    def is_called(self, table: str, schema: str) -> bool:
+        """Whether a column with the names of a table and a schema before it may be one of this relation's."""
+        if schema and (self.schema is None or _schema_key(schema) != _schema_key(self.schema)):
+            return False
+        return self.name.casefold() == table.casefold()
 
     def value(self, column: str) -> Value:
         found = self.relation.columns[column]
@@ -52,6 +61,8 @@ class Rows:
     unique: bool = False
     multiplied: bool = False  # joins on the unit multiply a person's rows by each other, here or further inside
     multiplies: bool = False  # those of this FROM do
+    keeps_public: bool = False  # an outer join keeps rows of public tables, which belong to nobody
+    joined: int = 1  # rows that joins on the unit make of one row, at most
     equal: list[tuple[exp.Column, exp.Column]] = field(default_factory=list)  # columns that joins compare with =
     used: set[tuple[str, str]] = field(default_factory=set)  # tables and columns that were looked up
 
@@ -60,13 +71,14 @@ class Rows:
         return sum(source.relation.privates for source in self.sources)
 
     def column(self, node: exp.Column) -> Value:
-        only(node, "this", "table")
+        only(node, "this", "table", "db", "catalog")
         name, table = node.name, node.table
         if isinstance(node.this, exp.Star):
             raise refused(node, "* is not answered here", hint="name the columns", sqlstate="42601")
+        self._require_table(node)
         found: list[tuple[Named, str]] = []
         for source in self.sources:
-            if table and source.name.casefold() != table.casefold():
+            if table and not source.is_called(table, node.db):
                 continue
             if any(name.casefold() == hidden.casefold() for hidden in source.relation.hidden):
                 raise refused(node, f'permission denied for column "{name}"', sqlstate="42501")
@@ -84,6 +96,15 @@ class Rows:
         value = source.value(column)
         self.use(value)
         return value
+
+    def _require_table(self, node: exp.Column) -> None:
+        """A schema before a column must be that of a table in FROM: Metabase writes "public"."products"."price"."""
+        if node.args.get("catalog") is not None:
+            raise refused(node, "cross-database references are not implemented")
+        if node.db and not any(source.is_called(node.table, node.db) for source in self.sources):
+            written = f"{node.db}.{node.table}"
+            hint = "a table with an alias has no other name, and no schema"
+            raise refused(node, f'missing FROM-clause entry for table "{written[:80]}"', sqlstate="42P01", hint=hint)
 
     def full_name(self, node: exp.Column) -> str:
         """A column with the name of its table, as an error message has it."""
@@ -107,9 +128,10 @@ class Rows:
             only(node)
             sources = self.sources
         elif type(node) is exp.Column and type(node.this) is exp.Star:
-            only(node, "this", "table")
+            only(node, "this", "table", "db", "catalog")
             only(node.this)
-            sources = [each for each in self.sources if each.name.casefold() == node.table.casefold()]
+            self._require_table(node)
+            sources = [each for each in self.sources if each.is_called(node.table, node.db)]
         else:
             return None
         found = [
@@ -122,6 +144,11 @@ class Rows:
         for _, value, _ in found:
             self.use(value)
         return found
+
+
+def _schema_key(schema: str) -> str:
+    """What schemas are compared by: the default one is called public by PostgreSQL's clients, main by DuckDB."""
+    return DEFAULT_SCHEMA if schema.casefold() in ("main", "public") else schema.casefold()
 
 
 def _list(names: list[str]) -> str | None:
@@ -159,6 +186,7 @@ def rows_of(
         raise refused(select, f"more than {MAX_PRIVATES} private tables in a FROM are not answered", sqlstate="54001")
     rows.multiplies = rows.multiplied
     rows.multiplied = rows.multiplied or any(each.relation.multiplied for each in rows.sources)
+    rows.joined = math.prod(each.relation.joined for each in rows.sources)
     return rows
 
 
@@ -170,6 +198,7 @@ def thin(rows: Rows, where: exp.Expr | None, counted: int) -> None:
     sides = {each.alias: each.relation for each in rows.sources if each.relation.nature == "private"}
     sides = {alias: relation for alias, relation in sides.items() if not relation.unique}
     most = max(counted, int(MOST_JOINED ** (1 / max(1, len(sides)))))
+    rows.joined *= most ** (len(sides) - 1)
     tests = [condition(part, rows).tree for part in (conjuncts(where) if where is not None else ())]
     start, joins = rows.tree.args["from_"], rows.tree.args.get("joins") or []
     # A row that a LEFT JOIN finds no partner for has NULL there, which WHERE may ask for: it must find all of them.
@@ -190,11 +219,16 @@ def _named(node: exp.Expr, number: int, rows: Rows, find: FindRelation) -> Named
     alias = node.args.get("alias")
     if alias is not None:
         only(alias, "this", "columns")
-        relation = _relabelled(alias, relation)
+        if type(node) is not exp.Values and not (type(node) is exp.Table and type(node.this) is not exp.Identifier):
+            relation = _relabelled(alias, relation)
     name = node.alias_or_name or f"unnamed {number}"
+    if isinstance(node, exp.Table) and type(node.this) is not exp.Identifier:
+        name = node.alias or "generate_series"
     if any(each.name.casefold() == name.casefold() for each in rows.sources):
         raise refused(node, f'table name "{name}" specified more than once', sqlstate="42712", hint="use AS")
-    return Named(name, f"r{number}", relation)
+    # A CTE, which is no table of the policy, has no schema.
+    plain = isinstance(node, exp.Table) and not node.alias and relation.table is not None
+    return Named(name, f"r{number}", relation, (node.text("db") or DEFAULT_SCHEMA) if plain else None)
 
 
 def _relabelled(alias: exp.Expr, relation: Relation) -> Relation:
@@ -236,7 +270,8 @@ def _join(rows: Rows, join: exp.Join, right: Named, catalog: Catalog) -> None:
         rows.multiplied = rows.multiplied or not once
         on.append(exp.EQ(this=left_unit.copy(), expression=right.tree(UNIT)))
     elif side and (left_private if side == "RIGHT" else right_private):
-        side = ""  # rows without a person would be added, and those are never read
+        side = ""  # rows without a person would be added, and those are never read: see `outer_joins`
+        rows.keeps_public = True
     if not on and (side or (join.args.get("using") is None and join.args.get("on") is not None)):
         on.append(exp.Boolean(this=True))
     both = exp.and_(*on, copy=False) if on else None

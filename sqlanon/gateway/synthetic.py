@@ -21,7 +21,7 @@ from sqlglot import exp
 
 from sqlanon.engines import Engine, connect
 from sqlanon.gateway import Answer, Gate
-from sqlanon.gateway.catalog import Catalog, Schema, aliased_table, kind_of
+from sqlanon.gateway.catalog import Catalog, Schema, aliased_table, kind_of, stored_as
 from sqlanon.gateway.post import TYPES as NOISY_TYPES
 from sqlanon.gateway.post import PostDatabase
 from sqlanon.gateway.schema import schema_of
@@ -64,7 +64,7 @@ def open_synthetic(policy: Gateway) -> SyntheticGate:
 
 def synthetic_gate(policy: Gateway, schema: Schema) -> SyntheticGate:
     """A gateway on tables of this schema in memory, filled with made-up rows."""
-    own = policy.model_copy(update={"database": ":memory:"})
+    own = policy.model_copy(update={"database": ":memory:", "answer_time": 0.0})  # nobody's data: no need to wait
     folder = TemporaryDirectory(prefix="sqlanon-")
     ledger = Ledger.create(Path(folder.name) / "synthetic.ledger")
     engine = connect(":memory:")
@@ -199,6 +199,8 @@ def _load(engine: Engine, name: str, schema: Schema, rows: Sequence[Row]) -> Non
     select = exp.Select().from_("made")
     for place, info in enumerate(infos):
         value = exp.cast(exp.column(f"c{place}"), TYPES[kind_of(info.type) or "text"], dialect="duckdb")
+        if stored_as(info.type) == "timestamptz":
+            value = exp.cast(exp.column(f"c{place}"), exp.DataType.Type.TIMESTAMPTZ)
         select = select.select(exp.alias_(value, info.name, quoted=True), copy=False)
     if isinstance(schema_name := table.args.get("db"), exp.Identifier):
         engine.execute(exp.Create(this=exp.Table(db=schema_name.copy()), kind="SCHEMA", exists=True))

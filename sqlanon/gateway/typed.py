@@ -16,7 +16,7 @@ def arrow_types() -> dict[str, Any]:
     return {
         "int8": pyarrow.int64(), "float8": pyarrow.float64(), "text": pyarrow.string(), "bool": pyarrow.bool_(),
         "date": pyarrow.date32(), "timestamp": pyarrow.timestamp("us"), "int2": pyarrow.int16(),
-        "int4": pyarrow.int32(), "float4": pyarrow.float32(),
+        "int4": pyarrow.int32(), "float4": pyarrow.float32(), "varchar": pyarrow.string(),
     }  # fmt: skip
 
 
@@ -28,7 +28,7 @@ def typed(batch: pyarrow.RecordBatch, names: Sequence[str], types: Sequence[str]
     columns = []
     for place, name in enumerate(types):
         column = batch.column(place)
-        target = wanted.get(name, column.type)
+        target = wanted.get(name.partition("(")[0], column.type)
         if column.type != target:
             try:
                 column = column.cast(target)
@@ -46,7 +46,7 @@ def batch_of(rows: Sequence[Sequence[Any]], names: Sequence[str], types: Sequenc
     columns = []
     for place, name in enumerate(types):
         try:
-            columns.append(pyarrow.array([row[place] for row in rows], type=wanted[name]))
+            columns.append(pyarrow.array([row[place] for row in rows], type=wanted[name.partition("(")[0]]))
         except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, OverflowError):
             raise ArithmeticError(name) from None
     return pyarrow.RecordBatch.from_arrays(columns, names=list(names))

@@ -11,13 +11,16 @@ from typing import Any, Literal
 from sqlglot import exp
 
 from sqlanon.errors import Refused
+from sqlanon.gateway.row_work import LONGEST_TEXT, cut_text, weigh, work_of
 
 # An opaque value is shown as it is stored, and used for nothing else.
 Kind = Literal["int", "float", "text", "bool", "date", "timestamp", "null", "opaque"]
 Nature = Literal["private", "public", "noisy"]
 NUMBERS: tuple[Kind, ...] = ("int", "float")
 TIMES: tuple[Kind, ...] = ("date", "timestamp")
-UNIT = "sqlanon_unit"
+OWN = "sqlanon_"  # what the names of the gateway's own columns and tables begin with
+UNIT = f"{OWN}unit"
+WRITTEN = (f"{OWN}class", f"{OWN}group")  # columns that releases have
 
 # Numbers without declared bounds are held to this range inside arithmetic, so that no statement can overflow.
 WIDEST = float(2**53)
@@ -100,12 +103,34 @@ class Value:
     nothing: bool = False  # a parameter that is NULL
     stored: str | None = None  # PostgreSQL's name of the type that it is stored as, where that is not its kind's
     plain: exp.Expr | None = None  # as it is stored; the tree is then what is computed with
+    noisy: bool = False  # of a column of noisy rows: it is no key, but has noise
+    size: int | None = None  # most characters of a text, where that is known
+    uncut: bool = False  # a row may hold a longer text; the tree is then cut to `size`
+    zoned: bool = False  # its times are moments, told in UTC: a zone beside them counts
 
     def renamed(self, tree: exp.Expr) -> Value:
         """The same values under another name, as an outer query sees them."""
-        if self.stored is None:
-            return replace(self, tree=tree, literal=None, slot=None)
-        return replace(self, tree=as_computed(tree, self.stored), literal=None, slot=None, plain=tree)
+        tree = weigh(tree, work_of(self.tree))
+        made = replace(self, tree=tree, literal=None, slot=None)
+        if self.stored is not None:
+            made = replace(made, tree=as_computed(tree, self.stored), plain=tree)
+        if self.uncut and self.size is not None:
+            made = replace(made, tree=cut_text(made.tree, self.size), plain=tree)
+        return made
+
+    @property
+    def whole(self) -> exp.Expr:
+        """What is tested for equality, which takes no longer for a long text than for a short one."""
+        if not self.uncut or self.plain is None:
+            return self.tree
+        return self.plain if self.stored is None else as_computed(self.plain, self.stored)
+
+    @property
+    def longest(self) -> int:
+        """Most characters of a text."""
+        if isinstance(self.literal, str):
+            return len(self.literal)
+        return 0 if self.kind != "text" else LONGEST_TEXT if self.size is None else self.size
 
     @property
     def shown(self) -> exp.Expr:
@@ -122,7 +147,7 @@ class Value:
     @property
     def beside(self) -> str | None:
         """The type of a parameter that is compared with it, where that is not its kind's."""
-        base = self.stored.split("(")[0] if self.stored is not None else None
+        base = self.stored.split("(")[0] if self.stored is not None else "timestamptz" if self.zoned else None
         return None if base == "varchar" else base
 
     def as_kind(self, kind: Kind) -> Value:
@@ -147,6 +172,7 @@ class Relation:
     fanouts: tuple[exp.Select, ...] = ()  # of public tables inside: how many rows they make of one, multiplied
     privates: int = 0  # private tables inside, counted as often as they are read
     multiplied: bool = False  # a person's rows were multiplied by each other inside
+    joined: int = 1  # rows that such joins make of one row, at most
     labels: tuple[str, ...] = ()  # of the columns, as a client sees them, where that is not their names
 
     @property
@@ -205,6 +231,8 @@ def day_number(moment: date) -> int:
 
 def as_computed(tree: exp.Expr, stored: str) -> exp.Expr:
     """A column as the gateway computes with it, of how it is stored."""
+    if stored == "timestamptz":
+        return exp.Paren(this=exp.AtTimeZone(this=tree.copy(), zone=exp.Literal.string("UTC")))
     if stored == "uuid":
         return exp.cast(tree.copy(), exp.DataType.Type.TEXT)
     if stored.startswith("numeric"):

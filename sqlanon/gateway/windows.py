@@ -42,7 +42,7 @@ def window(node: exp.Window, scope: Scope, private: Rows | None) -> Value:
         spec=_spec(node.args.get("spec")),
         over="OVER",
     )
-    return Value(tree, value.kind, value.bounds, clamped=False, computed=value.computed)
+    return Value(tree, value.kind, value.bounds, clamped=False, computed=value.computed, size=value.size)
 
 
 def _row_columns(rows: Rows) -> list[exp.Expr]:
@@ -50,7 +50,7 @@ def _row_columns(rows: Rows) -> list[exp.Expr]:
     # Of texts all bytes count: what a collation takes for the same would have no order. What is read as text may be of
     # another type, which has no collation.
     return [
-        bytewise(exp.cast(source.tree(name), "text")) if value.kind == "text" else source.tree(name)
+        bytewise(exp.cast(source.value(name).tree, "text")) if value.kind == "text" else source.tree(name)
         for source, name, value in columns
         if value.kind != "opaque"
     ]
@@ -89,12 +89,12 @@ def _function(node: exp.Expr, scope: Scope, private: bool) -> Value:
         if node.args.get("default") is not None:
             raise refused(node, "a default in LAG and LEAD is not answered", hint="use COALESCE")
         tree = type(node)(this=value.tree, offset=number(offset))
-        return Value(tree, value.kind, value.bounds, clamped=value.clamped, computed=value.computed)
+        return Value(tree, value.kind, value.bounds, clamped=value.clamped, computed=value.computed, size=value.size)
     if type(node) in ENDS:
         only(node, "this")
         value = bind(node.this, scope)
         tree = type(node)(this=value.tree)
-        return Value(tree, value.kind, value.bounds, clamped=value.clamped, computed=value.computed)
+        return Value(tree, value.kind, value.bounds, clamped=value.clamped, computed=value.computed, size=value.size)
     call = call_of(node, scope)
     if call is None:
         raise refused(node, f"{spelling(node)} is not answered as a window function")

@@ -8,10 +8,13 @@ head counts them), changed tables and triggers, broken pages, a file that is rem
 `Ledger` is open. A file with few events is checked as a whole when it is opened, a larger one at its end; before the
 first sum all of it is, and from then on whatever is new.
 
-What cannot be found from the file alone: that the whole of it is an older copy (keep the `Head` that `verify` returns
-elsewhere, and hand it back to find that); that someone who can write the file has written a new chain (the hashes have
-no secret); that the clock is ahead, which renews a budget early (one that went back does not: charges in the future
-count today). `policy` is noted, not told apart: charges under an earlier policy count; other data, another file.
+An older copy of the whole file that is put back is found by the head in the file beside it (`anchor`), each time a
+ledger is opened; a ledger without that file is refused.
+
+What cannot be found: that both are older copies (keep the `Head` that `verify` returns elsewhere, and hand it back to
+find that); that someone who can write the file has written a new chain (the hashes have no secret); that the clock is
+ahead, which renews a budget early (one that went back does not: charges in the future count today). `policy` is noted,
+not told apart: charges under an earlier policy count; other data, another file.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,6 +33,7 @@ from typing import Any, TypeVar
 from sqlanon.errors import BudgetExhausted, LedgerError, PolicyError
 from sqlanon.ledger import store
 from sqlanon.ledger.amounts import ZERO, Sums, charge
+from sqlanon.ledger.anchor import RECOVER, Anchor, head_file, read_anchor, write_anchor
 from sqlanon.ledger.book import NAMES, NEVER_FROM_ZERO, Book, Event, Head, Row, broken, event, genesis, link
 from sqlanon.ledger.limits import Left, Limits, moment, span, written
 from sqlanon.mechanisms import Cost
@@ -45,9 +49,10 @@ T = TypeVar("T")
 class Ledger:
     """One file. May be used from several threads, and by several processes at a time; a fork opens it anew."""
 
-    def __init__(self, path: str | os.PathLike[str], *, wait: float = 30.0) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, wait: float = 30.0, anchored: bool = True) -> None:
         self.path = Path(path)
         self._wait = wait
+        self._anchored = anchored
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._connect()
@@ -62,6 +67,24 @@ class Ledger:
     def open(cls, path: str | os.PathLike[str], *, wait: float = 30.0) -> Ledger:
         """A ledger that is there; `wait` is how many seconds another process may hold it."""
         return cls(path, wait=wait)
+
+    @classmethod
+    def anchor(cls, path: str | os.PathLike[str], *, by: str, reason: str) -> Head:
+        """Let a ledger count as it is, though its head beside it is lost, or says that it had come further.
+
+        All of it is checked, and that it was done is an event of it.
+        """
+        with cls(path, anchored=False) as ledger:
+            ledger.verify()
+            kept = _kept(ledger.path)
+            said = f"anchored anew: {reason} (the head was {kept})"
+            ledger.grant("*", Cost(), by=by, reason=said)
+            head = ledger.verify()
+            write_anchor(ledger.path, Anchor(ledger._book.ledger, head), anew=True)
+            if ledger._version() != store.SCHEMA:
+                with ledger._using() as connection:
+                    store.begin_anchor(connection, ledger.path)
+            return head
 
     def reserve(
         self,
@@ -137,6 +160,19 @@ class Ledger:
         entry = {"epsilon": f"{amounts.epsilon:f}", "delta": f"{amounts.delta:f}", "by": by, "reason": reason}
         self._write(lambda connection, book: self._append(connection, book, written(when), "grant", principal, **entry))
         self._carry_over()
+
+    def failures(self, principal: str, running: float, at: datetime | None = None) -> int:
+        """How many charges of the last day failed, since a principal was unlocked.
+
+        One that was never settled has failed, too, if it is older than `running` seconds: no statement runs longer.
+        """
+        when = moment(at)
+        since, before = when - timedelta(days=1), when - timedelta(seconds=running)
+        return self._read(lambda _, book: book.failures(principal, since, before))
+
+    def unlock(self, principal: str, *, by: str, reason: str, at: datetime | None = None) -> None:
+        """Forgive the failures of a principal: a grant of nothing, which says who did it and why."""
+        self.grant(principal, Cost(), by=by, reason=reason, at=at)
 
     def history(self, principal: str | None = None, limit: int | None = None) -> list[Event]:
         """Events, the oldest first; with a limit, the latest of them."""
@@ -228,9 +264,15 @@ class Ledger:
     def _connect(self) -> None:
         self._process = os.getpid()
         self._file = _identity(self.path)
+        # Before the ledger is looked at: meanwhile others may take both further, never back.
+        kept = read_anchor(self.path) if self._anchored else None
         self._connection = connection = store.connect(self.path, self._wait)
         try:
             with store.reported(self.path, self._wait):
+                if self._anchored and kept is None:
+                    if self._version() == store.SCHEMA:
+                        raise LedgerError(f"the head of the ledger, {head_file(self.path)}, is gone", hint=RECOVER)
+                    store.begin_anchor(connection, self.path)
                 connection.execute("BEGIN")
                 ledger, head = _head(connection)
                 self._book = Book(ledger, self.path)
@@ -238,7 +280,11 @@ class Ledger:
                     self._catch_up(connection)
                 else:
                     _check_tail(connection, head, self.path)
+                if kept is not None:
+                    self._require_anchor(connection, ledger, kept)
                 connection.execute("COMMIT")
+                if self._anchored and self._version() != store.SCHEMA:
+                    store.begin_anchor(connection, self.path)
         except BaseException:
             self.close()
             raise
@@ -274,7 +320,10 @@ class Ledger:
             try:
                 self._catch_up(connection)
                 result = work(connection, self._book)
+                head = _head(connection) if begin == "BEGIN IMMEDIATE" else None
                 connection.execute("COMMIT")
+                if head is not None and self._anchored:
+                    write_anchor(self.path, Anchor(*head))
                 return result
             except BaseException:
                 with suppress(sqlite3.Error):
@@ -295,6 +344,23 @@ class Ledger:
         """Bring the main file up to date. What fails here is on the disk already, and shows in the next call."""
         with suppress(LedgerError), self._using() as connection:
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+    def _version(self) -> int:
+        with self._using() as connection:
+            return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+    def _require_anchor(self, connection: sqlite3.Connection, ledger: str, kept: Anchor) -> None:
+        if kept.ledger != ledger:
+            raise LedgerError(
+                f"the ledger {self.path} is another one than that of {head_file(self.path)}", hint=RECOVER
+            )
+        row = connection.execute("SELECT hash FROM events WHERE id = ?", [kept.head.events]).fetchone()
+        if kept.head.events and (row is None or row[0] != kept.head.hash):
+            raise LedgerError(
+                f"the ledger {self.path} was put back: by {head_file(self.path)} it had {kept.head.events} events, "
+                "which it does not have now",
+                hint=RECOVER,
+            )
 
     def _follows(self, connection: sqlite3.Connection, known: Head) -> None:
         row = connection.execute("SELECT hash FROM events WHERE id = ?", [known.events]).fetchone()
@@ -317,6 +383,15 @@ class Ledger:
 
 
 _INHERITED: list[sqlite3.Connection] = []
+
+
+def _kept(path: Path) -> str:
+    """The head beside a ledger, for people."""
+    try:
+        found = read_anchor(path)
+    except LedgerError:
+        return "damaged"
+    return f"{found.head.events}:{found.head.hash}" if found is not None else "lost"
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

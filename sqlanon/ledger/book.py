@@ -112,6 +112,8 @@ class Book:
         self._own: dict[str, dict[str, Sums]] = {}
         self._all: dict[str, Sums] = {}
         self._granted: dict[str, list[tuple[str, Sums]]] = {}
+        self._unsettled: dict[int, tuple[str, str]] = {}  # charges: whose, and when
+        self._failed: dict[str, list[str]] = {}  # when
 
     def read(self, rows: Iterable[tuple[Any, ...]]) -> None:
         """Read on: the rows that follow the head, in order. Where the chain breaks it raises, and is of no more use."""
@@ -133,7 +135,26 @@ class Book:
                     days[at[:10]] = days.get(at[:10], Sums()).plus(amounts)
             elif kind == "grant":
                 self._granted.setdefault(principal, []).append((at, _amounts(epsilon, delta, rho)))
+            self._note_outcome(values)
         self.head = Head(count, previous)
+
+    def _note_outcome(self, values: list[Any]) -> None:
+        """Which charges failed. Not those of exact answers, which fail where the controls withhold them."""
+        place, at, kind, principal, epsilon, delta, _, shape = values[:8]
+        if kind == "charge" and not (shape or "").startswith("exact "):
+            self._unsettled[place] = principal, at
+        elif kind == "grant" and not Decimal(epsilon) and not Decimal(delta):  # it was unlocked
+            self._failed.pop(principal, None)
+            self._unsettled = {each: whose for each, whose in self._unsettled.items() if whose[0] != principal}
+        elif kind in ("answered", "failed"):
+            whose = self._unsettled.pop(values[12], None)
+            if whose is not None and kind == "failed":
+                self._failed.setdefault(principal, []).append(whose[1])
+
+    def failures(self, principal: str, since: datetime, before: datetime) -> int:
+        """Charges since a time that failed, or that have no outcome though they were made before another time."""
+        lost = [at for who, at in self._unsettled.values() if who == principal and at < written(before)]
+        return sum(at >= written(since) for at in (*self._failed.get(principal, ()), *lost))
 
     def charged(self, principal: str | None, start: datetime | None) -> Sums:
         """The charges since the start of a period; of all principals for None.

@@ -19,10 +19,11 @@ from pathlib import Path
 
 from sqlanon.errors import LedgerError
 from sqlanon.families import sql_root
-from sqlanon.ledger.book import NEVER_FROM_ZERO, genesis
+from sqlanon.ledger.anchor import Anchor, head_file, read_anchor, write_anchor
+from sqlanon.ledger.book import NEVER_FROM_ZERO, Head, genesis
 
 APPLICATION = 0x53514C41  # "SQLA"
-SCHEMA = 1
+SCHEMA = 2  # 1: of before heads were kept beside the file
 SMALL = 64  # pages: up to here a file is checked as a whole whenever it is opened
 
 
@@ -79,6 +80,12 @@ def make(path: Path) -> None:
         raise LedgerError(
             f"{left_over} belongs to a ledger that was here before", hint="Put that ledger back, or remove this file."
         )
+    kept = read_anchor(path)
+    if kept is not None and kept.head.events and not path.exists():
+        raise LedgerError(
+            f"{head_file(path)} says that a ledger with {kept.head.events} events was here before",
+            hint="Put that ledger back. A new budget for the same data needs a ledger of another name.",
+        )
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except FileExistsError:
@@ -95,11 +102,12 @@ def make(path: Path) -> None:
             connection.execute(
                 "INSERT INTO head VALUES (1, ?, 0, ?, ?)", [name, genesis(name), str(secrets.randbits(62))]
             )
+            write_anchor(path, Anchor(name, Head(0, genesis(name))), anew=True)
             # Last: a file that has a version is a whole ledger.
             connection.execute(f"PRAGMA user_version = {SCHEMA}")
             connection.execute("COMMIT")
     except BaseException:
-        for suffix in ("", "-wal", "-shm"):
+        for suffix in ("", "-wal", "-shm", ".head"):
             with suppress(OSError):
                 path.with_name(path.name + suffix).unlink()
         raise
@@ -144,7 +152,7 @@ def _examine(connection: sqlite3.Connection, path: Path) -> None:
 
     if pragma("application_id") != APPLICATION:
         raise LedgerError(f"{path} is not a ledger of sqlanon", hint="Name the file of the ledger.")
-    if (version := pragma("user_version")) != SCHEMA:
+    if (version := pragma("user_version")) not in (1, SCHEMA):
         raise LedgerError(
             f"the ledger {path} has the version {version}, and this sqlanon reads version {SCHEMA}",
             hint="Use the sqlanon that wrote it, or a newer one.",
@@ -160,3 +168,18 @@ def check_pages(connection: sqlite3.Connection, path: Path) -> None:
     found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
     if found != "ok":
         raise LedgerError(f"the ledger {path} is not whole: {found}", hint=NEVER_FROM_ZERO)
+
+
+def begin_anchor(connection: sqlite3.Connection, path: Path) -> None:
+    """Keep the head of a ledger of before heads were kept: from now on one without its head is refused."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if connection.execute("PRAGMA user_version").fetchone()[0] != SCHEMA:
+            ledger, events, digest = connection.execute("SELECT ledger, events, hash FROM head").fetchone()
+            write_anchor(path, Anchor(ledger, Head(events, digest)))
+            connection.execute(f"PRAGMA user_version = {SCHEMA}")
+        connection.execute("COMMIT")
+    except BaseException:
+        with suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
+        raise

@@ -20,6 +20,7 @@ import numpy as np
 from sqlanon.engines import Engine
 from sqlanon.gateway import Gate
 from sqlanon.gateway.catalog import Catalog
+from sqlanon.gateway.links import require_linked_keys
 from sqlanon.gateway.noise import Mechanisms
 from sqlanon.gateway.post import PostDatabase
 from sqlanon.gateway.schema import schema_of
@@ -74,7 +75,9 @@ def gate_on(section: Marginals, engine: Engine) -> Iterator[Gate]:
     tables = {name: table for name, table in section.gateway.tables.items() if table_key(name) not in written}
     policy = section.gateway.model_copy(update={"tables": tables})
     with closing(Ledger.open(policy.located_ledger)) as ledger, closing(PostDatabase(policy.timeout)) as post:
-        yield Gate(policy, engine, ledger, Catalog(policy, schema_of(engine, policy)), post=post)
+        catalog = Catalog(policy, schema_of(engine, policy))
+        require_linked_keys(engine, catalog)
+        yield Gate(policy, engine, ledger, catalog, post=post)
 
 
 def refresh(

@@ -210,8 +210,12 @@ class Gateway(Part):
     controls: Annotated[Controls | None, Expected("a mapping such as {query_set_size: 10}")] = Field(
         None, description="Statistical disclosure control for trusted principals."
     )
-    time_grid: Annotated[Number, Field(ge=0, le=3600), Expected("a number of seconds from 0 to 3600")] = Field(
-        0.1, description="Answers leave at multiples of so many seconds."
+    answer_time: Annotated[Number, Field(ge=0, le=3600), Expected("a number of seconds from 0 to 3600")] = Field(
+        2.0, description="Seconds after which an answer about persons leaves, for each time that it reads their data."
+    )
+    failures: Count = Field(
+        5,
+        description="Statements of a principal that may fail within a day after they were charged; then it is locked.",
     )
     timeout: Annotated[
         Number, Field(gt=0, le=86_400), Expected("a number of seconds greater than 0, at most 86400")
@@ -265,7 +269,9 @@ class Gateway(Part):
 
         No key for a ledger: a change of the policy must not begin a budget anew.
         """
-        data = self.model_dump(exclude={"database", "ledger", "time_grid", "timeout", "budget", "principals"})
+        data = self.model_dump(
+            exclude={"database", "ledger", "answer_time", "failures", "timeout", "budget", "principals"}
+        )
         if not data["access"]:
             del data["access"]  # answers that were kept under a policy without rules stay valid
         data["statement"] = self.budget.statement.model_dump()

@@ -137,6 +137,20 @@ def check_principals(draft: Draft) -> Iterator[Problem]:
                 yield Problem(said, "keep one of both", (*path, key))
 
 
+def check_controls(draft: Draft) -> Iterator[Problem]:
+    """Groups that are withheld must not come back by subtraction."""
+    given, path = draft.mapping("gateway", "controls"), ("gateway", "controls")
+    size, overlap = number_of(given.get("query_set_size")), number_of(given.get("overlap"))
+    if size is None:
+        return
+    if given.get("overlap") is None:
+        hint = f"write 'overlap: 0', or another number below {size:g}"
+        yield Problem("without overlap, withheld groups come back as margins less the groups answered", hint, path)
+    elif overlap is not None and overlap >= size:
+        said = f"an overlap of {overlap:g} lets a margin hold a group of {size:g} persons as a whole"
+        yield Problem(said, f"write a number below {size:g}; 0 is the safest", (*path, "overlap"))
+
+
 def check_noise(draft: Draft) -> Iterator[Problem]:
     gateway, budget = draft.mapping("gateway"), ("gateway", "budget")
     gaussian, zcdp = gateway.get("mechanism") == "gaussian", gateway.get("accounting") == "zcdp"
@@ -172,6 +186,18 @@ def check_budget(draft: Draft) -> Iterator[Problem]:
 
 def _whose(part: str) -> str:
     return "a principal's" if part == "principal" else "the total of"
+
+
+def check_times(draft: Draft) -> Iterator[Problem]:
+    """An answer that would leave after the timeout never would."""
+    gateway = draft.mapping("gateway")
+    if "time_grid" in gateway:
+        hint = "answers about persons leave after 'answer_time' seconds, and what is not done by then fails"
+        yield Problem("'time_grid' is now called 'answer_time'", hint, ("gateway", "time_grid"))
+    wait, most = gateway.get("answer_time", 2.0), gateway.get("timeout", 30.0)
+    if type(wait) in (int, float) and type(most) in (int, float) and wait > most > 0:
+        hint = "raise the timeout to some times of it: a statement may read data several times"
+        yield Problem(f"'answer_time' {wait:g} is above the timeout {most:g}", hint, ("gateway", "answer_time"))
 
 
 def check_files(draft: Draft) -> Iterator[Problem]:
@@ -217,8 +243,10 @@ CHECKS: tuple[Callable[[Draft], Iterator[Problem]], ...] = (
     check_links,
     check_columns,
     check_principals,
+    check_controls,
     check_access,
     check_noise,
     check_budget,
     check_files,
+    check_times,
 )

@@ -13,9 +13,11 @@ from pydantic_core import CoreSchema, PydanticCustomError
 
 from sqlanon.errors import did_you_mean
 from sqlanon.policy.dates import date_of
-from sqlanon.policy.shape import describe
+from sqlanon.policy.shape import Expected, describe
 
 MAX_KEYS = 10_000
+MAX_LENGTH = 1_000  # characters of a text that are looked at, where a policy does not say
+LONGEST = 10_000
 
 Text = Annotated[str, Field(min_length=1)]
 Flag = Annotated[bool, Field(strict=True)]
@@ -90,6 +92,9 @@ class GatewayColumn(Part):
     low: Bound = Field(None, description="Smallest value; what lies below counts as this one.")
     high: Bound = Field(None, description="Largest value; what lies above counts as this one.")
     keys: Keys = Field(None, description="Declared keys: these appear in an answer, and no others.")
+    max_length: Annotated[
+        int | None, Field(strict=True, ge=1, le=LONGEST), Expected(f"an integer from 1 to {LONGEST}")
+    ] = Field(None, description="Characters of a text that are looked at; 1000 if left out.")
     hidden: Flag = Field(False, description="The column may not be used at all.")
 
     @model_validator(mode="before")
@@ -107,7 +112,7 @@ class GatewayColumn(Part):
     @model_validator(mode="after")
     def _consistent(self) -> GatewayColumn:
         low, high = self.low, self.high
-        if self.hidden and not (low is None and high is None and self.keys is None):
+        if self.hidden and not (low is None and high is None and self.keys is None and self.max_length is None):
             raise wrong("is hidden, and has bounds or keys all the same", "keep one of both", "hidden")
         if (low is None) != (high is None):
             given, lacks = ("low", "high") if high is None else ("high", "low")
