@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-long bench lint clean
+.PHONY: demo test test-long bench lint reference clean
 
 demo: $(VENV)/installed
 	$(BIN)/sqlanon demo demo
@@ -26,6 +26,9 @@ bench: $(VENV)/installed-test
 	$(BIN)/python tests/bench/risk.py
 	$(BIN)/python tests/bench/anatomy.py
 
+reference: $(VENV)/installed-test
+	$(BIN)/python tests/write_reference.py
+
 lint: $(VENV)/installed-test
 	$(BIN)/ruff check sqlanon tests
 	$(BIN)/ruff format --check sqlanon tests
@@ -41,6 +44,8 @@ $(VENV)/installed: $(VENV)/bin/pip pyproject.toml
 
 $(VENV)/installed-test: $(VENV)/bin/pip pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[clients]' \
+		|| echo "Django, ibis, connectorx, ADBC or pgcli could not be installed: their tests are skipped" >&2
 	touch $@ $(VENV)/installed
 
 clean:

@@ -15,6 +15,7 @@ import click
 from sqlanon.errors import SqlanonError
 
 if TYPE_CHECKING:
+    from sqlanon.policy.gateway import Gateway
     from sqlanon.proxy.http import HttpServer
     from sqlanon.proxy.server import Server
 
@@ -40,12 +41,16 @@ def serve(policy_file: Path, policies: tuple[Path, ...], check: bool, scheduled:
     except ImportError as error:
         missing = (error.name or "").split(".")[0]
         raise SqlanonError(f"'sqlanon serve' needs {missing}", hint="pip install 'sqlanon[serve]'") from None
+    from sqlanon.gateway.claims import shown_lines
+
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING, stream=sys.stderr)
     if check:
         found, lines = asyncio.run(serving.check(policy_file))
         names = ", ".join(found.gateway.principals)
         click.echo(f"{policy_file} can be served: {len(found.gateway.tables)} tables, for {names}")
         click.echo(f"{found.located_audit}: {lines:,} {'line' if lines == 1 else 'lines'}, none of them changed")
+        click.echo("".join(f"{line}\n" for line in shown_lines(found.gateway)), nl=False)
+        _warn_of_slow_tables(found.gateway)
         return
 
     beside = _scheduler(policy_file, policies) if scheduled else None
@@ -58,6 +63,8 @@ def serve(policy_file: Path, policies: tuple[Path, ...], check: bool, scheduled:
         click.echo(f"sqlanon listens on {found.host}, port {server.port}; stop it with Ctrl-C")
         if http is not None:
             click.echo(f"HTTP/JSON on port {http.port}: POST /v1/query, /v1/explain; GET /v1/budget, /v1/audit")
+        for line in shown_lines(found.gateway):
+            click.echo(line)
         if users:
             click.echo(f"  psql -h {found.host} -p {server.port} -U {users[0]} {found.database_name}")
         else:
@@ -66,6 +73,18 @@ def serve(policy_file: Path, policies: tuple[Path, ...], check: bool, scheduled:
         sys.stdout.flush()
 
     asyncio.run(serving.run(policy_file, ready, beside))
+
+
+def _warn_of_slow_tables(policy: Gateway) -> None:
+    from contextlib import closing
+
+    from sqlanon.gateway import open_gateway
+    from sqlanon.gateway.release_time import slow_tables
+
+    with closing(open_gateway(policy)) as gate:
+        for name, seconds in slow_tables(gate).items():
+            said = f"counting the persons of '{name}' took {seconds:.2g} s, and an answer has {policy.answer_time:g} s"
+            click.echo(f"{said}: raise 'answer_time', or statements fail and stay charged", err=True)
 
 
 def _scheduler(served: Path, others: tuple[Path, ...]) -> Callable[[threading.Event, Callable[[], None]], None]:

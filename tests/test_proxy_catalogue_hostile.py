@@ -267,3 +267,31 @@ def test_every_function_is_one_that_the_database_can_run(catalogue: Catalogue, n
 
 def _spelled(kind: str) -> str:
     return f'"{kind}"' if kind == "char" else kind
+
+
+def test_no_relation_of_the_catalogue_names_another_principal() -> None:
+    """Of everything that can be selected, function of an oid or cast: the owner, and who asks."""
+    others = [f"Other{number}" for number in range(3)]
+    roles = (RoleInfo(others[0]), RoleInfo("ann"), *map(RoleInfo, others[1:]))
+    many, alone = (Catalogue(Metadata("demo", TABLES, each), timeout=30) for each in (roles, (RoleInfo("ann"),)))
+    try:
+        for relation in RELATIONS.values():
+            if relation.name in FORBIDDEN:
+                continue
+            asked = f'SELECT * FROM {relation.schema}."{relation.name}"'
+            found = many.answer(asked, "ann").table.to_pylist()
+            assert not any(name in str(found) for name in others), relation.name
+            assert found == alone.answer(asked, "ann").table.to_pylist(), relation.name  # nor how many they are
+        (row,) = many.answer("SELECT usename FROM pg_user", "ann").table.to_pylist()
+        assert list(row.values()) == ["ann"]
+        names = many.answer("SELECT rolname FROM pg_roles ORDER BY rolname", "ann").table.to_pylist()
+        assert [name for each in names for name in each.values()] == sorted(["ann", Metadata("demo", ()).owner])
+        for number in range(800_000, 800_006):
+            asked = f"SELECT pg_get_userbyid({number}) AS a, CAST(CAST({number} AS regrole) AS text) AS b"
+            assert not any(name in str(many.answer(asked, "ann").table.to_pylist()) for name in others)
+        for name in (others[0], "nobody"):
+            (row,) = many.answer(f"SELECT to_regrole('\"{name}\"') IS NULL AS none", "ann").table.to_pylist()
+            assert list(row.values()) == [True]
+    finally:
+        many.close()
+        alone.close()

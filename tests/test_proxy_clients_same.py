@@ -89,10 +89,84 @@ EXACT = [
     """SELECT '{"b": 1, "aa": [1.50,1E3 , -0, 1e-3, null],"a":{}, "b" : "\\u00fc\\n\\"" }'::jsonb, '[ ]'::jsonb""",
     """SELECT '{"b" :1,  "a":2}'::json, '{"b" :1,  "a":2}'::json::jsonb, ('{"b" :1,' || '  "a":2}')::jsonb""",
     "SELECT relname::json, (chr(34) || relname || chr(34))::jsonb FROM pg_class WHERE relname = '0'",
+    "SELECT * FROM current_schema()",
+    "SELECT * FROM current_database() AS db",
+    "SELECT nspname FROM unnest(current_schemas(true)) AS nspname",
+    "SELECT current_setting('default_table_access_method')",
+    "SELECT set_config('bytea_output', 'hex', false)",
+    "SELECT pg_catalog.set_config('search_path', 'public', false)",
+    "SELECT set_config('bytea_output','hex',false) FROM pg_show_all_settings() WHERE name = 'bytea_output'",
+    "SELECT current_setting('bytea_output') AS cur, set_config('bytea_output', 'hex', false) AS new",
+    "SELECT current_setting('nothing.here', true), set_config('bytea_output', 'hex', 'f')",
+    "SELECT name, setting FROM pg_show_all_settings() WHERE name = 'DateStyle'",
+    "SELECT xmin, xmax, cmin, cmax FROM pg_class WHERE false",
+    "SELECT xmin::text::bigint > 0 AS x FROM pg_class LIMIT 1",
+    "SELECT parse_ident('a.\"B\".c'), parse_ident(' Public . Cities '), parse_ident('a.b()', false)",
+    "SELECT true AS select",
+    "SELECT 1 AS from, 2 AS where",
+    "SELECT * FROM generate_series(1, 10, 3) AS g(n)",
+    "SELECT g, g * 2 FROM generate_series(1, 3) AS g",
+    "SELECT * FROM (VALUES (1, 'a'), (2, 'b')) AS v(x, y)",
+    "VALUES (1, 'a'), (2, 'b')",
+    "WITH t(a, b) AS (VALUES (1, 'x'), (2, 'y')) SELECT b FROM t WHERE a = 2",
+    "SELECT * FROM unnest(ARRAY[1, 2, 3], ARRAY['a', 'b']) WITH ORDINALITY AS t(a, b, n)",
+    "SELECT * FROM unnest(ARRAY[1, 2], NULL::text[])",
+    "SELECT k.* FROM pg_index i, unnest(i.indkey, i.indoption) WITH ORDINALITY AS k(key, option, n) "
+    "WHERE i.indrelid = 'cities'::regclass",
+    "SET TIME ZONE INTERVAL '+00:00' HOUR TO MINUTE",
+    'SELECT "public"."cities"."city", count(*) FROM "public"."cities" GROUP BY "public"."cities"."city" ORDER BY 1',
+    "SELECT public.cities.* FROM public.cities WHERE public.cities.country IS NOT NULL ORDER BY 1",
+    "SELECT count(*) FROM people_released WHERE name NOT LIKE 'person 9%' AND name NOT ILIKE 'PERSON 8%'",
+    "SELECT city FROM cities ORDER BY city FETCH FIRST 2 ROWS ONLY",
+    "SELECT city FROM cities ORDER BY city OFFSET 1 ROWS FETCH NEXT 2 ROWS ONLY",
+    "SELECT city FROM cities ORDER BY city FETCH FIRST ROW ONLY",
+    "SELECT sum(population) FROM cities",
+    "SELECT sum(id) FROM people_released",
+    "SELECT sum(income), max(income), min(income) FROM people_released",
+    "SELECT sum(income) FILTER (WHERE id < 5) FROM people_released",
+    "SELECT city, sum(income) FROM people_released GROUP BY city HAVING sum(income) > 10 ORDER BY sum(income)",
+    "SELECT max(grade), min(id), max(height) FROM people_released",
+    "SELECT city || population FROM cities ORDER BY city",
+    "SELECT id || 'x' FROM people_released ORDER BY id LIMIT 2",
+    "SELECT name || height || born || active || seen FROM people_released ORDER BY id LIMIT 3",
+    "SELECT count(*)::int, count(*)::int2, 5::int4 FROM cities",
+    "SELECT id::int2 AS a, id::numeric(10,2) AS b, height::real AS c, name::varchar(3) AS d, name::varchar AS e"
+    " FROM people_released ORDER BY id LIMIT 2",
+    "SELECT income::text, height::text FROM people_released ORDER BY id LIMIT 70",
+    "SELECT seen::text AS a, born::text AS b, active::text AS c FROM people_released ORDER BY id LIMIT 2",
+    "SELECT tz::text FROM kinds ORDER BY id",
+    "SELECT id FROM kinds WHERE tz > '2000-01-01'",
+    "SELECT id FROM kinds WHERE tz = '2024-02-29 12:00:00+02'",
+    "SELECT id FROM kinds WHERE tz = '2024-02-29 10:00:00'",
+    "SELECT id FROM kinds WHERE tz = timestamptz '2024-02-29 05:00:00-05'",
+    "SELECT id FROM kinds WHERE tz >= '2024-02-29 10:00:00Z'::timestamptz",
+    "SELECT id FROM kinds WHERE tz BETWEEN '1999-12-31' AND '2000-01-01' ORDER BY tz",
+    "SELECT tz, count(*) FROM kinds GROUP BY tz ORDER BY tz",
+    "SELECT max(tz), min(tz) FROM kinds",
+    "SELECT DISTINCT tz FROM kinds ORDER BY tz",
+    "SELECT * FROM persons WHERE 1=0",
+    "SELECT * FROM visits LIMIT 0",
+    "SELECT * FROM (SELECT * FROM persons) t WHERE 1=0",
+    "SELECT * FROM (SELECT * FROM persons) t LIMIT 0",
+    "SELECT * FROM persons p JOIN visits v ON p.person = v.person WHERE 1=0",
+    "SELECT count(*) FROM persons LIMIT 0",
+    "SELECT * FROM (SELECT ward, count(*) AS n FROM visits GROUP BY ward) x LIMIT 0",
+    "SELECT count(*) FROM cities, generate_series(1, 2)",
+    "SELECT g, city FROM generate_series(1, 2) AS g CROSS JOIN cities ORDER BY 1, 2",
+    "SELECT n FROM generate_series(10, 1, -4) AS s(n), cities WHERE city = 'Athens' ORDER BY n",
+    "SELECT id, ts, tz FROM kinds WHERE tz IS NOT NULL AND ts < tz ORDER BY 1",
+    "SELECT a.id FROM kinds a JOIN kinds b ON a.tz = b.tz ORDER BY 1",
+    "SELECT id FROM kinds WHERE tz IN ('2024-02-29 10:00:00+00', '2020-01-01')",
     """SELECT '{"b": 1, "a": 2}'::jsonb::text, ARRAY['[1,2]'::jsonb], '{"[ 1,2]"}'::jsonb[], ' 1.0 '::jsonb""",
 ]
 # Numbers that are computed have the same value; the proxy computes in int8 and float8, whatever the columns have.
 ALIKE = [
+    "SELECT date_trunc('day', tz), count(*) FROM kinds GROUP BY 1 ORDER BY 1",
+    "SELECT extract(year FROM tz), CASE WHEN id > 1 THEN tz END FROM kinds ORDER BY id",
+    "SELECT v.y, c.country FROM cities c JOIN (VALUES ('Athens', 1), ('Berlin', 2)) AS v(x, y) ON v.x = c.city "
+    "ORDER BY 1",
+    "SELECT * FROM cities JOIN (VALUES (1.5, NULL, true)) AS v ON true WHERE city = 'Athens'",
+    "SELECT person, born + 1 AS b FROM persons WHERE false",
     "SELECT min(id), max(grade), length(min(name)) FROM people_released",
     "SELECT id + 1, id * 2, id - 3, id / 2, id % 7, -id FROM people_released ORDER BY id LIMIT 9",
     "SELECT income, income + 1, income * 2 FROM people_released ORDER BY id LIMIT 9",
@@ -155,6 +229,23 @@ REFUSED = [
     """SELECT '"\\ud800"'::jsonb""",
     "SELECT '1e999999999'::jsonb",
     "SELECT relname::jsonb FROM pg_class WHERE relname = 'cities'",
+    "SELECT set_config('nothing', 'x', false)",
+    "SELECT set_config('DateStyle', 'nothing', false)",
+    "SELECT set_config($1, 'x', false)",
+    "SELECT current_setting('nothing.here'), set_config('bytea_output', 'hex', false)",
+    "SELECT parse_ident('a.')",
+    "SELECT parse_ident('1a')",
+    "SELECT parse_ident('a.b(c)')",
+    "SELECT * FROM nothing(1)",
+    "SELECT public.c.city FROM cities c",
+    "SELECT elsewhere.cities.city FROM cities",
+    "SET TIME ZONE INTERVAL '1 month'",
+    "SELECT nothing FROM persons LIMIT 0",
+    "SELECT person FROM persons ORDER BY nothing LIMIT 0",
+    "SELECT 1 FROM cities, generate_series(1, 2, 0)",
+    "SELECT 1 FROM cities, (VALUES (1), (2, 3)) AS v",
+    "SELECT 1 FROM cities, (VALUES (1)) AS v(a, b)",
+    "SELECT id FROM kinds WHERE tz = 'yesterday evening'",
 ]
 NUMBERS = {20, 21, 23, 700, 701, 1700}
 
@@ -249,3 +340,39 @@ def test_an_answer_is_not_taken_for_that_of_an_equal_parameter(
     for value in values:
         real, proxy = (shown(each.ask(parse("", sql), bind("", "", (value,)), execute(), SYNC)) for each in both)
         assert proxy == real
+
+
+def test_the_number_of_a_session(server: Server) -> None:
+    """What a client was told at the start, and would cancel by, is what pg_backend_pid() says."""
+    with Raw(server.host, server.port) as raw:
+        raw.login(server.user, server.password, server.database)
+        assert raw.ask(query("SELECT pg_backend_pid()"))[1].row == [str(raw.process).encode()]
+
+
+def test_set_config_is_a_set(server: Server) -> None:
+    with Raw(server.host, server.port) as raw:
+        raw.login(server.user, server.password, server.database)
+        raw.ask(query("SELECT set_config('application_name', 'süß', false)"))
+        raw.ask(query("BEGIN; SELECT set_config('statement_timeout', '12345', true)"))
+        assert raw.ask(query("SHOW statement_timeout"))[1].row == [b"12345ms"]
+        raw.ask(query("COMMIT"))
+        assert raw.ask(query("SHOW statement_timeout"))[1].row == [b"0"]
+        assert raw.kinds(query("SELECT set_config('is_superuser', 'on', false)")) == "T 55P02"
+
+
+@pytest.mark.parametrize(
+    ("sql", "values"),
+    [
+        ("SELECT city FROM cities WHERE city IN ($1,$2) ORDER BY 1", (b"Athens", b"Berlin")),
+        ("SELECT $1::int+$2::int", (b"4", b"5")),
+        (
+            "SELECT current_setting($1), set_config($2, $3, $4) AS new",
+            (b"bytea_output", b"search_path", b"public", b"f"),
+        ),
+        ("SELECT id FROM people_released WHERE id=ANY($1)AND id<$2 ORDER BY 1", (b"{1,2,9}", b"9")),
+    ],
+)
+def test_parameters_that_touch(both: tuple[Raw, Raw], sql: str, values: tuple[bytes, ...]) -> None:
+    asked = (parse("", sql), describe("S", ""), bind("", "", values), execute(), SYNC)
+    real, proxy = (shown(each.ask(*asked)) for each in both)
+    assert proxy == real

@@ -16,7 +16,7 @@ from sqlanon.proxy.audit import Record
 from sqlanon.proxy.audit_chain import verify
 from sqlanon.proxy.logins import KINDS, Logins, address_of
 
-LIMITS = "  limits: {connections: 2, unauthenticated: 8}\n"
+LIMITS = "  limits: {connections: 2, unauthenticated: 8, wrong_passwords: 10000}\n"
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +41,10 @@ def errors(raw: Raw, *messages: bytes) -> list[str]:
 
 
 WITHOUT = POLICY.replace(
-    "  time_grid: 0\n", "  time_grid: 0\n  access: [{tables: [towns], to: [all], except: [ann]}]\n"
+    "  answer_time: 0\n", "  answer_time: 0\n  access: [{tables: [towns], to: [all], except: [ann]}]\n"
 )
 FEWER = POLICY.replace(
-    "  time_grid: 0\n", "  time_grid: 0\n  access: [{tables: [towns], columns: [town], to: [all], except: [ann]}]\n"
+    "  answer_time: 0\n", "  answer_time: 0\n  access: [{tables: [towns], columns: [town], to: [all], except: [ann]}]\n"
 )
 
 
@@ -197,3 +198,41 @@ def test_a_describing_that_takes_too_long_ends_the_statement(tmp_path: Path, mon
         with pytest.raises(psycopg.errors.QueryCanceled):
             db.execute(TOWNS)
         assert time.monotonic() - start < 20
+
+
+@pytest.mark.parametrize("works", [True, False], ids=["adopted", "failed"])
+def test_what_is_taken_away_is_not_answered_while_workers_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, works: bool
+) -> None:
+    """Statements wait for the workers of the new policy, and get its answer."""
+    patient = "  timeouts: {statement: 300}\n"  # new workers take long on a machine that does much else
+    with running(tmp_path, POLICY + patient) as here, raw_of(here) as raw:
+        assert raw.kinds(query(TOWNS)) == "T D D C"
+        entered, go_on = asyncio.Event(), asyncio.Event()
+        opened = here.server.door._opened
+
+        async def slow(version: Any) -> Any:
+            entered.set()
+            await go_on.wait()
+            if not works:
+                raise OSError("the workers cannot be started")
+            return await opened(version)
+
+        async def reload() -> None:
+            with suppress(OSError):
+                await here.server.door.reload()
+
+        monkeypatch.setattr(here.server.door, "_opened", slow)
+        (here.folder / "policy.yml").write_text(WITHOUT + patient, encoding="utf-8")
+        reloading = asyncio.run_coroutine_threadsafe(reload(), here.loop)
+        here.call(entered.wait())
+        with ThreadPoolExecutor(1) as other:
+            asked = other.submit(raw.ask, query(TOWNS))
+            time.sleep(0.5)
+            assert not asked.done(), "answered under the policy that was taken back"
+            here.loop.call_soon_threadsafe(go_on.set)
+            replies = asked.result(120)
+        reloading.result(120)
+        assert not [reply for reply in replies if reply.kind == "D"]
+        states = [reply.fields["C"] for reply in replies if reply.kind == "E"]
+        assert states == ["42P01" if works else "57P03"]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -32,13 +34,14 @@ def until(condition: Callable[[], bool], seconds: float = 300) -> None:
 
 
 @contextmanager
-def serving(policy: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+def serving(policy: Path, **more: Any) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """The process, and the port that it says."""
     log = policy.with_suffix(".log")
     with log.open("wb") as written:
         process = subprocess.Popen(
             [sys.executable, "-m", "sqlanon", "serve", str(policy)],
             stdin=subprocess.DEVNULL, stdout=written, stderr=written, env=os.environ | {"PYTHONPATH": str(ROOT)},
+            **more,
         )  # fmt: skip
     try:
         until(lambda: b"psql -h" in log.read_bytes() or process.poll() is not None)
@@ -71,8 +74,8 @@ def test_the_policy_is_watched_and_the_server_ends_when_told(tmp_path: Path) -> 
         until(lambda: state() == "42P01")
         policy.write_text(POLICY.replace("rows: 4", "rows: fourteen"))
         until(lambda: state() == "57P03")
-        said = policy.with_suffix(".log").read_text()
-        assert "policy version 2 is in force" in said and "nothing is answered until it can" in said
+        until(lambda: "nothing is answered until it can" in policy.with_suffix(".log").read_text())
+        assert "policy version 2 is in force" in policy.with_suffix(".log").read_text()
         policy.write_text(POLICY)
         process.send_signal(signal.SIGHUP)
         until(lambda: state() == "(2,)")
@@ -87,7 +90,7 @@ def test_the_policy_is_watched_and_the_server_ends_when_told(tmp_path: Path) -> 
 
 
 def test_the_idle_are_sent_away_and_who_waits_for_an_answer_is_not_idle(tmp_path: Path) -> None:
-    policy = POLICY.replace("time_grid: 0", "time_grid: 6") + "  timeouts: {idle: 4}\n"
+    policy = POLICY.replace("answer_time: 0", "answer_time: 6") + "  timeouts: {idle: 4}\n"
     with running(tmp_path, policy) as found, Raw("127.0.0.1", found.server.port, timeout=300) as raw:
         raw.login("ann", PASSWORD, "policy")
         started = time.monotonic()
@@ -116,3 +119,34 @@ def test_check_finds_what_is_wrong(tmp_path: Path, damage: Callable[[Path], obje
     done = CliRunner().invoke(main, ["serve", str(policy), "--check"])
     assert done.exit_code == 2 and said in done.stderr and "can be served" not in done.output
     assert "Traceback" not in done.output
+
+
+@pytest.mark.parametrize("door", ["pg", "http"])
+def test_a_port_that_is_taken_is_noticed_before_workers_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, door: str
+) -> None:
+    monkeypatch.setattr("sqlanon.proxy.serving.opened", lambda path: pytest.fail("workers were started"))
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        text = POLICY.replace("port: 0", f"port: {port}" if door == "pg" else f"port: 0\n  http: {{port: {port}}}")
+        done = CliRunner().invoke(main, ["serve", str(made(tmp_path, text))])
+    assert done.exit_code == 2 and f"port {port} of 127.0.0.1 is taken" in done.output
+
+
+def test_a_host_that_is_not_of_this_machine(tmp_path: Path) -> None:
+    text = POLICY.replace("port: 0", "port: 6543\n  host: 203.0.113.7\n  tls: {certificate: a, key: b}")
+    done = CliRunner().invoke(main, ["serve", str(made(tmp_path, text))])
+    assert done.exit_code == 2 and "nobody can listen on 203.0.113.7" in done.output
+
+
+def test_a_signal_while_workers_start_does_not_blame_the_policy(tmp_path: Path) -> None:
+    """Ctrl-C in a terminal reaches the workers, too."""
+    policy = made(tmp_path)
+    with serving(policy, start_new_session=True) as (process, _):
+        policy.write_text(POLICY.replace("rows: 4", "rows: 5"))
+        before = children(process.pid)
+        until(lambda: bool(children(process.pid) - before))  # workers of the new policy
+        os.killpg(process.pid, signal.SIGTERM)
+        assert process.wait(300) == 0
+    said = policy.with_suffix(".log").read_text()
+    assert "the policy cannot be used" not in said and "Traceback" not in said

@@ -184,31 +184,6 @@ def test_cancel_is_quick_and_the_worker_goes_on(policy: Path, moment: float) -> 
     soon(1.0, lambda: asyncio.run(scenario()))
 
 
-def test_a_cancelled_charge_stays_and_is_settled(policy: Path) -> None:
-    """Between two moments of the time grid nothing tells whether the data had been read."""
-    policy.write_text(POLICY.replace("time_grid: 0", "time_grid: 6"), encoding="utf-8")
-
-    async def scenario() -> None:
-        async with pool_of(policy) as pool:
-            task = asyncio.create_task(given(pool, COUNT))
-            await asyncio.sleep(0.8)
-            assert [event.kind for event in events(policy)] == ["charge"]
-            start = time.monotonic()
-            task.cancel()
-            await asyncio.wait([task])
-            plain = await given(pool, "SELECT count(*) FROM released")
-            assert time.monotonic() - start < 3 and plain.rows == 1, "what reads nobody's data does not wait"
-            assert [event.kind for event in events(policy)] == ["charge", "failed"]
-            start = time.monotonic()
-            assert not (await given(pool, COUNT)).summary.cached
-            assert time.monotonic() - start > 5.5
-            start = time.monotonic()
-            assert (await given(pool, COUNT)).summary.cached
-            assert time.monotonic() - start < 3
-
-    asyncio.run(scenario())
-
-
 def test_the_statement_timeout(policy: Path) -> None:
     async def one() -> float:
         async with pool_of(policy) as pool:

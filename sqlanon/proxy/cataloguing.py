@@ -75,7 +75,7 @@ class Cataloguing:
             return Answering(self.describe(ask), Summary(rows=1, kind="catalogue"), _batches(table), whole=True)
         answer = self._catalogue.answer(
             ask.sql, ask.principal, ask.parameters, types=ask.types, settings=ask.settings, timeout=ask.timeout,
-            formats=ask.sent,
+            formats=ask.sent, process=ask.process,
         )  # fmt: skip
         summary = Summary(rows=answer.table.num_rows, kind="catalogue")
         return Answering(Described(answer.columns, ()), summary, _batches(answer.table), whole=True)

@@ -34,6 +34,7 @@ from sqlanon.proxy.work import (
 MODULE = "sqlanon.proxy.worker"
 BUFFER = 2**20
 GRACE = 3.0  # seconds that an interrupted worker has to stop before it is killed
+LONGEST = 86_400.0  # seconds that an answer may wait, in any policy
 REAPING = 0.01  # seconds between two looks whether a process that was killed is gone
 
 
@@ -44,6 +45,8 @@ class Child:
         self.answered = 0  # statements
         self.alive = False
         self.told: dict[str, Any] = {}  # what it said when it was ready
+        self.charged = 0  # the number of the last request that was charged for reading data of persons
+        self.held_until = 0.0  # by the clock of the loop: until then nobody learns how that goes
         self._frames: asyncio.Queue[Frame | None] = asyncio.Queue(maxsize=4)
         self._process: subprocess.Popen[bytes] | None = None
         self._writer: asyncio.StreamWriter | None = None
@@ -99,12 +102,17 @@ class Child:
 
     async def stop(self, number: int) -> bool:
         """Break off a request. Whether the worker can be used again; if not it was killed."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(GRACE):
-                await self.send(Interrupt(number))
-                while (frame := await self.receive()) is not None:
-                    if frame.number == number and frame.what in ("end", "failure", "described"):
-                        return True
+        clock = asyncio.get_running_loop().time
+        start = clock()
+        await self.send(Interrupt(number))
+        # One that was charged goes on until its answer would leave, or its end would tell how long it took.
+        while (left := max(start, self.held_until) + GRACE - clock()) > 0:
+            with suppress(TimeoutError):
+                frame = await asyncio.wait_for(self.receive(), min(left, GRACE))
+                if frame is None:
+                    break
+                if frame.number == number and frame.what in ("end", "failure", "described"):
+                    return True
         await self.kill()
         return False
 
@@ -132,6 +140,10 @@ class Child:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
+    def _hold(self, frame: Frame) -> None:
+        seconds = min(max(0.0, float(frame.data["seconds"])), LONGEST)
+        self.charged, self.held_until = frame.number, asyncio.get_running_loop().time() + seconds
+
     async def _read(self, reader: asyncio.StreamReader) -> None:
         """Frames, as long as they are taken: what a worker sends is bounded, whatever became of the worker."""
         try:
@@ -141,9 +153,14 @@ class Child:
                     break
                 text = await reader.readexactly(header)
                 data = await reader.readexactly(body)
-                await self._frames.put(Frame.read(text, data))
-        except (asyncio.IncompleteReadError, OSError, ValueError, TypeError, json.JSONDecodeError):
+                frame = Frame.read(text, data)
+                if frame.what == "charged":
+                    self._hold(frame)
+                else:
+                    await self._frames.put(frame)
+        except (asyncio.IncompleteReadError, OSError, ValueError, TypeError, KeyError, json.JSONDecodeError):
             pass
+        await asyncio.sleep(self.held_until - asyncio.get_running_loop().time())
         self.alive = False
         self.on_death(self)
         await self._frames.put(None)

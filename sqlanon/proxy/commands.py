@@ -42,6 +42,38 @@ class Set:
 
 
 @dataclass(frozen=True)
+class SettingCall:
+    """One column of a SELECT of settings: set_config(name, value, local), or current_setting(name, missing_ok)."""
+
+    function: str
+    arguments: tuple[str | int, ...]  # an integer is the number of a parameter
+    label: str  # of the column
+
+
+@dataclass(frozen=True)
+class SelectSettings:
+    """A SELECT that changes settings: its only row has their values, read and changed from the left to the right."""
+
+    calls: tuple[SettingCall, ...]
+    values: tuple[str | bool | None, ...] = ()  # of the parameters
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The types of the parameters: the last argument is a boolean, all others are text."""
+        found: dict[int, str] = {}
+        for call in self.calls:
+            for place, argument in enumerate(call.arguments):
+                if isinstance(argument, int):
+                    last = place == (2 if call.function == "set_config" else 1)
+                    found[argument] = "bool" if last and found.get(argument) != "text" else "text"
+        return tuple(found.get(number, "text") for number in range(1, max(found, default=0) + 1))
+
+    def given(self, call: SettingCall) -> list[str | bool | None]:
+        """The arguments of a call, with the values of parameters in them."""
+        return [self.values[each - 1] if isinstance(each, int) else each for each in call.arguments]
+
+
+@dataclass(frozen=True)
 class Reset:
     name: str  # or "all"
 
@@ -102,8 +134,8 @@ class Nothing:
 
 
 Command = (
-    Question | Copy | Transaction | Set | Reset | Show | Discard | Declare | Fetch | Close | Prepare | Execute
-    | Deallocate | Nothing
+    Question | Copy | Transaction | Set | SelectSettings | Reset | Show | Discard | Declare | Fetch | Close | Prepare
+    | Execute | Deallocate | Nothing
 )  # fmt: skip
 
 

@@ -33,7 +33,7 @@ from sqlanon.proxy.metrics import Metrics
 from sqlanon.proxy.pool import Opened, Pool
 from sqlanon.proxy.portals import data_cells
 from sqlanon.proxy.understanding import understood
-from sqlanon.proxy.work import Ask, Described, Failed, Summary
+from sqlanon.proxy.work import Ask, Described, Failed, Failure, Summary
 
 KNOWN_SHAPES = 2_000
 CATALOGUE_SECONDS = 10.0  # names and types are told in far less: what takes longer keeps others waiting
@@ -284,11 +284,15 @@ class Door:
                 self.broken = None
                 return False
             version = Version(serve, self.current.number + 1, fingerprint)
+            # What the new policy takes away must not be answered while its workers start.
+            self._pause()
             opened = await self._opened(version)
         except BaseException as error:
             told = error.message if isinstance(error, LedgerError) else "the policy cannot be read"
             self.broken = f"{told}: nothing is answered until it can"
             self.metrics.reloads.add(1, decision="refused")
+            for pool in (self.queries, self.catalogue):
+                pool.resume(Failure("57P03", self.broken, hint="the owner of the data has to mend the policy"))
             raise
         self._adopt(version, *opened)
         self.broken = None
@@ -304,6 +308,12 @@ class Door:
             return  # the next policy opens them
         version = replace(self.current, number=self.current.number + 1)
         self._adopt(version, *await self._opened(version))
+        self._described.clear()
+        self._lasting.clear()
+
+    def _pause(self) -> None:
+        self.queries.pause()
+        self.catalogue.pause()
         self._described.clear()
         self._lasting.clear()
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import Counter, deque
-from collections.abc import Coroutine, Sized
+from collections.abc import Callable, Coroutine, Sized
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,6 +79,8 @@ class Pool:
         self._failures = 0
         self._closed = False
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._paused = False
+        self.most_of_one: Callable[[], int] | None = None  # statements of one principal, running or waiting
         self.numbers = itertools.count(1)
         self.version = 0
 
@@ -114,8 +116,21 @@ class Pool:
             raise
         return made
 
+    def pause(self) -> None:
+        """Answer nothing more until other workers are adopted: what the policy takes away is taken away at once.
+        Statements wait meanwhile."""
+        self._paused = True
+
+    def resume(self, failure: Failure | None = None) -> None:
+        """Go on as before; with a failure, whoever waits gets that."""
+        self._paused = False
+        if failure is not None:
+            self._queue.fail(failure)
+        self._serve_queue()
+
     def adopt(self, made: Opened) -> None:
         """From now on these workers answer; those that were there end when they are free."""
+        self._paused = False
         self._opening, self._label = made.opening, made.label
         self.version += 1
         self._children.update(made.children)
@@ -180,6 +195,11 @@ class Pool:
     # ---- workers come and go
 
     async def acquire(self, principal: str) -> Child:
+        if self.most_of_one is not None:
+            most = self.most_of_one()
+            if self._held[principal] + self._queue.places_of(principal) >= most:
+                hint = "wait for one of them to end; 'limits: {statements: …}' of the policy says how many there may be"
+                raise Failed(Failure("53300", f"{most} of your statements run or wait already", hint=hint))
         if self._may_have(principal):
             return self._taken(principal)
         if self._failures and not any(child.alive for child in self._children):
@@ -201,6 +221,9 @@ class Pool:
             self._idle.append(child)
         else:
             self._retire(child, principal)
+        self._serve_queue()
+
+    def _serve_queue(self) -> None:
         while (found := self._queue.first(self._may_have)) is not None:
             waiting, place = found
             place.set_result(self._taken(waiting))
@@ -208,7 +231,7 @@ class Pool:
     def _may_have(self, principal: str) -> bool:
         while self._idle and not self._usable(self._idle[0]):
             self._retire(self._idle.popleft())
-        return len(self._idle) > (self._kept if self._held[principal] else 0)
+        return not self._paused and len(self._idle) > (self._kept if self._held[principal] else 0)
 
     def _taken(self, principal: str) -> Child:
         self._held[principal] += 1

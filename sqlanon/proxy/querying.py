@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Generator, Mapping, Sequence, Set
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -64,11 +64,16 @@ Seen = tuple[tuple[tuple[str, str], ...], tuple[Constraint, ...]]
 
 
 class Querying:
-    def __init__(self, opening: Opening, pause: Callable[[float], None]) -> None:
+    def __init__(
+        self,
+        opening: Opening,
+        pause: Callable[[float], None],
+        shield: Callable[[float], AbstractContextManager[None]],
+    ) -> None:
         assert opening.policy is not None
         own = Hardened(memory=opening.memory // 2, temporary=opening.temporary)
         self._gate = open_gateway(opening.policy, hardened=own)
-        self._gate.pause = pause
+        self._gate.pause, self._gate.shield = pause, shield
         self._gate.post.memory = opening.memory // 4
         self._pause = pause
         self._made_up: Gate | None = None
@@ -91,7 +96,6 @@ class Querying:
         return Described(_columns(found.columns, found.types), tuple(oids))
 
     def run(self, ask: Ask) -> Answering:
-        started = time.monotonic()
         gate = self._synthetic() if ask.dry_run else self._gate
         described = self.describe(ask)
         kinds = [str(kind) for kind in declared(described.parameters)]
@@ -107,7 +111,7 @@ class Querying:
             kind: AnswerKind = "synthetic" if ask.dry_run else "plain"
             summary = _summary(prepared, kind, Answer((), (), prepared.cost))
             return Answering(described, summary, gate.plain_batches(prepared, ROWS))
-        answer = gate.answer_prepared(prepared, ask.principal, started)
+        answer = gate.answer_prepared(prepared, ask.principal, ask.timeout)
         if prepared.statement.explain:
             kind = "explain"
         else:
@@ -211,8 +215,8 @@ def _summary(prepared: Prepared, kind: AnswerKind, answer: Answer) -> Summary:
     return Summary(
         len(answer.rows), kind, answer.cost.epsilon, answer.cost.delta,
         left.epsilon if left else None, left.delta if left else None, answer.cached, answer.withheld,
-        max((part.noise.keys.threshold for part in prepared.parts if part.noise.keys is not None), default=None),
+        prepared.threshold,
         tuple(sorted({table for table, _ in prepared.reads})),
         tuple(sorted(f"{table}.{column}" for table, column in prepared.reads if column)),
-        prepared.shape,
+        prepared.shape, prepared.bare,
     )  # fmt: skip

@@ -14,6 +14,7 @@ from sqlanon.errors import SqlanonError
 from sqlanon.proxy.child import Child
 from sqlanon.proxy.rows import Encoded
 from sqlanon.proxy.work import (
+    CHARGED,
     DIED,
     LATE,
     NO_MEMORY,
@@ -133,18 +134,20 @@ class Running:
             raise self._lost()
         if frame.what == "failure":
             failure = failure_from(frame.data)
-            if failure.sqlstate == NO_MEMORY.sqlstate and self._child is not None:
-                self._child.alive = False  # what it holds may be in pieces: a new one is better
+            # What it holds may be in pieces: a new one is better. After a charge always, or it would tell the reason.
+            if self._child is not None and (failure.sqlstate == NO_MEMORY.sqlstate or failure == CHARGED):
+                self._child.alive = False
             self._end()
             raise Failed(failure)
         return frame
 
     def _lost(self) -> Failed:
         """The worker died, or says what makes no sense: nothing more is taken from it."""
+        charged = self._child is not None and self._child.charged == self._request.number
         if self._child is not None:
             self._child.alive = False
         self._end()
-        return Failed(DIED)
+        return Failed(CHARGED if charged else DIED)
 
     def _end(self) -> None:
         """The worker is free."""

@@ -16,6 +16,7 @@ from sqlanon.errors import Refused, SqlanonError
 from sqlanon.proxy import backend, scram, wire
 from sqlanon.proxy.connection import Connection
 from sqlanon.proxy.door import Caller, Door
+from sqlanon.proxy.login_throttle import LoginThrottle
 from sqlanon.proxy.session import Gone, Session
 from sqlanon.proxy.settings import Settings
 from sqlanon.proxy.startup import starting
@@ -38,6 +39,9 @@ class Server:
     _listening: asyncio.Server | None = None
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _closing: bool = False
+
+    def __post_init__(self) -> None:
+        self._throttle = LoginThrottle(lambda: self.door.current.serve.limits.wrong_passwords)
 
     async def start(self) -> None:
         serve = self.door.current.serve
@@ -182,14 +186,13 @@ class Server:
             mechanism, data = (await connection.password()).sasl_initial()
             connection.put(backend.authentication_sasl_continue(exchange.first(data or b"", mechanism)))
             await connection.flush()
-            last = exchange.final((await connection.password()).data)
-        except scram.AuthenticationFailed as error:
-            self.door.metrics.logins.add(1, door="pg", decision="refused")
-            known = self.users.verifier(name) is not None
-            self.door.logins.refused(name if known else "", "pg", connection.address, error.sqlstate)
-            connection.put(error_bytes(error, "FATAL"))
-            await connection.flush()
+            proof = (await connection.password()).data
+            self._throttle.begin(connection.address, name[:63])
+            last = exchange.final(proof)
+        except (scram.AuthenticationFailed, Refused) as error:
+            await self._turned_away(connection, name, error)
             return None
+        self._throttle.succeed(connection.address, name[:63])
         serve = self.door.current.serve
         wrong: Refused | None = None
         if name not in serve.gateway.principals:
@@ -202,14 +205,19 @@ class Server:
         elif startup.parameters.get("replication", "off") not in ("off", "false", "0", "no"):
             wrong = Refused("replication is not answered", sqlstate="0A000")
         if wrong:
-            self.door.metrics.logins.add(1, door="pg", decision="refused")
-            self.door.logins.refused(name, "pg", connection.address, wrong.sqlstate)
-            connection.put(error_bytes(wrong, "FATAL"))
-            await connection.flush()
+            await self._turned_away(connection, name, wrong)
             return None
         connection.put(backend.authentication_sasl_final(last) + backend.authentication_ok())
         self.door.metrics.logins.add(1, door="pg", decision="answered")
         return name
+
+    async def _turned_away(self, connection: Connection, name: str, error: SqlanonError) -> None:
+        """Write a refused login down, and say why it was refused."""
+        self.door.metrics.logins.add(1, door="pg", decision="refused")
+        known = self.users.verifier(name) is not None
+        self.door.logins.refused(name if known else "", "pg", connection.address, error.sqlstate)
+        connection.put(error_bytes(error, "FATAL"))
+        await connection.flush()
 
     async def _session(self, connection: Connection, principal: str, startup: wire.Startup) -> None:
         settings = Settings(
@@ -221,7 +229,7 @@ class Server:
         process, secret = self._identity()
         caller = Caller(principal, f"{process:08x}{secrets.token_hex(4)}")
         await self.door.logins.succeeded(principal, caller.session, "pg", connection.address)
-        session = Session(connection, self.door, caller, settings, lambda: self._allowed(principal))
+        session = Session(connection, self.door, caller, settings, lambda: self._allowed(principal), process=process)
         for name, value in starting(startup.parameters):
             try:
                 settings.put(name, value)

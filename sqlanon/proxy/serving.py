@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import signal
+import socket
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -24,7 +26,8 @@ from sqlanon.proxy.pool import Pool
 from sqlanon.proxy.server import Server
 from sqlanon.proxy.users import Users
 
-WATCH = 1.0  # seconds between two looks at the policy's file
+WATCH = 0.25  # seconds between two looks at the policy's file
+SIGNALLED = 0.2  # seconds in which a signal to a group of processes has reached all of them
 CATALOGUE_MEMORY = 2**29
 
 log = logging.getLogger("sqlanon")
@@ -42,6 +45,8 @@ async def opened(path: Path) -> AsyncIterator[tuple[Door, Users]]:
         # Two: whoever sends it a bomb keeps the other clients waiting for a new worker otherwise.
         catalogue = Pool(None, kind="catalogue", size=2, memory=CATALOGUE_MEMORY)
         door = Door(path, Version(serve, 1, version_of(serve)), audit, queries, catalogue)
+        for pool in (queries, catalogue):
+            pool.most_of_one = lambda: door.current.serve.limits.statements
         stack.push_async_callback(door.close)
         await door.start()
         yield door, users
@@ -64,6 +69,8 @@ async def run(
 
     `beside` works in a thread until its event is set, such as a scheduler, and calls what it is given when it changed
     data. What it is about at the end is finished first."""
+    for host, port in _addresses(load_serve(path)):
+        require_free(host, port)  # workers take seconds to start
     async with opened(path) as (door, users):
         tls = _tls(door.current.serve)
         server = Server(door, users, tls)
@@ -75,7 +82,7 @@ async def run(
             loop.add_signal_handler(number, stop.set)
         changed, renewed = asyncio.Event(), asyncio.Event()
         loop.add_signal_handler(signal.SIGHUP, changed.set)
-        watch = asyncio.create_task(_watch(door, changed, renewed))
+        watch = asyncio.create_task(_watch(door, changed, renewed, stop))
         ended = threading.Event()
 
         def renew() -> None:
@@ -94,6 +101,29 @@ async def run(
             if http is not None:
                 await http.close()
             await server.close()
+
+
+def _addresses(serve: Serve) -> list[tuple[str, int]]:
+    ports = [serve.port, *([serve.http.port] if serve.http is not None else [])]
+    return [(serve.host, port) for port in ports if port]
+
+
+def require_free(host: str, port: int) -> None:
+    """Raise an error if somebody else listens at an address, or if this machine does not have it."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, kind, protocol, _, address in found:
+            with socket.socket(family, kind, protocol) as trial:
+                trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    trial.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                trial.bind(address)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            hint = "stop the program that listens there, or give another 'port' under 'serve'"
+            raise SqlanonError(f"port {port} of {host} is taken", hint=hint) from None
+        hint = f"correct 'host' or 'port' under 'serve': {error.strerror or 'the system refused'}"
+        raise SqlanonError(f"nobody can listen on {host}, port {port}", hint=hint) from None
 
 
 async def _http(door: Door, users: Callable[[], Users], tls: certificates.TlsContext | None) -> HttpServer | None:
@@ -132,8 +162,11 @@ async def _beside(
         stop.set()
 
 
-async def _watch(door: Door, changed: asyncio.Event, renewed: asyncio.Event) -> None:
-    """Read the policy again when its file changes, or when a signal says so; open the data again when they did."""
+async def _watch(door: Door, changed: asyncio.Event, renewed: asyncio.Event, stop: asyncio.Event) -> None:
+    """Read the policy again when its file changes, or when a signal says so; open the data again when they did.
+
+    Whatever goes wrong once the server is told to stop is no fault of the policy: a signal to the whole group of
+    processes ends the workers, too."""
     seen, data = _state(door.path), _state(door.queries.file)
     while True:
         with suppress(TimeoutError):
@@ -146,6 +179,8 @@ async def _watch(door: Door, changed: asyncio.Event, renewed: asyncio.Event) -> 
             try:
                 await door.renew()
             except Exception as error:
+                if await _stops(stop):
+                    return
                 log.error("the data cannot be opened again: %s", type(error).__name__)
         if state == seen and not changed.is_set():
             continue
@@ -155,9 +190,21 @@ async def _watch(door: Door, changed: asyncio.Event, renewed: asyncio.Event) -> 
             if await door.reload():
                 log.warning("policy version %d is in force", door.current.number)
         except (SqlanonError, OSError) as error:
+            if await _stops(stop):
+                return
             log.error("the policy cannot be used, and nothing is answered until it can: %s", error)
         except Exception as error:  # it must go on watching, or the next change would not be seen
+            if await _stops(stop):
+                return
             log.error("the policy cannot be used, and nothing is answered until it can: %s", type(error).__name__)
+
+
+async def _stops(stop: asyncio.Event) -> bool:
+    """Whether the server is told to stop, now or with the signal that ended a worker a moment ago."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(SIGNALLED):
+            await stop.wait()
+    return stop.is_set()
 
 
 def _state(path: Path | None) -> tuple[int, int, int] | None:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from sqlanon.errors import Refused, SqlanonError
 from sqlanon.proxy import backend, extended, wire
 from sqlanon.proxy.answers import copy, rows
-from sqlanon.proxy.commands import Command, Copy, Declare, Question, with_intervals
+from sqlanon.proxy.commands import Command, Copy, Declare, Question, SelectSettings, with_intervals
 from sqlanon.proxy.commands import Execute as ExecuteCommand
 from sqlanon.proxy.commands import Fetch as FetchCommand
 from sqlanon.proxy.commands import Show as ShowCommand
 from sqlanon.proxy.door import SHORTEST, Caller, Door
 from sqlanon.proxy.keeping import Room
 from sqlanon.proxy.lexing import Statement, statements
-from sqlanon.proxy.portals import Portal, Prepared, spread
+from sqlanon.proxy.portals import Portal, Prepared, spread, type_named
 from sqlanon.proxy.settings import Settings
 from sqlanon.proxy.telling import error_bytes, notice_of
 from sqlanon.proxy.understanding import understood
@@ -52,6 +52,7 @@ class Session:
     caller: Caller
     settings: Settings
     still_allowed: Callable[[], bool] = lambda: True
+    process: int = 0  # as the client knows it: pg_backend_pid() says the same
     status: str = "I"  # idle, in a transaction, or in a failed one
     savepoints: list[str] = field(default_factory=list)
     prepared: dict[str, Prepared] = field(default_factory=dict)
@@ -274,6 +275,9 @@ class Session:
             case Declare():
                 inner = await self.describe(command.question, asked)
                 return Described(columns=(), parameters=inner.parameters)
+            case SelectSettings():
+                oids = tuple(type_named(kind) for kind in command.parameters)
+                return Described(columns=columns_of(self, command), parameters=oids)
             case FetchCommand() | ExecuteCommand() | ShowCommand():
                 return Described(columns=columns_of(self, command), parameters=())
         return NO_COLUMNS
@@ -281,6 +285,10 @@ class Session:
     def make_portal(
         self, command: Command | None, described: Described, values: tuple[Any, ...], formats: tuple[int, ...]
     ) -> Portal:
+        if isinstance(command, SelectSettings):
+            if len(values) < len(described.parameters):
+                raise Refused(f"there is no parameter ${len(values) + 1}", sqlstate="42P02")
+            command = replace(command, values=values)
         portal = Portal(command, described.columns, formats, caller=self._caller)
         if isinstance(command, Question | Copy | Declare):
             question = command if isinstance(command, Question) else command.question
@@ -305,6 +313,7 @@ class Session:
             epsilon=float(epsilon) if epsilon else None, timeout=self.left(question),
             dry_run=self.settings.get("sqlanon.dry_run") == "on",
             settings=self.settings.all() if question.route == "catalogue" else (),
+            process=self.process if question.route == "catalogue" else 0,
         )  # fmt: skip
 
     @property

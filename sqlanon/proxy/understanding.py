@@ -25,6 +25,7 @@ from sqlanon.proxy.commands import (
 )
 from sqlanon.proxy.copying import read_copy
 from sqlanon.proxy.lexing import Statement
+from sqlanon.proxy.setting_calls import select_settings
 
 # A statement that names one of these is about the catalogue; a table of the policy with such a name cannot be asked.
 CATALOGUES = frozenset({"pg_catalog", "information_schema"})
@@ -38,7 +39,7 @@ def understood(statement: Statement) -> Command:
     if [token.value for token in statement.tokens] == UNLOCK:
         return Nothing("SELECT 1")
     if asks(statement):
-        return question(statement)
+        return select_settings(statement) or question(statement)
     word = statement.word(0)
     read = _READERS.get(word)
     reader = Reader(statement)
@@ -69,9 +70,81 @@ def question(statement: Statement) -> Question:
     # A column may be called by any name: SELECT COUNT(*) AS pg_total FROM visits ORDER BY pg_total.
     aliases = {word for before, word in pairwise(listed) if before == "as"}
     aliases -= {word for before, word in pairwise(listed) if before in ("from", "join", "table")}
-    tables = "from" in words or "table" in words
+    tables = names_table(statement)
     named = any(word in CATALOGUES or (word.startswith("pg_") and word not in aliases) for word in words)
     return Question(statement.text, "catalogue" if named or not tables else "query")
+
+
+# Words that a list of relations ends with.
+_AFTER_FROM = frozenset(
+    {
+        "where", "group", "order", "having", "limit", "offset", "fetch", "union", "except", "intersect", "window",
+        "select",
+    }
+)  # fmt: skip
+
+
+def names_table(statement: Statement) -> bool:
+    """Whether FROM or JOIN names a relation that is neither a call nor a query: FROM current_schema() reads no table.
+
+    >>> from sqlanon.proxy.lexing import statements
+    >>> asked = "1 FROM f(1), a.g() AS x JOIN (VALUES (1)) v ON true", "1 FROM f(1), cities", "1 AS from"
+    >>> [names_table(statements(f"SELECT {rest}")[0]) for rest in asked]
+    [False, True, False]
+    """
+    tokens = statement.tokens
+    shared = _shared_names(statement)
+    around: list[bool] = []  # for each parenthesis that is open, whether it stands in a list of relations
+    listing = expected = False  # in such a list; and a relation comes next
+    for place, token in enumerate(tokens):
+        word = token.value if token.kind == "word" else ""
+        if place and tokens[place - 1].kind == "word" and tokens[place - 1].value == "as":
+            word = ""  # the name of a column, whatever it says elsewhere
+        if expected and word not in ("lateral", "only"):
+            expected = token.value == "(" and token.kind == "symbol"
+            if token.kind in ("word", "quoted") and word not in QUESTIONS:
+                if not _is_called(statement, place) and token.value not in shared:
+                    return True
+            elif word:
+                listing = False
+        if word == "table":
+            return True
+        if word in ("from", "join"):
+            listing = expected = True
+        elif word in _AFTER_FROM:
+            listing = False
+        elif token.kind == "symbol" and token.value == "(":
+            around.append(listing)
+            listing = expected
+        elif token.kind == "symbol" and token.value == ")" and around:
+            listing = around.pop()
+        elif token.kind == "symbol" and token.value == ",":
+            expected = listing
+    return False
+
+
+def _shared_names(statement: Statement) -> set[str]:
+    """The names that WITH gives to queries. A query that reads itself may never end: none of its names is taken."""
+    values = [token.value for token in statement.tokens]
+    if statement.word(0) not in ("with", "explain") or "recursive" in values:
+        return set()
+    found = set()
+    for place, value in enumerate(values[:-1]):
+        if place and value == "as" and values[place + 1] in ("(", "materialized", "not"):
+            name = place - 1
+            if values[name] == ")":  # the names of its columns
+                name = max((at for at, sign in enumerate(values[:name]) if sign == "("), default=1) - 1
+            found.add(values[name])
+    return found
+
+
+def _is_called(statement: Statement, place: int) -> bool:
+    """Whether the name at a place, with all that stands before a dot, is that of a function."""
+    values = [token.value if token.kind != "string" else "" for token in statement.tokens[place : place + 7]]
+    end = 1
+    while values[end : end + 1] == ["."]:
+        end += 2
+    return values[end : end + 1] == ["("]
 
 
 _WRITES = frozenset(
@@ -170,7 +243,7 @@ def _set(reader: Reader) -> Command:
         level = _modes(reader)
         return Set("transaction_isolation", level, local=True) if level else Nothing("SET")
     if reader.take("time", "zone"):
-        return Set("timezone", _setting(reader), local)
+        return Set("timezone", _zone(reader), local)
     if reader.take("names"):
         return Set("client_encoding", _setting(reader), local)
     if (session and reader.take("authorization")) or reader.take("role"):
@@ -179,6 +252,18 @@ def _set(reader: Reader) -> Command:
     if not reader.take("=") and not reader.take("to"):
         reader.wrong()
     return Set(name, _setting(reader), local)
+
+
+def _zone(reader: Reader) -> str | None:
+    """A zone, or INTERVAL '+02:00' HOUR TO MINUTE, as Sequelize sends it."""
+    if not reader.take("interval"):
+        return _setting(reader)
+    if reader.token is None or reader.token.kind != "string":
+        reader.wrong()
+    zone = reader.value()
+    if reader.take("hour"):
+        reader.take("to", "minute")
+    return zone
 
 
 def _setting(reader: Reader) -> str | None:

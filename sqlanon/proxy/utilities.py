@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from sqlanon.errors import Refused
@@ -20,7 +21,9 @@ from sqlanon.proxy.commands import (
     Nothing,
     Prepare,
     Reset,
+    SelectSettings,
     Set,
+    SettingCall,
     Show,
     Transaction,
 )
@@ -43,12 +46,13 @@ async def obey(session: Session, command: Command, portal: Portal) -> None:
         case Transaction():
             _transaction(session, command)
         case Set():
-            session.settings.put(command.name, command.value, local=command.local)
-            if command.name.lower() == "timezone" and command.value is not None and not _is_utc(command.value):
-                session.warn("01000", "times are shown and read in UTC, whatever the time zone")
+            _set(session, command)
             if command.local and session.status == "I":
                 session.warn("25P01", "SET LOCAL can only be used in transaction blocks")
             put(backend.command_complete("SET"))
+        case SelectSettings():
+            _put_row(session, portal, [_call_setting(session, command, call) for call in command.calls])
+            put(backend.command_complete("SELECT 1"))
         case Reset():
             if command.name == "all":
                 session.settings.reset()
@@ -75,12 +79,57 @@ async def obey(session: Session, command: Command, portal: Portal) -> None:
             put(backend.command_complete(command.tag))
 
 
+def _call_setting(session: Session, command: SelectSettings, call: SettingCall) -> str | None:
+    """What set_config() or current_setting() returns, once it has done its work."""
+    name, *rest = command.given(call)
+    if call.function == "set_config":
+        if name is None:
+            raise Refused("SET requires parameter name", sqlstate="22004")
+        value, local = rest
+        _set(session, Set(str(name), None if value is None else str(value), local in (True, "true")))
+    elif name is None:
+        return None
+    try:
+        return session.settings.show(str(name))
+    except Refused:
+        if call.function == "current_setting" and rest and rest[0] in (True, "true"):
+            return None
+        raise
+
+
+def _set(session: Session, command: Set) -> None:
+    session.settings.put(command.name, command.value, local=command.local)
+    if command.name.lower() == "timezone" and command.value is not None and not _is_utc(command.value):
+        session.warn("01000", "times are shown and read in UTC, whatever the time zone")
+
+
+def _put_row(session: Session, portal: Portal, row: list[object]) -> None:
+    formats = spread(portal.formats, len(portal.columns))
+    cells = [
+        types.encode(column.type, form, value) for column, form, value in zip(portal.columns, formats, row, strict=True)
+    ]
+    session.connection.put(backend.data_row(cells))
+
+
 def _is_utc(zone: str) -> bool:
-    return zone.strip("'\" ").lower() in ("utc", "gmt", "etc/utc", "etc/gmt", "z", "zulu", "uct", "0", "+00", "+00:00")
+    plain = zone.strip("'\" ").lower()
+    if re.fullmatch(r"[+-]?0{1,2}(:00)?", plain):
+        return True
+    return plain in (
+        "utc",
+        "gmt",
+        "etc/utc",
+        "etc/gmt",
+        "z",
+        "zulu",
+        "uct",
+    )
 
 
-def columns_of(session: Session, command: Fetch | Execute | Show) -> tuple[Column, ...]:
+def columns_of(session: Session, command: Fetch | Execute | Show | SelectSettings) -> tuple[Column, ...]:
     """What the rows of a command will be."""
+    if isinstance(command, SelectSettings):
+        return tuple(Column(call.label, types.TEXT) for call in command.calls)
     if isinstance(command, Show):
         if command.name.lower() == "sqlanon.budget":
             return BUDGET
@@ -159,13 +208,8 @@ async def _show(session: Session, command: Show, portal: Portal) -> None:
         rows = [[setting, value, ""] for setting, value in session.settings.all()]
     else:
         rows = [[session.settings.show(command.name)]]
-    formats = spread(portal.formats, len(portal.columns))
     for row in rows:
-        cells = [
-            types.encode(column.type, form, value)
-            for column, form, value in zip(portal.columns, formats, row, strict=True)
-        ]
-        session.connection.put(backend.data_row(cells))
+        _put_row(session, portal, row)
     session.connection.put(backend.command_complete("SHOW"))
 
 

@@ -18,6 +18,9 @@ class Waiting:
     def __len__(self) -> int:
         return sum(map(len, self._places.values()))
 
+    def places_of(self, principal: str) -> int:
+        return len(self._places.get(principal, ()))
+
     def add(self, principal: str) -> asyncio.Future[Child]:
         own = self._places.get(principal, ())
         if len(self) >= self._most or len(own) >= max(1, self._most // 2):

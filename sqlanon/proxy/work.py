@@ -55,6 +55,7 @@ class Ask:
     dialect: str = "postgres"
     timeout: float = 30.0
     settings: tuple[tuple[str, str], ...] = ()
+    process: int = 0  # what the client knows the session by
 
     @property
     def sent(self) -> tuple[int, ...]:
@@ -93,13 +94,14 @@ class Summary:
     tables: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()  # "table.column"
     shape: str = ""  # the statement with every literal replaced by ?
+    without_bars: tuple[str, ...] = ()  # columns of numbers that have noise, and no error bars
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Summary:
-        lists = {name: tuple(map(str, data[name])) for name in ("tables", "columns")}
+        lists = {name: tuple(map(str, data[name])) for name in ("tables", "columns", "without_bars")}
         return cls(**{**data, **lists})
 
 
@@ -129,6 +131,12 @@ LATE = Failure("57014", "canceling statement due to statement timeout")
 NO_MEMORY = Failure("53200", "the statement needs more memory than it may use", hint="ask for less at a time")
 UNKNOWN = Failure("XX000", "the statement could not be answered")
 DIED = Failure("58000", "the statement could not be answered; its cost may stay charged")
+# What the gateway itself says of all that fails after a charge, so that nobody can tell the one from the other.
+CHARGED = Failure(
+    "58000",
+    "the statement could not be answered",
+    hint="its cost stays charged; ask for less at a time, or tell the owner of the data",
+)
 TOO_MANY = Failure("53300", "too many statements are waiting", hint="try again later")
 
 
@@ -192,7 +200,7 @@ def packed(message: Message) -> bytes:
 
 @dataclass(frozen=True)
 class Frame:
-    """`what` is ready, described, answer, chunk, end or failure; `data` is plain JSON, of a shape that hangs on it."""
+    """`what` is ready, charged, described, answer, chunk, end or failure; `data` is JSON, whose shape hangs on it."""
 
     what: str
     number: int = 0

@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -88,6 +89,7 @@ class Worker:
         self._running = 0  # the number of the request that runs
         self._stopped = 0  # the number of the last one that was broken off: it may not have begun
         self._cancelled = threading.Event()
+        self._shielded = False  # a charge is paid for, and nobody breaks it off
         self._credits = threading.Semaphore(0)
         self._service: Service | None = None
         self._held = b""  # what goes out with the next frame
@@ -97,7 +99,7 @@ class Worker:
         if not isinstance(opening, Opening):
             return
         try:
-            self._service = service = open_service(opening, self.pause)
+            self._service = service = open_service(opening, self.pause, self.shield)
             told = service.ready()
         except BaseException as error:
             self._send(failure_frame(0, failure_of(error)))
@@ -130,14 +132,33 @@ class Worker:
             with self._lock:
                 if self._running != number or self._service is None:
                     return
-                self._cancelled.set()
-                self._credits.release()
-                self._service.interrupt()
+                if not self._shielded:
+                    self._cancelled.set()
+                    self._credits.release()
+                    self._service.interrupt()
             time.sleep(AGAIN)
 
     def pause(self, seconds: float) -> None:
         if self._cancelled.wait(seconds):
             raise KeyboardInterrupt
+
+    @contextmanager
+    def shield(self, seconds: float) -> Iterator[None]:
+        """What is done for a charge, until its answer leaves. The server is told how long that takes: until then it
+        tells nobody what became of this worker."""
+        if not seconds:
+            yield
+            return
+        with self._lock:
+            if self._cancelled.is_set():
+                raise KeyboardInterrupt
+            self._shielded = True
+        try:
+            self._channel.sendall(Frame("charged", self._running, {"seconds": seconds}).packed())
+            yield
+        finally:
+            with self._lock:
+                self._shielded = False
 
     # ---- the thread that answers
 
@@ -232,11 +253,11 @@ def as_cells(batch: Any, columns: tuple[Column, ...], formats: tuple[int, ...]) 
     return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names), tuple(shown)
 
 
-def open_service(opening: Opening, pause: Any) -> Service:
+def open_service(opening: Opening, pause: Any, shield: Any) -> Service:
     if opening.kind == "query":
         from sqlanon.proxy.querying import Querying
 
-        return Querying(opening, pause)
+        return Querying(opening, pause, shield)
     from sqlanon.proxy.cataloguing import Cataloguing
 
     return Cataloguing(opening)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from sqlanon.errors import Refused
+from sqlanon.gateway.scalars import argument_spelling, spelling
 from sqlanon.proxy.catalogue import expressions, queries
 from sqlanon.proxy.catalogue.bound import Bound
 from sqlanon.proxy.catalogue.casts import Casts, Parameters
@@ -97,8 +98,8 @@ def only(node: exp.Expr, reads: frozenset[str]) -> None:
     """Refuse what no rule would read: it must not be dropped in silence."""
     for name, value in node.args.items():
         if name not in reads and value not in (None, False, []):
-            raise Refused(f"{node.key.upper()} with {name.rstrip('_').upper()} is not answered here", sqlstate="0A000")
+            raise Refused(f"{argument_spelling(name)} in {spelling(node)} is not answered here", sqlstate="0A000")
 
 
 def refused(node: exp.Expr) -> Refused:
-    return Refused(f"{node.key.upper()} is not answered here", sqlstate="0A000")
+    return Refused(f"{spelling(node)} is not answered here", sqlstate="0A000")

@@ -152,6 +152,8 @@ class Casts:
             return Bound(cast(item.tree, duck_type(kind)), kind)
         if new.name in STRINGS and (old.name in WHOLE or old.name in ("oid", "uuid", "date")):
             return Bound(cast(item.tree, "VARCHAR[]"), kind)
+        if new.name in STRINGS and old.name in REG_TYPES:
+            return Bound(call(f"pg_{old.name}_outs", item.tree), kind)
         raise self.cannot(item.type, kind)
 
     def _elements(self, values: list[Any], old: PgType, new: PgType) -> list[Any] | None:

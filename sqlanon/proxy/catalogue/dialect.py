@@ -56,16 +56,16 @@ class Written(Postgres):
 
 
 @lru_cache(maxsize=256)
-def _remembered(text: str) -> exp.Query:
+def _remembered(text: str) -> exp.Query | exp.Values:
     return _read(text)
 
 
-def read(text: str) -> exp.Query:
+def read(text: str) -> exp.Query | exp.Values:
     """The tree of a statement, which nobody changes: those that clients send again and again are read once."""
     return _remembered(text) if len(text) <= SHORT else _read(text)
 
 
-def _read(text: str) -> exp.Query:
+def _read(text: str) -> exp.Query | exp.Values:
     """One statement that reads, of bounded size; everything else is refused in words that hold nothing of it."""
     if len(text) > MAX_TEXT:
         raise Refused(f"a statement of more than {MAX_TEXT} characters is not answered", sqlstate="54001")
@@ -77,7 +77,7 @@ def _read(text: str) -> exp.Query:
         if len(found) != 1:
             raise Refused("exactly one statement is answered at a time", sqlstate="42601")
         (tree,) = found
-        if not isinstance(tree, exp.Query):
+        if not isinstance(tree, exp.Query | exp.Values):
             raise Refused("only SELECT is answered here", sqlstate="0A000")
         if type(tree) is exp.Select and not tree.expressions:
             raise Refused("a SELECT of nothing is not answered", sqlstate="0A000")

@@ -37,6 +37,33 @@ RESERVED_WORDS = """
 RESERVED = frozenset(RESERVED_WORDS.split())
 
 
+_PART = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^\W\d][\w$]*))\s*')
+
+
+def parse_ident(text: str, strict: bool) -> list[str]:
+    """The parts of a name with dots, as PostgreSQL reads them; what stands behind them is an error if `strict`.
+
+    >>> parse_ident('Public."My Table".c', True), parse_ident("a.b(c)", False)
+    (['public', 'My Table', 'c'], ['a', 'b'])
+    """
+    wrong = Refused(f'string is not a valid identifier: "{text[:80]}"', sqlstate="22023")
+    found: list[str] = []
+    place = 0
+    while True:
+        match = _PART.match(text, place)
+        if match is None:
+            raise wrong
+        quoted, plain = match.groups()
+        found.append(quoted.replace('""', '"') if quoted is not None else plain.lower())
+        place = match.end()
+        if text[place : place + 1] != ".":
+            break
+        place += 1
+    if strict and place < len(text):
+        raise wrong
+    return found
+
+
 def quote_ident(name: str) -> str:
     """
     >>> quote_ident("people"), quote_ident("People"), quote_ident('a"b'), quote_ident("order")
@@ -313,11 +340,24 @@ SPECIAL = ("format_type", "array_to_text")  # take NULL as an argument
 Registered = tuple[str, Callable[..., object], list[str], str]
 
 
+def _each(out: Callable[[int], str]) -> Callable[[list[int | None]], list[str | None]]:
+    """The same of every element of an array."""
+
+    def written(oids: list[int | None]) -> list[str | None]:
+        return [None if oid is None else out(oid) for oid in oids]
+
+    return written
+
+
 def registered(known: Lookups) -> list[Registered]:
     """Every function that the metadata database is given. NULL in, NULL out, except for those of SPECIAL."""
     one = ["BIGINT"]
     found: list[Registered] = [
         (f"{name}_out", getattr(known, f"{name}_out"), one, "VARCHAR")
+        for name in ("regclass", "regtype", "regproc", "regnamespace", "regrole")
+    ]
+    found += [
+        (f"{name}_outs", _each(getattr(known, f"{name}_out")), ["BIGINT[]"], "VARCHAR[]")
         for name in ("regclass", "regtype", "regproc", "regnamespace", "regrole")
     ]
     found += [
@@ -336,6 +376,7 @@ def registered(known: Lookups) -> list[Registered]:
         ("may_select", known.may_select, ["BIGINT", "VARCHAR"], "BOOLEAN"),
         ("number", known.number, ["VARCHAR"], "BIGINT"),
         ("quote_ident", quote_ident, ["VARCHAR"], "VARCHAR"),
+        ("parse_ident", parse_ident, ["VARCHAR", "BOOLEAN"], "VARCHAR[]"),
         ("series", series, ["BIGINT", "BIGINT", "BIGINT"], "BIGINT[]"),
         ("array_out", array_out, ["VARCHAR[]"], "VARCHAR"),
         ("array_to_string", array_to_string, ["VARCHAR[]", "VARCHAR"], "VARCHAR"),

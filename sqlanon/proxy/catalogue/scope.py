@@ -9,8 +9,11 @@ from sqlglot import exp
 
 from sqlanon.errors import Refused, did_you_mean
 from sqlanon.proxy.catalogue.bound import Bound, constant
-from sqlanon.proxy.catalogue.kinds import OID
+from sqlanon.proxy.catalogue.kinds import BY_NAME, OID
 from sqlanon.proxy.types import PgType
+
+# What every row says of the transactions that wrote it: here all are as old as the catalogue.
+VERSIONS = {"xmin": ("xid", 1), "xmax": ("xid", 0), "cmin": ("cid", 0), "cmax": ("cid", 0)}
 
 
 @dataclass(frozen=True)
@@ -36,10 +39,13 @@ class Source:
     oid: int = 0  # of a relation of the catalogue
 
     def named(self, name: str) -> list[Bound]:
-        """The columns of a name; also tableoid, which every relation has and * does not show."""
+        """The columns of a name; also tableoid and xmin, which every relation has and * does not show."""
         found = [self.bound(column) for column in self.columns if column.name == name]
         if not found and name == "tableoid" and self.oid:
             return [constant(self.oid, OID, name=name, weight=2)]
+        if not found and name in VERSIONS and self.oid:
+            kind, value = VERSIONS[name]
+            return [constant(value, BY_NAME[kind], name=name, weight=2)]
         return found
 
     def bound(self, column: Field) -> Bound:

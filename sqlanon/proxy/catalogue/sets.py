@@ -29,7 +29,10 @@ from sqlanon.proxy.types import PgType
 if TYPE_CHECKING:
     from sqlanon.proxy.catalogue.binder import Binder
 
-SETS = ("generate_series", "generate_subscripts", "unnest", "_pg_expandarray", "pg_partition_ancestors")
+SETS = (
+    "generate_series", "generate_subscripts", "unnest", "_pg_expandarray", "pg_partition_ancestors",
+    "regexp_split_to_table",
+)  # fmt: skip
 RESULTS = {"pg_partition_ancestors": "relid"}  # whose column has a name of its own
 REGCLASS = BY_NAME["regclass"]
 KEYWORDS: Mapping[str, PgType] = {"word": TEXT, "catcode": CHAR, "barelabel": BOOL, "catdesc": TEXT, "baredesc": TEXT}
@@ -44,6 +47,8 @@ def rows(b: Binder, name: str, items: list[Bound]) -> Rows:
     if name == "pg_partition_ancestors" and len(items) == 1:
         b.casts.to(items[0], REGCLASS)  # a table that is not there is told so; none is a part of another
         return constant([], array_of(REGCLASS)).tree, REGCLASS, None
+    if name == "regexp_split_to_table" and len(items) == 2:
+        return call("string_split_regex", *(b.casts.to(item, TEXT, explicit=False).tree for item in items)), TEXT, None
     first = items[0] if items else None
     if first is not None and first.unknown:
         first = b.casts.to(first, TEXTS)

@@ -10,12 +10,13 @@ from sqlglot import exp
 from sqlanon.proxy.catalogue.bound import constant
 from sqlanon.proxy.catalogue.relations import RELATIONS
 from sqlanon.proxy.catalogue.scope import Field
+from sqlanon.proxy.settings import CHECKED, FREE
 
 if TYPE_CHECKING:
     from sqlanon.proxy.catalogue.binder import Binder
 
 # What every client finds, unless the session or the server says otherwise.
-DEFAULTS = {
+DEFAULTS = {**FREE, **{name: value for name, (value, _) in CHECKED.items()}} | {
     "application_name": "", "bytea_output": "hex", "client_encoding": "UTF8", "client_min_messages": "notice",
     "datestyle": "ISO, MDY", "default_transaction_isolation": "read committed", "default_transaction_read_only": "on",
     "extra_float_digits": "1", "in_hot_standby": "off", "integer_datetimes": "on", "intervalstyle": "postgres",

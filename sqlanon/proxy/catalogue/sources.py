@@ -9,7 +9,8 @@ from sqlglot import exp
 from sqlanon.errors import Refused, did_you_mean
 from sqlanon.proxy.catalogue import sets, settings
 from sqlanon.proxy.catalogue.bound import Bound, call, text
-from sqlanon.proxy.catalogue.kinds import INT8
+from sqlanon.proxy.catalogue.functions import no_function
+from sqlanon.proxy.catalogue.kinds import INT8, TEXTS
 from sqlanon.proxy.catalogue.operators import binary, matched
 from sqlanon.proxy.catalogue.relations import FORBIDDEN, RELATIONS, relation
 from sqlanon.proxy.catalogue.scope import Field, Scope, Source, fields_of, folded, position
@@ -183,6 +184,9 @@ def _function(b: Binder, node: exp.Table, scope: Scope) -> exp.Expr:
     if type(target) is not exp.Anonymous:
         raise Refused("only functions of the catalogue are answered here", sqlstate="0A000")
     name = str(target.this).lower()
+    if name == "pg_show_all_settings" and not target.expressions and not numbered:
+        given, wanted = _alias(node)
+        return settings.relation(b, lambda columns: _placed(b, scope, given or name, _renamed(columns, wanted)))
     if name == "pg_get_keywords" and not target.expressions and not numbered:
         return _keywords(b, node, scope)
     items = [b.expression(each, scope) for each in target.expressions]
@@ -196,7 +200,39 @@ def _function(b: Binder, node: exp.Table, scope: Scope) -> exp.Expr:
 
 def _unnest(b: Binder, node: exp.Unnest, scope: Scope) -> exp.Expr:
     items = [b.expression(each, scope) for each in node.expressions]
-    return _rows(b, "unnest", items, node, scope)
+    return _rows(b, "unnest", items, node, scope) if len(items) == 1 else _unnest_beside(b, items, node, scope)
+
+
+def _unnest_beside(b: Binder, items: list[Bound], node: exp.Unnest, scope: Scope) -> exp.Expr:
+    """unnest(a, b): a column an array; what is shorter ends in NULL."""
+    items = [b.casts.to(item, TEXTS) if item.unknown else item for item in items]
+    kinds = [item.type.element for item in items if item.type.element is not None]
+    if len(kinds) != len(items) or not items:
+        raise no_function("unnest", items)
+    lengths = [call("coalesce", call("len", item.tree.copy()), exp.Literal.number(0)) for item in items]
+    ends = [exp.Literal.number(1), call("greatest", *lengths), exp.Literal.number(1)]
+    numbers = call("pg_series", *(exp.cast(end, exp.DataType.Type.BIGINT) for end in ends))
+    zipped = call("unnest", call("list_zip", *(item.tree for item in items), numbers))
+    columns = [Field("unnest", kind, f"c{place}") for place, kind in enumerate(kinds)]
+    offset = _numbered(node)
+    if offset:
+        columns.append(Field("ordinality", INT8, f"c{len(columns)}"))
+    given, wanted = _alias(node)
+    if isinstance(offset, exp.Identifier):  # the parser takes the last name from the list
+        wanted = [*wanted, folded(offset)]
+    inner = exp.Subquery(
+        this=exp.Select(expressions=[exp.Alias(this=zipped, alias=exp.to_identifier("v"))]),
+        alias=exp.TableAlias(this=exp.to_identifier("u")),
+    )
+    parts: list[exp.Expr] = [
+        exp.Alias(
+            this=call("struct_extract", exp.column("v"), exp.Literal.number(place + 1)),
+            alias=exp.to_identifier(f"c{place}"),
+        )
+        for place in range(len(columns))
+    ]
+    made = exp.Subquery(this=exp.Select(expressions=parts).from_(inner))
+    return _as(made, _placed(b, scope, given or "unnest", _renamed(tuple(columns), wanted)))
 
 
 def _rows(b: Binder, name: str, items: list[Bound], node: exp.Expr, scope: Scope) -> exp.Expr:
