@@ -16,10 +16,15 @@ from sqlanon.cli_policy import policy_to_look_at, source_named, table_options
 @click.option("--release", help="Attack this release (table or file) too; with a policy file its own, by default.")
 @click.option("--external", help="Table or file of persons with quasi-identifiers that the attacker has.")
 @click.option("--other", help="Another release (table or file) of the same persons, put together with the first.")
+@click.option("--earlier", help="Table or file of the persons of --other, where that is an earlier release.")
+@click.option("--prior", help="Table or file of sensitive values and their probability, as the attacker believes.")
 @click.option("--attack", "names", multiple=True, metavar="NAME", help="Try this attack only. May be repeated.")
 @click.option("--certainty", type=float, help="How sure an attacker must be for a person to count as broken.")
 @click.option("--knowledge", type=int, help="Values that he knows not to be a person's; 1 by default.")
 @click.option("--gain", type=float, help="How much more likely a value must become; 0.2 by default.")
+@click.option(
+    "--ratio", type=float, help="How many times as likely a value must become beside --prior; any by default."
+)
 @click.option("--level", type=int, help="Level of a sensitive column's hierarchy that tells kinds; 1 by default.")
 @click.option("--epsilon", type=float, help="How close sensitive numbers are as good as the same.")
 @click.option("--rounds", type=int, help="Rounds in which the deFinetti attack learns; 5 by default.")
@@ -31,6 +36,8 @@ def attack(
     release: str | None,
     external: str | None,
     other: str | None,
+    earlier: str | None,
+    prior: str | None,
     names: tuple[str, ...],
     as_json: bool,
     memory_limit: str | None,
@@ -62,6 +69,8 @@ def attack(
             release=shown,
             external=source_named(external) if external is not None else None,
             other=source_named(other) if other is not None else None,
+            prior=source_named(prior) if prior is not None else None,
+            earlier=source_named(earlier) if earlier is not None else None,
             names=names,
             **asked,
         )

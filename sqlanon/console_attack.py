@@ -17,20 +17,22 @@ def print_attacks(source: str, release: str | None, found: Attacks) -> None:
         console.print(Text(f"note: {note}", style="yellow"), soft_wrap=True)
     for item in found.attacks:
         console.print(Text(f"{item.name} of {item.attribute}" if item.attribute else item.name, style="bold"))
-        sides = (("source", item.before), ("release", item.after))
-        for side, outcome in sides if item.after is not None else sides[:1]:
-            console.print(_line(side, outcome, found.counts), soft_wrap=True)
-    for name, reason in found.left_out.items():
-        console.print(Text(f"not tried: {name}: {reason}", style="dim"), soft_wrap=True)
+        console.print(_line("source", item.before), soft_wrap=True)
+        if item.after is not None:
+            console.print(_line("release", item.after), soft_wrap=True)
+        elif item.not_judged is not None:
+            console.print(Text(f"  release not judged: {item.not_judged}", style="yellow"), soft_wrap=True)
+    for name, reason in found.not_judged.items():
+        console.print(Text(f"not judged: {name}: {reason}", style="dim"), soft_wrap=True)
 
 
-def _line(side: str, outcome: Outcome | None, counts: str) -> Text:
+def _line(side: str, outcome: Outcome) -> Text:
     line = Text(f"  {side:<8}")
-    if outcome is None or not outcome.targets:
+    if not outcome.targets:
         return line.append("nobody to look for")
     share = f" ({outcome.broken / outcome.targets:.1%})" if outcome.broken else ""
     style = "red" if outcome.broken else "green"
-    line.append(f"{outcome.broken:,} of {outcome.targets:,} {counts} broken{share}", style=style)
+    line.append(f"{outcome.broken:,} of {outcome.targets:,} {outcome.counts} broken{share}", style=style)
     return line.append(f"; sure {_percent(outcome.confidence)} at most, {_percent(outcome.average)} on average")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import brute_attacks as brute
 import pytest
 from conftest import Database
 from test_worked_examples import ASIANS, EXTERNAL, PATIENT_POLICY, PATIENTS, RELEASED, TABLE_2, TABLE_5, fill
@@ -135,10 +136,44 @@ def test_minimality_needs_a_reason_to_generalize(professionals: Database) -> Non
     assert found.after.confidence == pytest.approx((1 + 10 * 0.5) / 21)
 
 
-@pytest.mark.parametrize("model", ["distinct_l_diversity: {l: 2}", "k_anonymity: {k: 2}"])
-def test_minimality_is_not_tried_where_it_is_not_understood(professionals: Database, model: str) -> None:
+@pytest.mark.parametrize("model", ["basic_beta_likeness: {beta: 9}", "k_anonymity: {k: 2}"])
+def test_minimality_is_not_judged_where_it_is_not_understood(professionals: Database, model: str) -> None:
     found = attack(parse(JOBS + f"  - {model}\n"), professionals.engine, release=Source(table="r"))
-    assert "minimality" in found.left_out
+    assert "minimality" in found.not_judged
+
+
+@pytest.mark.parametrize(
+    ("model", "engineer", "lawyer"),
+    [
+        # Of 21 placements the engineers are alike in 11: both have HIV in one of them, both the flu in ten.
+        ("distinct_l_diversity: {l: 2}", 10 / 11, 7 / 11),
+        # Whatever the engineers have is too far from the table: all placements remain.
+        ("t_closeness: {t: 0.2}", 5 / 7, 5 / 7),
+        ("recursive_cl_diversity: {c: 2, l: 2}", None, None),
+        ("entropy_l_diversity: {l: 1.9}", None, None),
+    ],
+)
+def test_minimality_of_diversity(
+    professionals: Database, model: str, engineer: float | None, lawyer: float | None
+) -> None:
+    """Whoever knows that two groups were joined since one was not diverse enough; against all placements."""
+    found = tried(professionals, JOBS + f"  - {model}\n", "minimality", "r", "listed")
+    wanted = brute.minimality_of_values([2, 5], ["HIV"] * 2 + ["Flu"] * 5, brute.BREACHES[model.partition(":")[0]])
+    if engineer is not None:
+        assert wanted == pytest.approx([engineer] * 2 + [lawyer] * 5)
+    assert found.after is not None and found.after.targets == 7
+    assert found.after.confidence == pytest.approx(max(wanted))
+    assert found.after.average == pytest.approx(sum(wanted) / 7)
+
+
+def test_minimality_of_ranges(database: Database) -> None:
+    """(k,e)-anonymity: any four of the values span 30, so that the engineers are those who earn 50 and 51."""
+    earned = "Engineer | 50\nEngineer | 51\nLawyer | 10\nLawyer | 40\nLawyer | 70\nLawyer | 90"
+    fill(database, "t", "job | n", earned, {"n": "INTEGER"})
+    database.run("CREATE TABLE r AS SELECT 'Professional' AS job, n FROM t")
+    policy = JOBS.replace("sex: quasi_identifier, disease: sensitive", "n: sensitive")
+    found = tried(database, policy + "  - k_e_anonymity: {k: 2, e: 10}\n", "minimality", "r")
+    assert found.after == Outcome(6, 0, 0.5, pytest.approx((2 * 0.5 + 4 * 0.25) / 6))
 
 
 # The survey's Table 5: six persons, as they are, and 2-diverse in three groups ------------------------------------
@@ -263,7 +298,7 @@ def test_joined_views_single_out_40_and_france(database: Database) -> None:
     assert joined.before == joined.after == Outcome(6, 4, 1.0, pytest.approx(5 / 6))
     alone = next(item for item in found.attacks if item.name == "linkage").after
     assert alone == Outcome(6, 0, 0.5, 0.5)
-    assert found.left_out["intersection"] == "the releases do not both show it"
+    assert found.not_judged["intersection"] == "the releases do not both show it"
 
 
 def test_views_that_generalize_the_job_are_lossy(database: Database) -> None:

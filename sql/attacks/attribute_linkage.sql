@@ -1,8 +1,8 @@
--- Whoever has a list of persons with their quasi-identifiers, and knows that they are in the table, guesses the value that
--- most of the records have that fit a person, even where none of them is known to be its own.
+-- The attacker has a list of persons with their quasi-identifiers and knows that they are in the table. They guess the
+-- value that most of the matching records have, even where they do not know which record belongs to the person.
 -- cite: Fung, Wang, Chen and Yu 2010
--- param: certainty number > 0 <= 1 default 1: a person is broken if so large a share of the records has one value
--- measures: confidence, that a listed person has the most frequent value of the records that fit; 0 where none fits
+-- param: certainty number > 0 <= 1 default 1: a person is broken if this share of the records has one value
+-- measures: confidence, that a listed person has the most frequent value of the matching records; 0 if none matches
 -- needs: targets, sensitive
 WITH found AS (
     SELECT f.group_id, SUM(c.records) AS records

@@ -1,9 +1,9 @@
--- Whoever finds the class of a person, and knows that it has not got some of the other values ("she is no smoker"), rules
--- these out. What counts is the worst that can be known of each person: that it has none of the most frequent values
--- of the others. Distinct l-diversity withstands up to l - 2 values.
+-- The attacker finds the class of a person and rules out some values, because they know that the person does not have
+-- them ("she is no smoker"). The worst case counts: they rule out the most frequent of the other values. Distinct
+-- l-diversity withstands up to l - 2 ruled-out values.
 -- cite: Machanavajjhala, Gehrke, Kifer and Venkitasubramaniam 2006
--- param: knowledge integer >= 0 default 1: values that are known not to be a person's
--- measures: confidence, that a person has its own value, of those that are left; broken, where no other is left
+-- param: knowledge integer >= 0 default 1: how many values the attacker can rule out
+-- measures: confidence, that a person has their own value, among the values that are left; broken, if no other is left
 -- needs: sensitive
 WITH ranked AS (
     SELECT

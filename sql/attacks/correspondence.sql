@@ -1,10 +1,10 @@
--- Whoever knows that a person is in an earlier release and in the new one finds its class in both. Of the records with a
--- value no more than the smaller number of the two classes can be of persons who are in both: the others are ruled out
--- (the forward attack in the earlier release, the cross attack in the new one). bcf_anonymity withstands it; it looks at
--- persons who are in the new release only, too.
+-- The attacker knows that a person is in an earlier release and in the new one, and finds their class in both. Of the
+-- records with one value, no more than the smaller number of the two classes can belong to persons who are in both, so
+-- the attacker rules out the rest (the forward attack in the earlier release, the cross attack in the new one).
+-- bcf_anonymity withstands it; it also covers persons who are only in the new release.
 -- cite: Fung, Wang, Fu and Pei 2008
--- param: certainty number > 0 <= 1 default 1: a person is broken if one in so many records is left
--- measures: confidence, one in so many records as are left; 0 where a person fits no pair of classes
+-- param: certainty number > 0 <= 1 default 1: a person is broken if the confidence is at least this
+-- measures: confidence, 1 over the number of records that are left; 0 if a person matches no pair of classes
 -- needs: other, sensitive
 WITH pairs AS (
     SELECT f.group_id, f.class_id, g.class_id AS other_id

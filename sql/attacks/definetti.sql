@@ -1,11 +1,12 @@
--- Whoever knows the quasi-identifiers of the persons in a class learns from all classes together which values go with
--- which of them ("smokers have the lung diseases"), and so who in a class has which value, though each class is diverse.
--- Learned by naive Bayes, in rounds. No model of classes withstands it where the columns tell much about the value;
--- differential privacy bounds it. Where the persons are those of the source, only what is right counts.
+-- The attacker knows the quasi-identifiers of the persons in a class. From all classes together they learn which values
+-- go with which quasi-identifiers ("smokers have the lung diseases"), and so which person of a class has which value,
+-- although each class is diverse. The attack learns with naive Bayes, in rounds. No model of classes withstands it
+-- where the columns tell much about the value; differential privacy bounds it. Where the persons are those of the
+-- source, only right conclusions count.
 -- cite: Kifer 2009
--- param: rounds integer >= 0 default 5: how often beliefs are revised
--- param: certainty number > 0 <= 1 default 0.9: a person is broken if so much is believed of it
--- measures: confidence, in the value that a person has; in the most likely one where that is not known
+-- param: rounds integer >= 0 default 5: rounds in which beliefs are revised
+-- param: certainty number > 0 <= 1 default 0.9: a person is broken if the belief in their value is at least this
+-- measures: confidence, in the value that a person has; in the most likely one if that is not known
 -- needs: targets, sensitive
 SELECT persons, confidence, CASE WHEN confidence >= :certainty - 1e-9 THEN 1 ELSE 0 END AS broken
 FROM (

@@ -1,6 +1,6 @@
--- One round of learning for the deFinetti attack: from what is believed of persons, how often each value of a column
--- occurs beside a sensitive value (naive Bayes, each count one higher than it is); from that, and from the shares of
--- their classes, what is to be believed of persons.
+-- One round of learning for the deFinetti attack. From the beliefs about persons it counts how often each value of a
+-- column occurs beside a sensitive value (naive Bayes, each count one higher than it is). From that, and from the
+-- shares of the classes, it computes the new beliefs.
 -- cite: Kifer 2009
 -- measures: belief, that the persons of a group have a value
 -- needs: targets, sensitive

@@ -1,9 +1,10 @@
--- Whoever has a list of persons with their quasi-identifiers takes the nearest records for theirs, also where values were
--- changed: noise that is small hides little. Numbers are as far apart as their difference, as a share of the range; other
--- values are the same, or covered by a label, or not. Each target is compared with each class, so that of many targets a
--- sample is taken. Where the persons are those of the source, a record counts as theirs if it has their value.
+-- The attacker has a list of persons with their quasi-identifiers and takes the nearest records for theirs. It also
+-- works where values were changed: small noise hides little. The distance of numbers is their difference as a share of
+-- the range; other values are equal, covered by a label, or different. Each target is compared with each class, so for
+-- many targets a sample is taken. Where the persons are those of the source, a record counts as theirs if it has their
+-- value.
 -- cite: Pagliuca and Seri 1999; Domingo-Ferrer and Torra 2001
--- param: certainty number > 0 <= 1 default 1: a person is broken if so large a share of the nearest records is theirs
+-- param: certainty number > 0 <= 1 default 1: a person is broken if this share of the nearest records is theirs
 -- measures: confidence, the share of the nearest records with a person's value; with the most frequent one, where that
 --   is not known
 -- needs: targets, sensitive

@@ -1,7 +1,7 @@
--- Whoever finds the class of a person knows its sensitive value where all records of the class have the same one.
--- Distinct l-diversity with l of 2 or more withstands it.
+-- The attacker finds the class of a person. If all records of the class have the same sensitive value, they know the
+-- value of the person. Distinct l-diversity with l of 2 or more withstands it.
 -- cite: Machanavajjhala, Gehrke, Kifer and Venkitasubramaniam 2006
--- measures: confidence, that a person has the most frequent value of its class; broken, where there is no other
+-- measures: confidence, that a person has the most frequent value of their class; broken, if there is no other
 -- needs: sensitive
 SELECT
     c.records AS persons,

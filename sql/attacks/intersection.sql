@@ -1,9 +1,10 @@
--- Whoever knows that a person is in two releases takes the values that both leave possible for it: composition. Where one
--- value is left, it is the person's own. The models across releases `composition`, `m_invariance` and
--- `stable_partition` withstand it. Who fits no record of the other release has what the first one leaves.
+-- The attacker knows that a person is in two releases and keeps the values that both leave possible (composition). If
+-- one value is left, it is the person's. The models across releases `composition`, `m_invariance` and
+-- `stable_partition` withstand it. A person who matches no record of the other release keeps the values that the first
+-- one leaves.
 -- cite: Ganta, Kasiviswanathan and Smith 2008
--- param: certainty number > 0 <= 1 default 1: a person is broken if one in so many values is left
--- measures: confidence, one in so many values as are left; 0 where none is left, so that the releases disagree
+-- param: certainty number > 0 <= 1 default 1: a person is broken if the confidence is at least this
+-- measures: confidence, 1 over the number of values that are left; 0 if none is left, because the releases disagree
 -- needs: other, sensitive
 WITH ours AS (
     SELECT DISTINCT f.group_id, v.value FROM target_classes AS f JOIN named_values AS v ON v.class_id = f.class_id

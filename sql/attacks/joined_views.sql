@@ -1,9 +1,9 @@
--- Whoever has two releases that show other columns joins them on the columns that both show: a class of the quasi-
--- identifiers of both holds no more persons than records of either. Values match where they are equal, or lie on one path
--- of their hierarchy. The models across releases `join_of_views` and `sequential_privacy` withstand it.
+-- The attacker has two releases that show different columns and joins them on the columns that both show. A class of
+-- the quasi-identifiers of both holds no more persons than records of either. Values match where they are equal or lie
+-- on one path of their hierarchy. The models across releases `join_of_views` and `sequential_privacy` withstand it.
 -- cite: Wang and Fung 2006; Yao, Wang and Jajodia 2005
--- param: certainty number > 0 <= 1 default 1: a person is broken if its class of the join is so small, one in so many
--- measures: confidence, one in so many records of a class of the join
+-- param: certainty number > 0 <= 1 default 1: a person is broken if the confidence is at least this
+-- measures: confidence, 1 over the number of records of a class of the join
 -- needs: other
 SELECT
     LEAST(ours, theirs) AS persons,

@@ -1,8 +1,10 @@
 -- Whoever has a list of persons with their quasi-identifiers joins it with the table: the record of a person is one of
 -- those that fit. Where more listed persons than records fit a class, it is any of theirs. k-anonymity with k of 2 or
--- more withstands it.
+-- more withstands it, but for a release whose suppressed cells match any value.
 -- cite: Sweeney 2002; Fung, Wang, Chen and Yu 2010
 -- param: certainty number > 0 <= 1 default 1: a person is broken if its record is found with so much confidence
+-- param: present integer >= 0 <= 1 default 0: 1 where all listed persons are known to have a record in the table: then a
+--   record that fits others too is still the one of a person whom no other record fits
 -- measures: confidence, that a record is the one of a listed person; 0 where none fits
 -- needs: targets
 WITH crowds AS (
@@ -22,7 +24,9 @@ SELECT persons, confidence, CASE WHEN confidence >= :certainty - 1e-12 THEN 1 EL
 FROM (
     SELECT
         t.persons,
-        COALESCE(CAST(1 AS DOUBLE PRECISION) / GREATEST(f.records, f.persons), 0) AS confidence
+        COALESCE(
+            CAST(1 AS DOUBLE PRECISION) / GREATEST(f.records, CASE WHEN :present = 1 THEN 1 ELSE f.persons END), 0
+        ) AS confidence
     FROM targets AS t
     LEFT JOIN found AS f ON f.group_id = t.group_id
 ) AS linked

@@ -1,8 +1,8 @@
--- Whoever has a list of persons that holds everybody in the table, and others, learns who is in it: of the listed persons
--- that fit a class as many are in the table as it has records. delta-presence with delta_max below `certainty`
--- withstands it. Who fits no record is known not to be in the table: that is not counted.
+-- The attacker has a list that holds everybody in the table, and others. They learn who is in the table: of the listed
+-- persons that match a class, as many are in the table as the class has records. delta-presence with delta_max below
+-- `certainty` withstands it. A person who matches no record is known not to be in the table; that is not counted.
 -- cite: Nergiz, Atzori and Clifton 2007
--- param: certainty number > 0 <= 1 default 1: a person is broken if its presence is so likely
+-- param: certainty number > 0 <= 1 default 1: a person is broken if their presence is at least this likely
 -- measures: confidence, that a listed person is in the table
 -- needs: external
 WITH crowds AS (

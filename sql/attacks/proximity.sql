@@ -1,9 +1,9 @@
--- Whoever finds the class of a person knows about how large its number is where most of the class lie close together.
--- (epsilon,m)-anonymity with 1 / m below `certainty` withstands it.
+-- The attacker finds the class of a person. If most numbers of the class lie close together, they know about how large
+-- the person's number is. (epsilon,m)-anonymity with 1 / m below `certainty` withstands it.
 -- cite: Li, Tao and Xiao 2008
--- param: epsilon number >= 0: numbers no farther apart are as good as the same
--- param: certainty number > 0 <= 1 default 1: a person is broken if so large a share of its class is close to it
--- measures: confidence, that a person's number lies where most of its class do, near its own
+-- param: epsilon number >= 0: numbers no farther apart than this count as equal
+-- param: certainty number > 0 <= 1 default 1: a person is broken if this share of their class is close to their number
+-- measures: confidence, that a person's number lies where most numbers of their class do, near their own
 -- needs: sensitive, numeric, epsilon
 WITH near AS (
     SELECT

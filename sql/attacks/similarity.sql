@@ -1,9 +1,9 @@
--- Whoever finds the class of a person knows what kind of value it has where the values differ in name only: all of them
--- are cancers. Kinds are the nodes of the attribute's hierarchy on one level. Models that count categories, such as
--- entropy (l,alpha)-diversity, withstand it.
+-- The attacker finds the class of a person. If the values of the class differ in name only (all of them are cancers),
+-- they know the kind of the person's value. Kinds are the nodes of the attribute's hierarchy on one level. Models that
+-- count categories, such as entropy (l,alpha)-diversity, withstand it.
 -- cite: Li, Li and Venkatasubramanian 2007
 -- param: level integer >= 1 default 1: the level of the hierarchy whose nodes are kinds
--- param: certainty number > 0 <= 1 default 1: a person is broken if so large a share of its class is of one kind
+-- param: certainty number > 0 <= 1 default 1: a person is broken if this share of their class is of one kind
 -- measures: confidence, that a person has a value of the most frequent kind
 -- needs: sensitive, taxonomy
 SELECT

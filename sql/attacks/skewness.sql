@@ -1,9 +1,9 @@
--- Whoever finds the class of a person learns how likely its values are there, beside how likely they are in the whole
--- table, which everybody knows. A class may have many values and still tell much. t-closeness (equal distance) with t of
--- no more than `gain` withstands it.
+-- The attacker finds the class of a person and compares how likely each value is there with how likely it is in the
+-- whole table, which everybody knows. A class may have many values and still tell much. t-closeness (equal distance)
+-- with t of no more than `gain` withstands it.
 -- cite: Li, Li and Venkatasubramanian 2007
--- param: gain number >= 0 <= 1 default 0.2: a person is broken if a value becomes more likely by more than this
--- measures: confidence, in the value that becomes more likely by most
+-- param: gain number >= 0 <= 1 default 0.2: a person is broken if the probability of a value rises by more than this
+-- measures: confidence, in the value whose probability rises most
 -- needs: sensitive
 WITH sizes AS (
     SELECT class_id, CAST(SUM(records) AS DOUBLE PRECISION) AS records FROM class_values GROUP BY class_id

@@ -1,7 +1,7 @@
--- What the classes tell of a sensitive value: how often an attacker is right who finds the class of a person and guesses
--- the most frequent value in it, beside one who knows the whole table's distribution only.
+-- What the classes tell about a sensitive value: how often an attacker is right who finds the class of a person and
+-- guesses its most frequent value, compared with an attacker who knows only the distribution of the whole table.
 -- cite: Machanavajjhala et al. 2006; Lambert 1993
--- measures: guessed, the share of records that is guessed rightly; guessed_without, the share without the classes;
+-- measures: guessed, the share of records that are guessed rightly; guessed_without, the share without the classes;
 --   highest, the surest guess; disclosed, the share of records in classes that hold one value only
 -- needs: sensitive
 SELECT

@@ -1,7 +1,8 @@
--- The worst that an attacker can conclude about a sensitive value who knows k basic implications ("if Ann has flu, then
--- Bob or Carl has it") beside the classes; the table is (c,k)-safe if that is below c. The worst ones all conclude the
--- same value of one person from values of others. The statement gives, for so many values that are excluded within a
--- class, the classes where that is least likely; how the values are best spread over classes is found from these.
+-- The worst conclusion about a sensitive value by an attacker who knows the classes and k basic implications ("if Ann
+-- has flu, then Bob or Carl has it"). The table is (c,k)-safe if its probability is below c. The worst implications all
+-- conclude the same value of one person from values of others. For each number of values that are excluded within a
+-- class, the statement returns the classes where that is least likely; Python finds from these how the values are best
+-- spread over classes.
 -- cite: Martin, Kifer, Machanavajjhala, Gehrke and Halpern 2007
 -- param: atoms integer >= 1: one more than the most implications
 -- measures: the largest probability of a sensitive value, for 0, 1, … implications

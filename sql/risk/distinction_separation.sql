@@ -1,5 +1,5 @@
--- How far each set of quasi-identifiers tells records apart. Distinction is the share of records that have to stay for
--- the set to be a key; separation is the share of pairs of records that differ on it.
+-- How far each set of quasi-identifiers tells records apart. Distinction is the share of records that must stay so that
+-- the set is a key; separation is the share of pairs of records that differ on it.
 -- cite: Motwani and Xu 2007
 -- measures: classes; uniques, records that are alone in their class; distinction; separation
 -- needs: subsets

@@ -1,4 +1,4 @@
--- The risk of each record of a sample where households are known: who finds one member finds them all.
+-- The risk of each record of a sample where households are known: an attacker who finds one member finds them all.
 -- cite: Templ, Kowarik and Meindl 2015
 -- param: threshold number > 0 <= 1 default 0.2: a record is at risk if the risk of its household is larger
 -- measures: records_at_risk, their share; highest, the largest risk of a household; average, the share of records that

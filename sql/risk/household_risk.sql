@@ -1,4 +1,4 @@
--- The risk that at least one member of a household is found, by which the others are found too.
+-- The risk that an attacker finds at least one member of a household, and through them the others.
 -- cite: Templ, Kowarik and Meindl 2015
 -- measures: risk, that a member of the household is found
 -- needs: weight, household

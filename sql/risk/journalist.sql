@@ -1,6 +1,6 @@
--- The risk that an attacker finds somebody of a known population in the table, and can prove it, whoever it is: one in so
--- many persons of the population as look like the record. A class holds at least as many of them as it has records,
--- whatever the population table says.
+-- The risk that an attacker finds somebody of a known population in the table and can prove it, whoever it is: 1
+-- divided by the number of persons of the population who look like the record. A class has at least as many of them as
+-- it has records, whatever the population table says.
 -- cite: El Emam 2013, Guide to the De-Identification of Personal Health Information
 -- param: threshold number > 0 <= 1 default 0.2: a record is at risk if its own risk is larger
 -- measures: records_at_risk, their share; highest, the risk of the record that is least hidden; average, the larger

@@ -1,5 +1,5 @@
--- The records that are alone in their class on a set of quasi-identifiers, and not alone on any smaller set in it: what
--- makes a record special.
+-- The records that are alone in their class on a set of quasi-identifiers, and not alone on any smaller subset of it:
+-- what makes a record special.
 -- cite: Elliot, Manning and Ford 2002; Manning, Haglin and Keane 2008
 -- measures: a record, by its class, and the set on which it is a minimal sample unique
 -- needs: subsets

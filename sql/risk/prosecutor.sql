@@ -1,5 +1,5 @@
--- The risk that an attacker who knows that a person is in the table finds the record of that person: one in so many
--- records as the class holds.
+-- The risk that an attacker who knows that a person is in the table finds their record: 1 divided by the number of
+-- records in the class.
 -- cite: El Emam 2013, Guide to the De-Identification of Personal Health Information
 -- param: threshold number > 0 <= 1 default 0.2: a record is at risk if its own risk is larger
 -- measures: records_at_risk, their share; highest, the risk of the record that is least hidden; average, the share

@@ -1,4 +1,4 @@
--- The share of records that are the only one of their kind in the table.
+-- The share of records that are alone in their class.
 -- cite: Bethlehem, Keller and Pannekoek 1990
 -- measures: uniques, records that are alone in their class; share, of all records
 SELECT

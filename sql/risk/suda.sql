@@ -1,5 +1,5 @@
--- Scores of special uniques: a record scores for each of its minimal sample uniques, the more the smaller it is:
--- (columns - size)!, the number of ways to come by it. A high score tells a record that stays unique whatever an attacker
+-- Scores of special uniques: a record scores for each of its minimal sample uniques, and scores more for a smaller one:
+-- (columns - size)!, the number of ways to find it. A record with a high score stays unique whatever an attacker
 -- happens to know. With a sampling fraction DIS-SUDA turns scores into the chance that a match is the right one. The
 -- statement counts the records of each score.
 -- cite: Elliot, Manning, Mayes, Gurd and Bane 2005; Manning, Haglin and Keane 2008; Templ, Kowarik and Meindl 2015

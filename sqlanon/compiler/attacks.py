@@ -2,6 +2,8 @@
 
     targets(group_id, persons)                  persons whom an attacker is after, alike in what he knows of them
     target_classes(group_id, class_id)          the classes of the attacked table that fit them
+    target_rows(person, group_id, records)      how many rows of a person are in a group
+    class_rows(person, class_id, records)       how many rows of a person are in a class of the attacked table
     named_values(class_id, value, records)      as class_values, with the value itself, so that two tables agree on it
 
 A target is known by original values, a class of a release by labels: a class fits where each of its labels covers the
@@ -16,6 +18,7 @@ from sqlglot import exp
 
 from sqlanon.compiler.classes import NULL_NODE, Grouping, Prelude, class_values, classes, labels, source, totals
 from sqlanon.compiler.lookups import long_taxonomy, recoded, source_values
+from sqlanon.compiler.row_sets import class_rows
 from sqlanon.compiler.source import SUPPRESSED
 from sqlanon.compiler.tree import (
     TEXT,
@@ -30,11 +33,15 @@ from sqlanon.compiler.tree import (
     nested,
     rows_relation,
     select,
+    summed,
     table,
     text,
     union_all,
 )
 from sqlanon.hierarchies import Hierarchy
+
+# What a row of these relations is about.
+UNITS = {"classes": "class_id", "targets": "group_id", "chosen_targets": "group_id"}
 
 
 def confidence(attack: exp.Select) -> exp.Select:
@@ -50,6 +57,62 @@ def confidence(attack: exp.Select) -> exp.Select:
         exp.Div(this=weighed, expression=exp.Nullif(this=double(whole.copy()), expression=literal(0.0))),
         source=nested(attack, "conclusions"),
     )
+
+
+def add_unit(tree: exp.Select, units: Mapping[str, str]) -> str | None:
+    """Add what each row of an attack is about, a class or a group of targets, as the column unit_id. `units` says which
+    column tells that in which table; the column is returned, or None where a row is about something else.
+
+    >>> tree = exp.select("c.records AS persons").from_("classes_1 AS c")
+    >>> add_unit(tree, {"classes_1": "class_id"}), tree.sql()
+    ('class_id', 'SELECT c.records AS persons, c.class_id AS unit_id FROM classes_1 AS c')
+    """
+    persons = next(item for item in tree.expressions if item.alias_or_name == "persons").unalias()
+    origin = tree.args["from_"].this
+    if not isinstance(persons, exp.Column):
+        return None
+    if not persons.table and isinstance(origin, exp.Subquery) and isinstance(origin.this, exp.Select):
+        inner = add_unit(origin.this, units)
+        if inner is not None:
+            tree.append("expressions", exp.column("unit_id"))
+        return inner
+    read = [origin, *(item.this for item in tree.args.get("joins") or ())]
+    unit = next((units.get(item.name) for item in read if item.alias == persons.table), None)
+    if unit is None:
+        return None
+    own = exp.column(unit, table=persons.table)
+    grouped = tree.args.get("group")
+    if grouped is not None and own not in grouped.expressions:
+        return None
+    tree.append("expressions", alias(own, "unit_id"))
+    return unit
+
+
+def confidence_of_persons(attack: exp.Select, members: str) -> exp.Select:
+    """As `confidence`, of persons in several classes or groups: each is broken as the worst of them is. `members` are
+    the rows of persons in the units of the attack."""
+    own = exp.column("class_id", table="m").eq(exp.column("unit_id", table="a"))
+    worst = select(
+        alias(exp.Max(this=exp.column("broken", table="a")), "broken"),
+        alias(exp.Max(this=exp.column("confidence", table="a")), "confidence"),
+        source=nested(attack, "a"),
+        joins=[joined(table(members, alias="m"), own)],
+        groups=[exp.column("person", table="m")],
+    )
+    sure = exp.column("confidence")
+    return select(
+        count_all(),
+        exp.Coalesce(this=exp.Sum(this=exp.column("broken")), expressions=[literal(0)]),
+        exp.Max(this=sure),
+        exp.Avg(this=sure.copy()),
+        source=nested(worst, "persons"),
+    )
+
+
+def persons_not_found(attack: exp.Select) -> exp.Select:
+    """Persons of whom an attack found nothing."""
+    nothing = exp.column("confidence").eq(0)
+    return select(summed(exp.column("persons")), source=nested(attack, "conclusions"), where=nothing)
 
 
 def rows_like(rows: exp.Select, types: Mapping[str, str], dialect: str) -> exp.Select:
@@ -125,7 +188,7 @@ def fitting(
             parts.append(select("value", "label", source=nested(regions, "r"), where=within))
         return select("value", "label", source=nested(union_all(parts), "fits")).distinct()
 
-    return prelude.once("fitting", places, build)
+    return prelude.once("fitting", (places, wanted), build)
 
 
 def target_classes(prelude: Prelude, wanted: str, shown: str, places: Sequence[int], fits: Sequence[str] | None) -> str:
@@ -199,8 +262,25 @@ def named_values(prelude: Prelude, grouping: Grouping, attribute: str) -> str:
     return prelude.once("named_values", (grouping, attribute), build)
 
 
+def target_rows(prelude: Prelude, grouping: Grouping) -> str:
+    """(person, group_id, records): the rows of targets, by what is known of each row."""
+    made = class_rows(prelude, grouping)
+    group = alias(exp.column("class_id"), "group_id")
+    return prelude.once("target_rows", (grouping,), lambda: select("person", group, "records", source=table(made)))
+
+
+def most_fitting(name: str) -> exp.Select:
+    """The most classes that fit one target; `name` is the table target_classes."""
+    fitting = select(alias(count_all(), "classes"), source=table(name), groups=["group_id"])
+    return select(exp.Max(this=exp.column("classes")), source=nested(fitting, "fitting"))
+
+
 def counted(name: str) -> exp.Select:
     return select(count_all(), source=table(name))
+
+
+def counted_rows(rows: exp.Select) -> exp.Select:
+    return select(count_all(), source=nested(rows.copy(), "rows_of_it"))
 
 
 def finer_groups(

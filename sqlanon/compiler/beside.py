@@ -18,6 +18,7 @@ from sqlanon.compiler.classes import NULL_NODE
 from sqlanon.compiler.tree import (
     alias,
     bigint,
+    case,
     column,
     count_all,
     joined,
@@ -112,8 +113,9 @@ def pairs(
     )
 
 
-def values_of(pairs_table: str, place: int, ranks: str | None = None) -> exp.Select:
-    """(class_id, value, records) of one sensitive column; the value itself, or its rank in the table of `totals`."""
+def values_of(pairs_table: str, place: int, ranks: str | None = None, *, null_is_value: bool = True) -> exp.Select:
+    """(class_id, value, records, known) of one sensitive column; the value itself, or its rank in the table of
+    `totals`. What is not known is NULL, unless `null_is_value`."""
     own = exp.column(f"s{place}", table="p")
     weight = summed(exp.Mul(this=exp.column("ours", table="p"), expression=exp.column("theirs", table="p")))
     if ranks is None:
@@ -123,9 +125,12 @@ def values_of(pairs_table: str, place: int, ranks: str | None = None) -> exp.Sel
         joins = [joined(table(ranks, alias="k"), exp.column("label", table="k").eq(own))]
         value = exp.column("value", table="k")
     group = [exp.column("class_id", table="p"), value]
+    known: exp.Expr = literal(1)
+    if not null_is_value:
+        known = exp.Min(this=case((own.copy().eq(literal(NULL_NODE)), literal(0)), default=literal(1)))
     return select(
         exp.column("class_id", table="p"), alias(value.copy(), "value"), alias(weight, "records"),
-        source=source, joins=joins, groups=group,
+        alias(known, "known"), source=source, joins=joins, groups=group,
     )  # fmt: skip
 
 

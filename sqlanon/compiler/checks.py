@@ -23,6 +23,8 @@ from sqlanon.compiler.classes import (
     totals,
 )
 from sqlanon.compiler.lookups import level_names, lookup, taxonomy
+from sqlanon.compiler.matching import matches_any_value, matching_classes
+from sqlanon.compiler.row_sets import add_row_sets
 from sqlanon.compiler.source import SUPPRESSED, relation, rows_to_check
 from sqlanon.compiler.special import class_probability, combinations, supersets
 from sqlanon.compiler.tree import (
@@ -46,9 +48,13 @@ from sqlanon.errors import PolicyError
 from sqlanon.families import Plugin, plugin
 from sqlanon.hierarchies import Hierarchy
 from sqlanon.policy import ModelUse, Policy, Source
+from sqlanon.policy.suppressed_cells import HINT, MODEL, READING
 
 # What is made of class_values, besides what a model itself reads of it.
 BUILT_ON_VALUES = frozenset(["class_supersets", "class_probability"])
+# What is made of the columns of a class themselves, and cannot be made of sets of rows.
+BUILT_ON_COLUMNS = frozenset(["class_population", "class_supersets", "class_probability", "combinations"])
+OF_ROW_SETS = "row_sets"  # what the header of a model calls classes of owners with the same set of rows
 
 
 @dataclass(frozen=True)
@@ -97,6 +103,10 @@ class Compiler:
     child_columns: Mapping[str, Sequence[str]] | None = None  # columns to take from each joined table
     shared: Prelude | None = None  # tables of a search, in place of tables of its own
     asked: Counter[tuple[Grouping, str | None]] = field(default_factory=Counter)  # models of classes and attribute
+    # Where classes are persons with the same set of rows: the column with the number of that set, by quasi-identifier.
+    row_sets: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+    linked: bool = False  # whether the classes of all models are such sets, and not only of those that say so
+    by_row: bool = True  # and by which of these rows it is, where sensitive values count
     prelude: Prelude = field(init=False)
 
     def __post_init__(self) -> None:
@@ -116,6 +126,8 @@ class Compiler:
             # Rows must keep their numbers from one statement to the next.
             made = self.prelude.once("rows", (), lambda: rows)
             self.prelude.rows = exp.select("*").from_(table(made))
+        self.prelude.originals = self.prelude.rows
+        self.prelude.null_is_value = self.policy.sensitive_nulls == "value"
 
     def checks(self) -> list[Check]:
         uses = [
@@ -124,6 +136,11 @@ class Compiler:
             for qid in self.qids(use)
             for attribute in self.attributes(use)
         ]
+        if self.policy.person is not None and not self.row_sets:
+            sets = [qid for use, qid, _ in uses if plugin("models", use.name).classes == OF_ROW_SETS]
+            if sets:
+                match = self.policy.nulls == "value"
+                self.row_sets = add_row_sets(self.prelude, self.policy.person, sets, nulls_match=match)
         for use, qid, attribute in uses:
             grouping = self.grouping(plugin("models", use.name), use, qid, attribute)
             self.asked[grouping, attribute] += 1
@@ -162,6 +179,9 @@ class Compiler:
         columns = qid
         if model.classes == "other_sensitive":
             columns = (*qid, *(name for name in self.policy.sensitive if name != attribute))
+        own_sets = qid in self.row_sets and (self.linked or model.classes == OF_ROW_SETS)
+        if own_sets:
+            columns = (self.row_sets[qid], *(columns if self.by_row and attribute is not None else ()))
         return Grouping(
             columns=columns,
             person=None if model.counts else self.policy.person,
@@ -181,6 +201,11 @@ class Compiler:
         relations = self._relations(needed, model, params, grouping, attribute, inline=inline, ranked=ranked)
         sizes = relations.get("class_population") or classes(self.prelude, grouping)
         requirements, lists = self.parameter_relations(model, params, relations)
+        # Sets of rows are compared as they are shown: those that are the same match, too.
+        matching = matches_any_value(self.policy) and grouping.columns == qid
+        if matching:
+            self._require_matching(model)
+            relations["classes"] = matching_classes(self.prelude, grouping, self.hierarchies)
 
         def build() -> exp.Select:
             tree = bind(model.sql, params, relations)
@@ -189,7 +214,7 @@ class Compiler:
             return with_verdict(tree)
 
         result: str | exp.Select
-        if inline_verdict(model.sql, params) is not None:
+        if inline_verdict(model.sql, params) is not None and not matching:
             result = build()
         else:
             result = self.prelude.once("result", (use.name, repr(params), grouping, attribute), build)
@@ -205,6 +230,13 @@ class Compiler:
             listed_values=lists,
             totals=relations.get("totals"),
         )
+
+    def _require_matching(self, model: Plugin) -> None:
+        """A policy that was put together in Python may ask for what no policy file can."""
+        if model.name != MODEL:
+            raise PolicyError(f"{model.name} is not defined where {READING}", hint=HINT)
+        if self.policy.person is not None:
+            raise PolicyError(f"persons are not counted where {READING}: it is rows that match", hint=HINT)
 
     def _values_for_one(self, needed: Set[str], grouping: Grouping, attribute: str | None) -> bool:
         """Whether class_values serves one model alone: then it is a part of that model's statement, a table less to
@@ -256,6 +288,7 @@ class Compiler:
                 attribute,
                 announced_probabilities(params["public"]),
                 conditional_rules(params["conditional"]),
+                self.hierarchies,
             )
         return made
 

@@ -1,12 +1,14 @@
 """The canonical relations that the privacy models read, as temporary tables.
 
     classes(class_id, records)                      one row a class; records are rows, or persons with a person key
-    class_values(class_id, value, records)          one row a class and sensitive value; value is its rank
+    class_values(class_id, value, records, known)   one row a class and sensitive value; value is its rank, known is 0
+                                                    for NULL, unless the policy says that NULL is a value
     totals(value, label, number, records)           one row a sensitive value of the whole table
     taxonomy(value, level, node)                    the ancestors of each sensitive value; level 0 is the value
     class_population(class_id, records, population) classes of release and population together
     class_guards(class_id, guard)                   the guarding nodes that the records of a class name
-    class_categories(class_id, category, records)   as class_values, for the categories of an (l,alpha) model
+    class_categories(class_id, category, records)   as class_values, for the categories of an (l,alpha) model; the
+                                                    category is NULL for what is not known
     class_supersets(class_id, superset_id)          the classes above a class, with
     superset_values(superset_id, value, records), superset_sizes(superset_id, records)
     class_probability(class_id, value, probability) the public probability of a record
@@ -97,6 +99,8 @@ class Prelude:
     rolls_up_from: dict[Grouping, str] = field(default_factory=dict)  # an attribute whose cells are made anyway
     prefix: str = "sqlanon"  # of table names; two preludes that live at the same time need two
     baseline: exp.Select | None = None  # rows whose distribution classes are compared with, if not their own
+    null_is_value: bool = False  # in sensitive columns; else NULL is not known
+    originals: exp.Select | None = None  # rows whose values were generalized to the labels of `rows`, if known
 
     def once(self, kind: str, key: tuple[object, ...], query: Callable[[], exp.Query]) -> str:
         full = (kind, *key)
@@ -212,19 +216,30 @@ def class_values(prelude: Prelude, grouping: Grouping, attribute: str) -> str:
 
 def class_values_of(prelude: Prelude, grouping: Grouping, attribute: str, *, ranked: bool) -> exp.Select:
     """The statement behind class_values; without `ranked` the rows have no value, and nothing need be ranked."""
-    made = select(exp.Star(), source=table(cells(prelude, grouping, attribute)))
+    is_known = alias(known_value(exp.column("original"), null_is_value=prelude.null_is_value), "known")
+    made = select(exp.Star(), is_known, source=table(cells(prelude, grouping, attribute)))
     if not ranked:
-        return numbered(prelude, grouping, made, ["records"])
-    known_classes = nested(numbered(prelude, grouping, made, ["original", "records"]), "n")
+        return numbered(prelude, grouping, made, ["records", "known"])
+    known_classes = nested(numbered(prelude, grouping, made, ["original", "records", "known"]), "n")
     if prelude.dialect != "duckdb" and prelude.baseline is None:
         rank = window(exp.DenseRank(), order=[exp.column("original")])
-        return select("class_id", alias(rank, "value"), "records", source=known_classes)
+        return select("class_id", alias(rank, "value"), "records", "known", source=known_classes)
     known = table(totals(prelude, grouping, attribute, numeric=False), alias="t")
-    chosen = [exp.column("class_id", table="n"), exp.column("value", table="t"), exp.column("records", table="n")]
+    chosen = [exp.column("class_id", table="n"), exp.column("value", table="t")]
+    chosen += [exp.column(name, table="n") for name in ("records", "known")]
     sides: list[exp.Expr] = [exp.column("original", table=side) for side in ("n", "t")]
     if prelude.dialect != "duckdb":  # compares no two types, and a release may hold its values in another
         sides = [text(side) for side in sides]
     return select(*chosen, source=known_classes, joins=[joined(known, same(prelude.dialect, *sides))])
+
+
+def known_value(value: exp.Expr, *, null_is_value: bool) -> exp.Expr:
+    """1 for a value that counts, 0 for NULL where that is an unknown value.
+
+    >>> known_value(exp.column("s"), null_is_value=False).sql()
+    'CASE WHEN s IS NULL THEN 0 ELSE 1 END'
+    """
+    return literal(1) if null_is_value else case((value.is_(exp.Null()), literal(0)), default=literal(1))
 
 
 def class_categories(prelude: Prelude, grouping: Grouping, attribute: str, categories: Sequence[Sequence[Any]]) -> str:
@@ -232,7 +247,9 @@ def class_categories(prelude: Prelude, grouping: Grouping, attribute: str, categ
 
     def build() -> exp.Query:
         own = exp.Coalesce(this=text(column(attribute)), expressions=[literal(NULL_NODE)])
-        branches = []
+        branches: list[tuple[exp.Expr, exp.Expr]] = []
+        if not prelude.null_is_value:
+            branches.append((column(attribute).is_(exp.Null()), exp.Null()))
         for place, members in enumerate(categories, start=1):
             listed = [literal(as_label(value)) for value in members]
             branches.append((own.copy().isin(*listed), literal(place)))

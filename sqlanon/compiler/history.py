@@ -3,6 +3,7 @@
 members(person, original, group_id, class_id, v1, v2, …)  a person of the new release; group 0 was never released
 moves(group_id, class_id, value, records)                 persons by their past and present; class NULL has left
 class_values(class_id, value, records)                    sensitive values as released
+unknown(value)                                            the label of NULL, unless the policy says that it is a value
 state tables: persons, past, past_classes, past_values, past_labels, past_paths, candidates, group_values
 """
 
@@ -16,6 +17,7 @@ from sqlglot import exp
 from sqlanon.compiler.classes import NULL_NODE, Grouping, Prelude, class_columns, classes, labels, numbered
 from sqlanon.compiler.rewrite import pseudonym
 from sqlanon.compiler.tree import (
+    TEXT,
     alias,
     bind,
     column,
@@ -23,6 +25,7 @@ from sqlanon.compiler.tree import (
     joined,
     literal,
     nested,
+    rows_relation,
     select,
     table,
     text,
@@ -94,6 +97,12 @@ def moves(member: str, gone: exp.Query, place: int) -> exp.Query:
     names = ["group_id", "class_id", f"v{place}"]
     value, records = alias(exp.column(f"v{place}"), "value"), alias(count_all(), "records")
     return union_all([select("group_id", "class_id", value, records, source=table(member), groups=names), gone])
+
+
+def unknown_values(*, null_is_value: bool) -> exp.Select:
+    """The labels that stand for no value: that of NULL, or none."""
+    tree = rows_relation([(NULL_NODE,)], ["value"], [TEXT])
+    return tree.where(exp.false()) if null_is_value else tree
 
 
 def class_values_of(member: str, place: int) -> exp.Query:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
@@ -22,6 +23,8 @@ from sqlanon.compiler.tree import (
 )
 from sqlanon.hierarchies import Hierarchy
 
+NUMBER = r"^-?[0-9]+(\.[0-9]+)?$"
+
 
 def level_names(hierarchy: Hierarchy) -> tuple[str, ...]:
     return tuple(f"level_{i}" for i in range(hierarchy.height + 1))
@@ -38,6 +41,25 @@ def lookup(prelude: Prelude, name: str, hierarchy: Hierarchy) -> str | None:
             "lookup", (name,), lambda: exp.select(*chosen).from_(relation.subquery(alias="given", copy=True))
         )
     return None
+
+
+def label_paths(prelude: Prelude, name: str, hierarchy: Hierarchy) -> str | None:
+    """The path of each value up to the root, as a lookup table has it. What lies above a label that was computed cannot
+    be told from the label: the values are read that were generalized. None where these are not known."""
+    made = lookup(prelude, name, hierarchy)
+    if made is not None or prelude.originals is None:
+        return made
+    originals = prelude.originals
+
+    def build() -> exp.Query:
+        values = select(alias(column(name), "original"), source=nested(originals.copy(), "o")).distinct()
+        nodes = [text(generalized(hierarchy, level, exp.column("original"), None)) for level in range(hierarchy.height)]
+        labels = [*nodes, text(literal(hierarchy.root))]
+        chosen = [alias(label, level) for label, level in zip(labels, level_names(hierarchy), strict=True)]
+        known = exp.column("original").is_(exp.Null()).not_()
+        return select(*chosen, source=nested(values, "v"), where=known)
+
+    return prelude.once("label_paths", (name,), build)
 
 
 def generalized(hierarchy: Hierarchy, level: int, value: exp.Expr, looked_up: str | None) -> exp.Expr:
@@ -138,3 +160,24 @@ def long_taxonomy(prelude: Prelude, name: str, hierarchy: Hierarchy) -> str:
         return union_all(parts)
 
     return prelude.once("hierarchy", (name,), build)
+
+
+def depth_first(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """The leaves of a lookup, node by node: numbers by size, everything else as it was written.
+
+    >>> depth_first([("b", "x", "*"), ("c", "y", "*"), ("a", "x", "*")])
+    ['b', 'a', 'c']
+    >>> depth_first([("10", "10-19", "*"), ("9", "0-9", "*"), ("11", "10-19", "*")])
+    ['9', '10', '11']
+    """
+    numeric = all(re.match(NUMBER, row[0]) for row in rows)
+    first: dict[tuple[int, str], float] = {}
+    for place, row in enumerate(rows):
+        own = float(row[0]) if numeric else float(place)
+        for level, label in enumerate(row):
+            first[level, label] = min(first.get((level, label), own), own)
+
+    def path(row: tuple[str, ...]) -> list[tuple[float, str]]:
+        return [(first[level, row[level]], row[level]) for level in reversed(range(len(row)))]
+
+    return [row[0] for row in sorted(rows, key=path)]

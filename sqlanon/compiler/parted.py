@@ -60,15 +60,15 @@ def estimates(name: str, shown: Sequence[str], sensitive: str) -> exp.Select:
     )
 
 
-def sizes(name: str, counted: exp.Expr | None = None) -> exp.Select:
-    """The groups of a table, and how many rows each has."""
+def sizes(rows: exp.Select, counted: exp.Expr | None = None) -> exp.Select:
+    """The groups of a table or file, and how many rows each has."""
     number = exp.Count(this=exp.Star(), big_int=True) if counted is None else summed(counted)
-    return select(column(GROUP), alias(number, "n"), source=table_tree(name), groups=[column(GROUP)])
+    return select(column(GROUP), alias(number, "n"), source=nested(rows.copy(), "r"), groups=[column(GROUP)])
 
 
-def misfits(name: str) -> exp.Select:
-    """Groups that do not have as many rows in the one table as in the other, or are missing in one of them."""
-    ours, theirs = sizes(name), sizes(companion(name, SENSITIVE), exp.column(RECORDS))
+def misfits(rows: exp.Select, values: exp.Select) -> exp.Select:
+    """Groups that do not have as many rows in the one table or file as in the other, or are missing in one of them."""
+    ours, theirs = sizes(rows), sizes(values, exp.column(RECORDS))
     same = column(GROUP, "q").eq(column(GROUP, "s"))
     sides = [exp.column("n", table=side) for side in ("q", "s")]
     tree = select(

@@ -182,7 +182,12 @@ def recoded_tuples(prelude: Prelude, cells: str, recoding: Recoding) -> str:
                 exp.Coalesce(this=exp.column(short, table="k"), expressions=[literal(NULL_NODE)])
             )
             tree = tree.join(table(made, alias=joined), on=same, join_type="left")
-            leaves = exp.Coalesce(this=exp.column("leaves", table=joined), expressions=[literal(1)])
+            leaves: exp.Expr = exp.Coalesce(this=exp.column("leaves", table=joined), expressions=[literal(1)])
+            if recoding.levels[name] == hierarchy.height:  # the root covers NULL too, where there is one
+                missing = exp.column(short.replace("c", "v")).is_(exp.Null())
+                some = exp.Max(this=case((missing, literal(1)), default=literal(0)))
+                known = exp.select(some).from_(table(cells)).where(exp.column("released").eq(0)).subquery()
+                leaves = exp.paren(exp.Add(this=leaves, expression=known))
             area = exp.Mul(this=area, expression=leaves)
         return tree.select(alias(area, "area"))
 

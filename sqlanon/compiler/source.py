@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import PurePath
 
 import sqlglot
 from sqlglot import exp
@@ -14,12 +13,16 @@ from sqlglot.errors import SqlglotError
 from sqlanon.compiler.tree import alias, case, column, literal, nested, select, text, window
 from sqlanon.errors import PolicyError
 from sqlanon.policy import Source
+from sqlanon.policy.file_formats import describe_other_format, ending_of
 
 # The number of a row, beside a user's own columns; no sane column is called like this.
 ROW = "\u2205 row"
 # What stands in every quasi-identifier of a row that was suppressed but kept.
 SUPPRESSED = "*"
 READERS = {".parquet": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv"}
+# The types that a column of a CSV file may have. All of DuckDB's own but BOOLEAN: it would read yes, no, T and F as
+# true and false, and a release would be written in other words than its source.
+CSV_TYPES = ("NULL", "BIGINT", "DOUBLE", "TIME", "DATE", "TIMESTAMP", "TIMESTAMPTZ", "VARCHAR")
 
 
 _PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
@@ -55,15 +58,17 @@ def table_tree(name: str) -> exp.Table:
 
 def reader(path: str) -> exp.Expr:
     """DuckDB's table function for a file or glob, by its ending."""
-    suffixes = [suffix.lower() for suffix in PurePath(path).suffixes if suffix.lower() not in (".gz", ".zst")]
-    function = READERS.get(suffixes[-1] if suffixes else "")
+    function = READERS.get(ending_of(path))
     if function is None:
-        raise PolicyError(
-            f"'{path}' is neither a Parquet nor a CSV file", hint="the name ends in .parquet, .csv or .tsv"
-        )
-    # DuckDB would guess which lines are comments, and leave out persons whose row looks like one.
-    uncommented = [exp.EQ(this=exp.column("comment"), expression=literal(""))] if function == "read_csv" else []
-    return exp.Anonymous(this=function, expressions=[literal(path), *uncommented])
+        message, hint = describe_other_format(path)
+        raise PolicyError(message, hint=hint)
+    options: list[exp.Expr] = []
+    if function == "read_csv":
+        # DuckDB would guess which lines are comments, and leave out persons whose row looks like one.
+        options.append(exp.EQ(this=exp.column("comment"), expression=literal("")))
+        candidates = exp.Array(expressions=[literal(kind) for kind in CSV_TYPES])
+        options.append(exp.EQ(this=exp.column("auto_type_candidates"), expression=candidates))
+    return exp.Anonymous(this=function, expressions=[literal(path), *options])
 
 
 def query_tree(sql: str, dialect: str, due: datetime | None = None) -> exp.Query:

@@ -21,7 +21,7 @@ from sqlanon.compiler.classes import (
     source,
     totals,
 )
-from sqlanon.compiler.lookups import generalized, lookup
+from sqlanon.compiler.lookups import label_paths
 from sqlanon.compiler.tree import (
     alias,
     case,
@@ -59,24 +59,15 @@ def ancestors(prelude: Prelude, values: str, label: str, name: str, hierarchy: H
         parts = [exp.select(alias(_known(own.copy()), "value"), alias(_known(own.copy()), "node")).from_(origin.copy())]
         root = hierarchy.root if hierarchy else "*"
         parts.append(exp.select(alias(_known(own.copy()), "value"), alias(literal(root), "node")).from_(origin.copy()))
-        made = lookup(prelude, name, hierarchy) if hierarchy else None
-        if hierarchy:
+        made = label_paths(prelude, name, hierarchy) if hierarchy else None
+        if hierarchy and made:
             parts += _levels(hierarchy, made, own, origin)
         return exp.select("value", "node").distinct().from_(union_all(parts).subquery(alias="all_nodes"))
 
     return prelude.once("ancestors", (values, label), build)
 
 
-def _levels(hierarchy: Hierarchy, made: str | None, own: exp.Column, origin: exp.Subquery) -> list[exp.Select]:
-    if made is None:
-        # Computed levels apply to original values only.
-        return [
-            exp.select(
-                alias(_known(own.copy()), "value"),
-                alias(_known(generalized(hierarchy, level, own.copy(), None)), "node"),
-            ).from_(origin.copy())
-            for level in range(1, hierarchy.height)
-        ]
+def _levels(hierarchy: Hierarchy, made: str, own: exp.Column, origin: exp.Subquery) -> list[exp.Select]:
     found = []
     for below in range(hierarchy.height):
         for above in range(below + 1, hierarchy.height):
@@ -170,7 +161,7 @@ def class_probability(
     """Pr(record) = product of the public probabilities of its values; a value that nobody announced has none.
 
     Without an announcement it is the share of the rows at or below a label: rows may be on different levels of a
-    hierarchy. Where levels are computed, what lies below a label cannot be told: only its own rows count, or the root
+    hierarchy.
     """
     known = public or {}
     names = dict(zip(grouping.columns, labels(grouping), strict=False))
@@ -231,14 +222,7 @@ def shares_below(prelude: Prelude, values: str, label: str, name: str, hierarchy
     """For each node the share of the rows whose label is that node or lies below it."""
 
     def build() -> exp.Query:
-        above = exp.select("value", "node")
-        if hierarchy.levels:
-            own_label = alias(_known(exp.column(label)), "value")
-            chosen = [alias(_known(exp.column(label)), "node"), alias(literal(hierarchy.root), "node")]
-            both = [exp.select(own_label.copy(), node).from_(table(values)) for node in chosen]
-            above = above.distinct().from_(union_all(both).subquery(alias="own"))
-        else:
-            above = above.from_(table(ancestors(prelude, values, label, name, hierarchy)))
+        above = exp.select("value", "node").from_(table(ancestors(prelude, values, label, name, hierarchy)))
         counted = exp.select(alias(_known(exp.column(label)), "value"), alias(summed(exp.column("records")), "records"))
         rows = counted.from_(table(values)).group_by(_known(exp.column(label))).subquery(alias="v")
         whole = exp.select(double(exp.Sum(this=exp.column("records")))).from_(table(values)).subquery()

@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from sqlanon import transformations
 from sqlanon.compiler.classes import Prelude, Step
+from sqlanon.compiler.draws import marks
 from sqlanon.compiler.tree import (
     alias,
     bind,
@@ -37,6 +38,7 @@ from sqlanon.transformations import KEY, ROW, Ask, File, Given, Make
 from sqlanon.transformations._sql import FLOATS, canonical
 
 PREFIX = "sqlanon_changed"
+OWN, WHOLE = "\u2205 own", "\u2205 whole"  # beside a user's own columns
 RESULT = f"{PREFIX}_rows"
 Identity = Literal["unique", "numbered"]
 Kind = exp.DataType.Type
@@ -137,9 +139,9 @@ def identified(policy: Policy, rows: exp.Select, types: Mapping[str, exp.DataTyp
         return select(alias(own, ROW, quoted=True), written, *columns, source=source)
     whole = exp.MD5(this=written_key(list(types), types))
     own = written_key(named, types) if named else whole.copy()
-    hashed = select(alias(own, "own"), alias(whole, "whole"), *columns, source=source)
-    place = window(exp.RowNumber(), partition=[exp.column("own")], order=[exp.column("whole")])
-    key = exp.DPipe(this=exp.DPipe(this=exp.column("own"), expression=literal("#")), expression=text(place))
+    hashed = select(alias(own, OWN, quoted=True), alias(whole, WHOLE, quoted=True), *columns, source=source)
+    place = window(exp.RowNumber(), partition=[column(OWN)], order=[column(WHOLE)])
+    key = exp.DPipe(this=exp.DPipe(this=column(OWN), expression=literal("#")), expression=text(place))
     numbered = alias(window(exp.RowNumber()), ROW, quoted=True)
     return select(
         numbered, alias(key, KEY, quoted=True), *(item.copy() for item in columns), source=nested(hashed, "h")
@@ -159,7 +161,7 @@ def transformed(
     labels: list[str] = []
     seeds = f"{PREFIX}_seeds"
     numbered = outline.identity == "unique" and integer_key(policy, types) is not None
-    for place, use in enumerate(policy.transformations):
+    for place, (use, marked) in enumerate(zip(policy.transformations, marks(policy), strict=True)):
         module = transformations.method(use.name)
         params = module.Params.model_validate(use.params)
         given = Given(
@@ -168,12 +170,13 @@ def transformed(
             prelude.dialect,
             seeds,
             f"{PREFIX}_{place + 1}",
-            _label(use.name, params, labels),
+            use.name,
             policy.person,
             (outline.records or {}).get(str(place), 0),
             lasting=outline.lasting and outline.identity == "unique" and place == 0,
             numbered=numbered,
             span=outline.span if numbered and outline.lasting else None,
+            marks=marked,
         )
         try:
             made = module.change(params, given)
@@ -191,19 +194,18 @@ def transformed(
     return [*before, *actions]
 
 
-def _label(name: str, params: Any, taken: Sequence[str]) -> str:
-    """What the draws of a method are known by: not its place, so that another method before it changes none of them."""
-    own = f"{name}({','.join(params.changed())})"
-    return own + "'" * sum(label.startswith(own) for label in {item.rsplit("/", 1)[0] for item in taken})
-
-
-def seeds_of(prelude: Prelude, name: str, labels: Sequence[str], secret: str | None) -> list[Action]:
-    """A table (label, seed): each seed is a keyed hash of its label, and tells nothing of the others."""
+def seeds_of(
+    prelude: Prelude, name: str, labels: Sequence[str], secret: str | None, mark: str | None = None
+) -> list[Action]:
+    """A table (label, seed): each seed is a keyed hash of its label, and tells nothing of the others. With a `mark`, it
+    is one of that, too."""
     done = len(prelude.steps)
     private = prelude.load("secret", (), ("key",), ((secret or "",),), private=True)
     rows = []
     for label in dict.fromkeys(labels):
-        named = exp.DPipe(this=exp.column("key"), expression=literal(f":{label}"))
+        named = exp.DPipe(
+            this=exp.column("key"), expression=literal(f":{label}" if mark is None else f":{label}#{mark}")
+        )
         inner = _sha256(named, prelude.dialect)
         outer = _sha256(exp.DPipe(this=exp.column("key"), expression=inner), prelude.dialect)
         # Half of it: with the identity of a row it fits into one block of the hash that draws are made of.

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from sqlanon.compiler.classes import Prelude, finite
+from sqlanon.compiler.source import SUPPRESSED
 from sqlanon.compiler.tree import (
     BIGINT,
     DOUBLE,
@@ -98,7 +99,10 @@ def _side(side: int, rows: exp.Select, readings: Readings, key: str | None, look
             number = days(own) if name in readings.dates else finite(own)
         chosen.append(alias(number, f"x{place}"))
     for place, name in enumerate(readings.categories, start=len(readings.numbers) + 1):
-        chosen.append(alias(text(column(name, "t")), f"c{place}"))
+        label = text(column(name, "t"))
+        # A cell that is hidden is missing: as a label of its own it would be one that the source does not have.
+        shown = exp.Nullif(this=label, expression=literal(SUPPRESSED)) if side else label
+        chosen.append(alias(shown, f"c{place}"))
     return select(*chosen, source=nested(rows.copy(), "t"), joins=joins)
 
 
@@ -190,9 +194,11 @@ def numbers(prelude: Prelude, both: str, readings: Readings) -> str:
     return prelude.once("numbers", (), build)
 
 
-def spreads(prelude: Prelude, deviations: Sequence[float]) -> str:
-    rows = [(place, deviation) for place, deviation in enumerate(deviations, start=1)]
-    return prelude.once("spreads", (), lambda: rows_relation(rows, ("attribute", "deviation"), [BIGINT, DOUBLE]))
+def spreads(prelude: Prelude, columns: Sequence[tuple[float, float, float]]) -> str:
+    """`columns` are the standard deviations and ends of the columns of numbers."""
+    rows = [(place, *own) for place, own in enumerate(columns, start=1)]
+    names = ("attribute", "deviation", "low", "high")
+    return prelude.once("spreads", (), lambda: rows_relation(rows, names, [BIGINT, DOUBLE, DOUBLE, DOUBLE]))
 
 
 def counted(both: str) -> exp.Select:

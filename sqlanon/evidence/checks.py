@@ -10,6 +10,7 @@ from sqlglot import exp
 from sqlanon.compiler.checks import Check, Compiler
 from sqlanon.compiler.classes import Prelude
 from sqlanon.compiler.lookups import recoded
+from sqlanon.compiler.matching import matches_any_value
 from sqlanon.compiler.parted import parts_rows
 from sqlanon.compiler.source import relation
 from sqlanon.compiler.tree import column, count_all, nested, select, summed, table, text
@@ -19,6 +20,7 @@ from sqlanon.errors import PolicyError, SourceError
 from sqlanon.evidence.absent import absent_values
 from sqlanon.evidence.hierarchies import build_hierarchies, require_valid
 from sqlanon.evidence.joined import child_columns
+from sqlanon.evidence.linked import Linked, find_link, measure_linked
 from sqlanon.evidence.loss import infer_levels
 from sqlanon.evidence.parted import as_groups, guarded, overfull
 from sqlanon.evidence.results import CheckResult, Counts, check_result, count_result
@@ -26,6 +28,10 @@ from sqlanon.evidence.transformed import apply, needs_secret
 from sqlanon.families import plugin
 from sqlanon.hierarchies import Hierarchy
 from sqlanon.policy import Policy, Source, missing_columns
+from sqlanon.policy.suppressed_cells import READING
+
+# What is made of the nodes above the labels of a release.
+LOOKS_ABOVE = frozenset({"supersets", "probabilities"})
 
 
 @dataclass(frozen=True)
@@ -35,10 +41,13 @@ class Evidence:
     suppressed: int = 0
     breaches: tuple[str, ...] = field(default=())  # what is wrong with the table as a whole
     notes: tuple[str, ...] = field(default=())
+    counts: str = "rows"  # what classes are made of, or persons
+    linked: Linked | None = None  # what sets of rows tell, where rows of a person are linked
 
     @property
     def holds(self) -> bool:
-        return not self.breaches and all(check.holds for check in self.checks)
+        safe = self.linked is None or self.linked.accepted or self.linked.holds
+        return safe and not self.breaches and all(check.holds for check in self.checks)
 
 
 def check(
@@ -126,11 +135,27 @@ def _check(
         results = tuple(check_result(engine, item, counts, limit) for item, counts in zip(checks, counted, strict=True))
         breaches = _breaches(policy, engine, release, compiler, records if whole else None, hidden)
         breaches += parted + ([] if records else ["there is no row to measure"])
+        linked = None if parts_rows(policy) or not records else _linked(policy, engine, release, compiler, hidden)
     finally:
         drop_steps(engine, steps)
     if every > records:
         notes.append("suppressed rows were left out of the checks: they must not keep their sensitive values")
-    return Evidence(records, results, every - records, tuple(breaches), tuple(dict.fromkeys(notes)))
+    if matches_any_value(policy):
+        notes.append(f"{READING}: rows that match are counted, and someone who knows a suppressed value finds fewer")
+    counts = "rows" if narrowed.person is None else "persons"
+    notes = list(dict.fromkeys(notes))
+    return Evidence(records, results, every - records, tuple(breaches), tuple(notes), counts, linked)
+
+
+def _linked(
+    policy: Policy, engine: Engine, release: Source | None, compiler: Compiler, hidden: Sequence[str]
+) -> Linked | None:
+    """What sets of rows tell, if something in the release links the rows of a person."""
+    rows = relation(compiler.source, engine.dialect, compiler.child_columns)
+    link = find_link(policy, engine, rows, released=release is not None, hidden=hidden)
+    if link is None:
+        return None
+    return measure_linked(policy, engine, compiler, link, keep=policy.suppressed_rows == "keep")
 
 
 def require_persons(engine: Engine, compiler: Compiler) -> None:
@@ -214,6 +239,8 @@ def prepare(
         compiler.population_has_persons = policy.person in [item.name for item in held]
     if release is not None and policy.population is not None:
         compiler.population = _population_like(policy, engine, compiler, hierarchies)
+    if release is not None:
+        compiler.prelude.originals = _originals(policy, engine) if whole else None
     if release is not None and whole:
         compiler.prelude.baseline = _distribution(policy, engine, compiler)
     checks = compiler.checks()
@@ -231,6 +258,16 @@ def _distribution(policy: Policy, engine: Engine, compiler: Compiler) -> exp.Sel
     names = [item.name for item in engine.columns(rows)]
     needed = [*policy.sensitive, *([policy.person] if policy.person else [])]
     return rows if not policy.source.joins and all(name in names for name in needed) else None
+
+
+def _originals(policy: Policy, engine: Engine) -> exp.Select | None:
+    """The rows whose values a release shows as labels, where a model asks for them and they have all its columns."""
+    if not any(LOOKS_ABOVE.intersection(plugin("models", use.name).needs) for use in policy.models):
+        return None
+    source = engine.resolve(policy.source)
+    rows = relation(source, engine.dialect, child_columns(policy, engine, source))
+    names = [item.name for item in engine.columns(rows)]
+    return rows if all(name in names for name in policy.quasi_identifiers) else None
 
 
 def _as_released(policy: Policy, available: list[str]) -> tuple[Policy, list[str]]:

@@ -28,7 +28,19 @@ HIERARCHY_PROBLEMS = {
 
 
 def build_hierarchies(policy: Policy) -> dict[str, Hierarchy]:
-    return {name: hierarchy_kinds.build(use.kind, use.params, policy.base) for name, use in policy.hierarchies.items()}
+    """The hierarchies of a policy; one error says everything that is wrong with their files."""
+    built: dict[str, Hierarchy] = {}
+    problems: list[HierarchyError] = []
+    for name, use in policy.hierarchies.items():
+        try:
+            built[name] = hierarchy_kinds.build(use.kind, use.params, policy.base)
+        except HierarchyError as error:
+            problems.append(error)
+    if len(problems) > 1:
+        raise HierarchyError("\n".join(map(str, problems)))
+    if problems:
+        raise problems[0]
+    return built
 
 
 def validate_hierarchies(policy: Policy, engine: Engine, hierarchies: Mapping[str, Hierarchy]) -> None:

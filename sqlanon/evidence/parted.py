@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from sqlglot import exp
 
 from sqlanon import hierarchies
@@ -13,6 +15,7 @@ from sqlanon.compiler.source import relation, table_parts, table_tree
 from sqlanon.compiler.transformed import written_key
 from sqlanon.compiler.tree import alias, bind, case, column, count_all, literal, nested, select, summed, table, text
 from sqlanon.engines import Engine
+from sqlanon.engines.companion_files import changed_files, companion_file
 from sqlanon.engines.steps import drop_steps, run_steps
 from sqlanon.errors import SourceError
 from sqlanon.families import plugin
@@ -35,11 +38,13 @@ def as_groups(policy: Policy, engine: Engine, release: Source) -> tuple[Policy, 
         breaches += [
             f"'{name}' is in the same table as the quasi-identifiers" for name in policy.sensitive if name in names
         ]
-        values = companion(release.text, SENSITIVE)
-        if release.table is None or engine.find(table_parts(values)) is None:
-            raise SourceError(f"there is no table '{values}'", hint="a release of this algorithm is two tables")
-        rows = select(exp.Star(), source=table_tree(values))
-        breaches += _misfits(policy, engine, release.table, rows)
+        rows = sensitive_rows(engine, release)
+        if release.path is not None:
+            breaches += [
+                f"'{name}' is not the file that was published with the evidence: files of two versions tell nothing"
+                for name in changed_files(release.path, (SENSITIVE,))
+            ]
+        breaches += _misfits(policy, engine, main, rows)
     if policy.algorithm is not None and policy.algorithm.name == "slicing":
         breaches += _sliced(policy, engine, main)
     seen = select(*(column(name) for name in (GROUP, *policy.sensitive)), source=nested(rows.copy(), "r"))
@@ -47,6 +52,19 @@ def as_groups(policy: Policy, engine: Engine, release: Source) -> tuple[Policy, 
     kept = {name: use for name, use in policy.hierarchies.items() if name in policy.sensitive}
     narrowed = policy.model_copy(update={"columns": roles, "hierarchies": kept, "person": None, "algorithm": None})
     return narrowed, Source(query=seen.sql(engine.dialect)), breaches
+
+
+def sensitive_rows(engine: Engine, release: Source) -> exp.Select:
+    """The table or file with the sensitive values of the groups of a release."""
+    if release.path is not None:
+        file = companion_file(release.path, SENSITIVE)
+        if not Path(file).is_file():
+            raise SourceError(f"there is no file '{file}'", hint="a release of this algorithm is two files")
+        return relation(engine.resolve(Source(path=file)), engine.dialect)
+    values = companion(release.text, SENSITIVE) if release.table is not None else release.text
+    if release.table is None or engine.find(table_parts(values)) is None:
+        raise SourceError(f"there is no table '{values}'", hint="a release of this algorithm is two tables")
+    return select(exp.Star(), source=table_tree(values))
 
 
 def overfull(policy: Policy, engine: Engine, release: Source) -> list[str]:
@@ -110,10 +128,10 @@ def guarded(policy: Policy, engine: Engine, release: Source) -> tuple[Policy, li
     return plain, [], []
 
 
-def _misfits(policy: Policy, engine: Engine, name: str, values: exp.Select) -> list[str]:
+def _misfits(policy: Policy, engine: Engine, rows: exp.Select, values: exp.Select) -> list[str]:
     """What is wrong with two tables that should tell of the same groups."""
     found = []
-    if engine.query(misfits(name).limit(1)):
+    if engine.query(misfits(rows, values).limit(1)):
         found.append("the tables do not fit together: a group has not as many rows as sensitive values")
     secret = [column(name) for name in (GROUP, *policy.sensitive)]
     counted = select(*secret, alias(summed(exp.column(RECORDS)), "n"), source=nested(values.copy(), "v"), groups=secret)
@@ -122,8 +140,11 @@ def _misfits(policy: Policy, engine: Engine, name: str, values: exp.Select) -> l
     if engine.query(twice.limit(1)):
         found.append("a sensitive value is in a group more than once")
     l = int(policy.algorithm.params["l"]) if policy.algorithm is not None else 2  # noqa: E741
+    counted_values: exp.Expr = count_all()
+    if policy.sensitive_nulls == "unknown":
+        counted_values = exp.Count(this=column(policy.sensitive[0]))
     small = select(column(GROUP), source=nested(values.copy(), "v"), groups=[column(GROUP)])
-    if engine.query(small.having(exp.LT(this=count_all(), expression=exp.convert(l))).limit(1)):
+    if engine.query(small.having(exp.LT(this=counted_values, expression=exp.convert(l))).limit(1)):
         found.append(f"a group has fewer than {l} sensitive values")
     return found
 

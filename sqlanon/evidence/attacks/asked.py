@@ -15,6 +15,7 @@ class Asked:
     certainty: float | None = None  # None leaves each attack its own
     knowledge: int = 1
     gain: float = 0.2
+    ratio: float = 0.0
     level: int = 1
     epsilon: float | None = None
     rounds: int = 5

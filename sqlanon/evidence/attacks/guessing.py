@@ -22,20 +22,26 @@ def truths(targets: Targets, attribute: str) -> str:
 def beliefs(targets: Targets, side: Side, attribute: str, rounds: int) -> str:
     """What an attacker believes after so many rounds of learning."""
     fitting = found(targets, side)
-    known = guessing.features(targets.work.prelude, targets.table, len(targets.known))
     values = relations.named_values(side.prelude, side.grouping, attribute)
-    made = guessing.first_beliefs(side.prelude, fitting, values)
+    return revised_beliefs(targets, side, guessing.first_beliefs(side.prelude, fitting, values), rounds)
+
+
+def revised_beliefs(targets: Targets, side: Side, first: str, rounds: int) -> str:
+    known = guessing.features(targets.work.prelude, targets.table, len(targets.known))
     targets.work.run()
     step = plugin("attacks", "definetti_step")
+    made = first
     for number in range(1, rounds + 1):
         own = {"beliefs": made, "features": known, "targets": targets.table}
-        key = (fitting, values, number)
+        key = (first, number)
         made = side.prelude.once("beliefs", key, lambda own=own: bind(step.sql, {}, own))  # type: ignore[misc]
     side.work.run()
     return made
 
 
-def chosen_targets(targets: Targets, side: Side, notes: list[str]) -> str:
+def chosen_targets(
+    targets: Targets, side: Side, notes: list[str], attack: str = "distance_linkage", pairs: int | None = None
+) -> str:
     """A sample of the targets, such that comparing each with each class takes no more than a while."""
     shown, wanted = relations.spelt(side.prelude, side.grouping, side.known(targets)), targets.table
     side.work.run()
@@ -43,9 +49,9 @@ def chosen_targets(targets: Targets, side: Side, notes: list[str]) -> str:
     engine = side.work.engine
     classes = int(engine.query(relations.counted(shown))[0][0])
     groups = int(engine.query(relations.counted(wanted))[0][0])
-    most = max(1, min(MOST_TARGETS, MOST_PAIRS // max(classes, 1)))
+    most = max(1, min(MOST_TARGETS, (pairs or MOST_PAIRS) // max(classes, 1)))
     if groups > most:
-        notes.append(f"distance_linkage: a sample of {most:,} of {groups:,} kinds of targets was looked for")
+        notes.append(f"{attack}: a sample of {most:,} of {groups:,} kinds of targets was looked for")
     made = guessing.chosen_targets(targets.work.prelude, wanted, len(targets.known), most)
     targets.work.run()
     return made

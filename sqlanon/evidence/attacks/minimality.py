@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from sqlglot import exp
 
 from sqlanon.compiler import attacks as relations
-from sqlanon.compiler.classes import as_label, classes
+from sqlanon.compiler.classes import as_label, class_values, classes, totals
 from sqlanon.compiler.compressed import root_only
-from sqlanon.compiler.tree import bind
+from sqlanon.compiler.tree import alias, bind, select, table
 from sqlanon.errors import PolicyError
-from sqlanon.evidence.attacks.side import Side, Targets
+from sqlanon.evidence.attacks import algorithm_worlds
+from sqlanon.evidence.attacks.placements import Breaks, placement, surest_values
+from sqlanon.evidence.attacks.side import NotJudged, Side, Targets
 from sqlanon.evidence.attacks.worlds import conclusions, configuration
 from sqlanon.evidence.loss import infer_levels
-from sqlanon.families import Plugin
+from sqlanon.families import Plugin, plugin
 from sqlanon.policy import Policy
 
-# Models whose breach tells of the size of a class, or of the share of a value in it.
-UNDERSTOOD = ("k_anonymity", "confidence_bounding", "alpha_k_anonymity")
+# Models whose breach tells of the share of a value in a class, and of all its values.
+BOUNDS = ("confidence_bounding", "alpha_k_anonymity")
+DIVERSITY = ("distinct_l_diversity", "entropy_l_diversity", "recursive_cl_diversity", "t_closeness", "k_e_anonymity")
 Conclusion = tuple[int, float]
 
 
@@ -49,13 +56,19 @@ def bounds_of(policy: Policy, attribute: str) -> tuple[list[Bound], int]:
 
 def missing(policy: Policy, attribute: str) -> str | None:
     """Why nothing can be concluded from a policy, or None."""
-    others = [use.name for use in policy.models if use.name not in UNDERSTOOD or use.qid is not None]
+    if algorithm_worlds.is_inverted(policy):
+        return algorithm_worlds.missing(policy, attribute)
+    known = ("k_anonymity", *BOUNDS, *DIVERSITY)
+    others = [use.name for use in policy.models if use.name not in known or use.qid is not None]
     if others:
         return f"a finer table may have failed for {others[0]}, which is not looked at"
+    own = [use for use in policy.models if use.name != "k_anonymity" and use.attribute in (None, attribute)]
+    elsewhere = [use for use in policy.models if use.attribute not in (None, attribute)]
+    if own and elsewhere:
+        return f"a finer table may have failed for {elsewhere[0].name} of '{elsewhere[0].attribute}'"
     if policy.transformations:
         return "values were changed before they were generalized"
-    bounds, _ = bounds_of(policy, attribute)
-    return None if bounds else "no model of the policy bounds the share of a sensitive value"
+    return None if own else "no model of the policy looks at the sensitive values"
 
 
 def levels_of(policy: Policy, targets: Targets, side: Side) -> dict[str, int] | None:
@@ -79,6 +92,8 @@ def concluded(item: Plugin, policy: Policy, attribute: str, targets: Targets, si
     levels = levels_of(policy, targets, side)
     if levels is None:
         return None
+    if any(use.name in DIVERSITY for use in policy.models):
+        return _concluded_from_values(policy, attribute, targets, side, levels)
     bounds, least = bounds_of(policy, attribute)
     shown = relations.spelt(side.prelude, side.grouping, targets.known)
     every = classes(side.prelude, side.grouping)
@@ -100,6 +115,85 @@ def concluded(item: Plugin, policy: Policy, attribute: str, targets: Targets, si
                 found = [configuration(int(n), int(c), str(sizes), int(k)) for n, c, sizes, k in rows]
                 best = max(best, conclusions(found, bound.share if told else 1.0), key=_weight)
     return best or None
+
+
+def _concluded_from_values(
+    policy: Policy, attribute: str, targets: Targets, side: Side, levels: dict[str, int]
+) -> list[Conclusion] | None:
+    _, least = bounds_of(policy, attribute)
+    shown = relations.spelt(side.prelude, side.grouping, targets.known)
+    values = class_values(side.prelude, side.grouping, attribute)
+    every = totals(side.prelude, side.grouping, attribute, numeric=_numeric(policy))
+    side.work.run()
+    engine = side.work.engine
+    number = "number" if _numeric(policy) else alias(exp.Null(), "number")
+    known = [Value(*row) for row in engine.query(select("value", "label", number, "records", source=table(every)))]
+    if any(item.label is None for item in known):
+        raise NotJudged(f"'{attribute}' has NULLs")
+    breaks = broken_by(policy, attribute, known)
+    best: list[Conclusion] = []
+    for name in (name for name, level in levels.items() if level > 0):
+        finer = _finer(targets, side, shown, levels, name)
+        small = targets.work.engine.query(relations.smallest(finer))[0][0]
+        told = small is not None and int(small) >= least
+        made = {"finer_groups": finer, "class_values": values}
+        rows = engine.query(bind(plugin("attacks", "minimality_worlds").sql, {}, made))
+        found = [placement(str(sizes), str(ranks), int(n)) for sizes, ranks, n in rows]
+        best = max(best, surest_values(found, breaks if told else lambda _: False), key=_weight)
+    return best or None
+
+
+@dataclass(frozen=True)
+class Value:
+    """A sensitive value of the whole table, by its rank."""
+
+    rank: int
+    label: str | None
+    number: float | None
+    records: int
+
+
+def _numeric(policy: Policy) -> bool:
+    return any(use.name == "k_e_anonymity" for use in policy.models)
+
+
+def broken_by(policy: Policy, attribute: str, known: Sequence[Value]) -> Breaks:
+    """Whether a group with these values breaks any model of the policy that looks at them."""
+    whole = sum(item.records for item in known)
+    shares = {item.rank: item.records / whole for item in known}
+    numbers = {item.rank: item.number for item in known}
+    ranks = {item.label: item.rank for item in known}
+    bounds, _ = bounds_of(policy, attribute)
+
+    def breaks(group: Mapping[int, int]) -> bool:
+        size = sum(group.values())
+        for bound in bounds:
+            counts = group.values() if bound.value is None else [group.get(ranks.get(bound.value, -1), 0)]
+            if max(counts) > bound.share * size + 1e-12:
+                return True
+        return any(_breaks(use.name, use.params, group, size) for use in policy.models)
+
+    def _breaks(name: str, params: Mapping[str, Any], group: Mapping[int, int], size: int) -> bool:
+        falling = sorted(group.values(), reverse=True)
+        match name:
+            case "distinct_l_diversity":
+                return len(group) < int(params["l"])
+            case "entropy_l_diversity":
+                entropy = -sum(n / size * math.log(n / size) for n in falling)
+                return math.exp(entropy) < float(params["l"]) - 1e-9
+            case "recursive_cl_diversity":
+                tail = sum(falling[int(params["l"]) - 1 :])
+                return falling[0] >= float(params["c"]) * tail * (1 - 1e-12)
+            case "t_closeness":
+                distance = sum(max(n / size - shares[rank], 0.0) for rank, n in group.items())
+                return distance > float(params["t"]) + 1e-9
+            case "k_e_anonymity":
+                held = [float(value) for rank in group if (value := numbers[rank]) is not None]
+                span = max(held) - min(held) if held else 0.0
+                return len(held) < int(params["k"]) or span < float(params["e"]) - 1e-12
+        return False
+
+    return breaks
 
 
 def _weight(found: Sequence[Conclusion]) -> tuple[int, float]:

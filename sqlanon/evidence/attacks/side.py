@@ -20,7 +20,13 @@ from sqlanon.evidence.checks import prepare, require_persons
 from sqlanon.evidence.risk.work import Work
 from sqlanon.policy import Policy, Source
 
+# Algorithms whose releases show other sensitive values than persons have.
+VALUE_CHANGING = ("personalized",)
 MOST_REGIONS = 200_000  # labels of one column that are read one by one
+
+
+class NotJudged(PolicyError):
+    """An attack cannot tell anything about a table; the message is the reason."""
 
 
 @dataclass
@@ -71,6 +77,8 @@ def side_of(
     require_persons(engine, compiler)
     grouping = Grouping(narrowed.quasi_identifiers, person=narrowed.person, nulls_match=narrowed.nulls == "value")
     changed = {name for use in policy.transformations for name in use.changed()} if release else set()
+    if release and policy.algorithm is not None and policy.algorithm.name in VALUE_CHANGING:
+        changed |= set(policy.sensitive)
     return Side(compiler, work, grouping, release is not None, frozenset(changed))
 
 
@@ -106,7 +114,7 @@ class Targets:
         self.values.drop()
 
 
-def targets_of(policy: Policy, engine: Engine, external: Source | None) -> Targets:
+def targets_of(policy: Policy, engine: Engine, external: Source | None, prefix: str = "sqlanon_targets") -> Targets:
     source = relation(engine.resolve(policy.source), engine.dialect)
     held = {item.name: item.type for item in engine.columns(source)}
     numbers = frozenset(item.name for item in engine.columns(source) if item.numeric)
@@ -130,8 +138,8 @@ def targets_of(policy: Policy, engine: Engine, external: Source | None) -> Targe
     columns = [select(*(column(name) for name in known), source=nested(each.copy(), "t")) for each in (source, rows)]
     everything = columns[0] if external is None else union_all(columns)
     whole = select(exp.Star(), source=nested(everything, "every_value"))
-    every = Prelude(whole, engine.dialect, prefix="sqlanon_values")
-    prelude = Prelude(rows, engine.dialect, prefix="sqlanon_targets")
+    every = Prelude(whole, engine.dialect, prefix=f"{prefix}_values")
+    prelude = Prelude(rows, engine.dialect, prefix=prefix)
     return Targets(
         Work(engine, prelude), Grouping(known, person=person), known, {name: types[name] for name in known},
         Work(engine, every), external is not None, numbers,

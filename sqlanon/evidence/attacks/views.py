@@ -11,34 +11,47 @@ from sqlanon.compiler.compressed import root_only
 from sqlanon.compiler.lookups import long_taxonomy
 from sqlanon.compiler.source import relation
 from sqlanon.compiler.tree import alias, bind, select, table
-from sqlanon.errors import PolicyError
-from sqlanon.evidence.attacks.side import Side, Targets
+from sqlanon.evidence.attacks.side import NotJudged, Side, Targets
 from sqlanon.families import plugin
 from sqlanon.policy import Policy
 
 
 def joined(policy: Policy, targets: Targets, side: Side, other: Side) -> str:
-    """The table joined(class_id, ours, theirs). The source, which shows everything, is joined with itself."""
+    """The table joined(class_id, records, ours, theirs). The source, which shows everything, is joined with itself."""
     if not side.released:
-        counted = [alias(exp.column("records"), name) for name in ("ours", "theirs")]
+        counted = [alias(exp.column("records"), name) for name in ("records", "ours", "theirs")]
         made = classes(side.prelude, side.grouping)
         return side.prelude.once("joined", (made,), lambda: select("class_id", *counted, source=table(made)))
+    pairs = _pairs(policy, targets, side, other)
+    tree = bind(plugin("releases", "joined").sql, {}, {"pairs": pairs})
+    made = side.prelude.once("joined", (pairs,), lambda: tree)
+    side.work.run()
+    return made
+
+
+def joined_values(policy: Policy, targets: Targets, side: Side, other: Side, attribute: str) -> str:
+    """The table joined_values(class_id, value, records) of the same classes."""
+    if not side.released:
+        return relations.named_values(side.prelude, side.grouping, attribute)
+    pairs, place = _pairs(policy, targets, side, other), policy.sensitive.index(attribute) + 1
+    made = side.prelude.once("joined_values", (pairs, attribute), lambda: beside.values_of(pairs, place))
+    side.work.run()
+    return made
+
+
+def _pairs(policy: Policy, targets: Targets, side: Side, other: Side) -> str:
     ours, theirs = _shown(policy, side, "ours"), _shown(policy, other, "theirs")
     side.work.run()
     other.work.run()
     common = [name for name in ours.columns if name in theirs.columns]
     if not common:
-        raise PolicyError(
+        raise NotJudged(
             "the releases have no column in common: there is nothing to join",
             hint="columns of one meaning must have one name",
         )
     matching = {name: _along(targets, side, ours, theirs, name) for name in common}
     x = side.grouping.columns, other.grouping.columns
-    pairs = side.prelude.once("pairs", (), lambda: beside.pairs(1, ours, theirs, matching, x, ()))
-    tree = bind(plugin("releases", "joined").sql, {}, {"pairs": pairs})
-    made = side.prelude.once("joined", (pairs,), lambda: tree)
-    side.work.run()
-    return made
+    return side.prelude.once("pairs", (), lambda: beside.pairs(1, ours, theirs, matching, x, policy.sensitive))
 
 
 def _shown(policy: Policy, side: Side, kind: str) -> beside.Shown:
@@ -62,7 +75,7 @@ def _along(targets: Targets, side: Side, ours: beside.Shown, theirs: beside.Show
         place = shown.columns.index(name) + 1
         strange = relations.unknown_labels(shown.name, place, covered, None).limit(1)
         if values.engine.query(strange):
-            raise PolicyError(
+            raise NotJudged(
                 f"'{name}' is shown by labels that its hierarchy does not have: such releases cannot be joined",
                 hint="take an algorithm that gives every quasi-identifier one level",
             )

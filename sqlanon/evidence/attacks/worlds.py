@@ -15,7 +15,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from sqlanon.errors import PolicyError
+from sqlanon.evidence.attacks.side import NotJudged
 
 Array = npt.NDArray[np.float64]
 MOST_WORK = 50_000_000  # steps for one class
@@ -85,7 +85,7 @@ def _broken(
         return {size: (0.0, 0.0) for size, _ in groups}
     work = sum(number * (min(size, matching) + 1) for size, number in able) * (matching + 1) * (len(able) + 1)
     if work > MOST_WORK:
-        raise PolicyError("a class has too many groups to be looked at one by one")
+        raise NotJudged("a class has too many groups to be looked at one by one")
     chance = matching / records
     whole = _binomial(records, matching, chance)[matching]
     found: dict[int, tuple[float, float]] = {}

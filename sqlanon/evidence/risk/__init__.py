@@ -5,7 +5,7 @@ Everything of the size of the data is done by the statements in `sql/risk`; what
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from sqlanon.compiler.checks import Compiler
 from sqlanon.compiler.classes import Grouping, class_population, class_values, classes, totals
+from sqlanon.compiler.matching import matches_any_value, matching_classes
 from sqlanon.compiler.risk import (
     class_households,
     class_weights,
@@ -22,17 +23,20 @@ from sqlanon.compiler.risk import (
     partitions,
     persons_and_rows,
 )
+from sqlanon.compiler.row_sets import class_rows
 from sqlanon.compiler.source import relation
 from sqlanon.compiler.tree import bind, referenced, select, summed, table
 from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError, did_you_mean
 from sqlanon.evidence.checks import prepare, require_persons
+from sqlanon.evidence.linked import Link, find_link, link_rows, say_linked
 from sqlanon.evidence.risk.estimates import population_uniqueness
 from sqlanon.evidence.risk.special import Score, Subset, Suda, special_uniques
 from sqlanon.evidence.risk.work import Work
 from sqlanon.evidence.risk.worst_case import worst_disclosure
 from sqlanon.families import Plugin, family, plugin
 from sqlanon.policy import Policy, Source
+from sqlanon.policy.suppressed_cells import READING
 
 Numbers = Mapping[str, float | str | None]
 MOST_KNOWLEDGE = 10  # implications; how to spread more over the records of a class takes too many ways
@@ -54,6 +58,7 @@ class Risk:
     subsets: tuple[Subset, ...] = ()
     suda: Suda | None = None
     notes: tuple[str, ...] = ()
+    linked: tuple[str, ...] = ()  # columns that link the rows of a person: classes are persons with one set of rows
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,11 @@ class Asked:
             return "sampling weights"
         return "sets of quasi-identifiers" if self.subsets or self.suda else None
 
+    @property
+    def classes_only(self) -> str | None:
+        """What can be measured on classes that do not overlap only, if it was asked for."""
+        return "sampling fractions" if self.sampling_fraction is not None else self.rows_only
+
 
 def risk(
     policy: Policy,
@@ -90,23 +100,38 @@ def risk(
     subsets: bool = False,
     suda: bool = False,
     max_size: int | None = None,
+    hidden: Sequence[str] = (),
 ) -> Risk:
     """Measure the risks of a policy's source, or of a release of it, inside the engine.
 
+    Where the table shows a column that links the rows of a person, a class is made of the persons with the same set of
+    rows. Where nothing links them, a person is as much at risk as the row that is hidden least.
+
     `weight` names the column of sampling weights, `household` the one of households; `sampling_fraction` is the share
     of the population that the table holds. `knowledge` is the most implications that an attacker may know; `subsets`
-    and `suda` look at all sets of up to `max_size` quasi-identifiers.
+    and `suda` look at all sets of up to `max_size` quasi-identifiers. `hidden` are columns of a release that nobody
+    will see, such as the person key.
     """
     asked = Asked(weight, household, sampling_fraction, threshold, knowledge, subsets, suda, max_size)
     _require_sense(policy, asked)
     compiler, _, notes = prepare(policy.model_copy(update={"models": ()}), engine, release)
     if not compiler.policy.quasi_identifiers:
         raise PolicyError("no quasi-identifier is given", hint="say which columns an attacker may know: --qi age,zip")
+    rows = relation(compiler.source, engine.dialect, compiler.child_columns)
+    link = find_link(policy, engine, rows, released=release is not None, hidden=hidden)
+    sets = None
+    if link is not None and not asked.rows_only:
+        sets = link_rows(compiler, link, keep=policy.suppressed_rows == "keep")
+        compiler.policy = compiler.policy.model_copy(update={"person": link.person})
+        notes = [note for note in notes if not note.endswith("rows were counted, not persons")]
+        notes.append(say_linked(link.columns))
+        if policy.population is not None:
+            notes.append("the population is compared with single rows: sets of rows are not looked up in it")
     work = Work(engine, compiler.prelude)
     try:
         work.run()  # rows that are numbered, where a NULL matches nothing
         grouping = _grouping(engine, compiler, asked)
-        return _Measuring(compiler, work, grouping, asked).all(notes)
+        return _Measuring(compiler, work, sets or grouping, asked, grouping, link if sets else None).all(notes)
     finally:
         work.drop()
 
@@ -142,6 +167,11 @@ def _require_sense(policy: Policy, asked: Asked) -> None:
     if asked.household is not None and asked.weight is None:
         raise PolicyError(
             "the risk of households needs sampling weights", hint="name their column: --weight; 1 for a full census"
+        )
+    if matches_any_value(policy) and (policy.population is not None or asked.classes_only):
+        raise PolicyError(
+            f"{asked.classes_only or 'populations'} need classes that do not overlap, but {READING}",
+            hint="leave that out, or measure with 'suppressed_cells: own_value'",
         )
     if policy.nulls == "unique" and (asked.subsets or asked.suda):
         raise PolicyError(
@@ -199,6 +229,8 @@ class _Measuring:
     work: Work
     grouping: Grouping
     asked: Asked
+    by_row: Grouping  # the classes of single rows
+    link: Link | None  # what links the rows of a person
 
     def all(self, notes: list[str]) -> Risk:
         policy, asked = self.compiler.policy, self.asked
@@ -208,7 +240,19 @@ class _Measuring:
         sizes = self._sizes()
         records = sum(size * count for size, count in sizes.items())
         fraction = self._fraction(records)
-        measures = {item.name: self._numbers(item) for item in self._plain() if "sensitive" not in item.needs}
+        overlap = matches_any_value(policy) and self.link is None  # sets of rows are compared as they are shown
+        plain = [] if overlap else [item for item in self._plain() if "sensitive" not in item.needs]
+        measures = {item.name: self._numbers(item) for item in plain}
+        if overlap:
+            measures |= self._of_matching()
+            notes.append(f"{READING}: someone who knows a suppressed value finds fewer rows than are counted here")
+            if policy.sensitive:
+                notes.append("what is found out about sensitive values is not measured where classes overlap")
+        persons = self._persons()
+        if persons is not None and persons < records:
+            records = persons
+            measures |= self._of_persons()
+            notes.append("persons have several rows, which nothing links: each counts by the row that is hidden least")
         if fraction is not None and policy.population is None:
             measures["population_uniqueness"] = population_uniqueness(sizes, fraction)
         short = measures.get("journalist", {}).get("short_classes")
@@ -227,15 +271,49 @@ class _Measuring:
         return Risk(
             records=records,
             classes=sum(sizes.values()),
-            quasi_identifiers=self.grouping.columns,
-            counts="persons" if policy.person else "rows",
+            quasi_identifiers=policy.quasi_identifiers,
+            counts="persons" if self.grouping.person or policy.person else "rows",
             threshold=asked.threshold,
             measures=measures,
-            attributes={name: self._of_attribute(name) for name in policy.sensitive},
+            attributes={name: self._of_attribute(name) for name in policy.sensitive if not overlap},
             subsets=subsets if asked.subsets else (),
             suda=scores if asked.suda else None,
             notes=tuple(dict.fromkeys(notes)),
+            linked=self.link.columns if self.link is not None else (),
         )
+
+    def _persons(self) -> int | None:
+        """How many persons there are, however many classes they are in; None where rows are counted."""
+        if self.grouping.person is None:
+            return None
+        return int(self.work.engine.query(persons_and_rows(self.work.prelude, self.grouping.person))[0][0])
+
+    def _of_persons(self) -> dict[str, Numbers]:
+        """The measures of classes for persons in several of them."""
+        item = plugin("linking", "weakest_classes")
+        prelude = self.work.prelude
+        made = {"person_rows": class_rows(prelude, self.grouping), "classes": classes(prelude, self.grouping)}
+        self.work.run()
+        row = self.work.engine.query(bind(item.sql, {"threshold": self.asked.threshold}, made))[0]
+        at_risk, highest, average, uniques, share = (_plain_number(value) for value in row)
+        return {
+            "prosecutor": {"records_at_risk": at_risk, "highest": highest, "average": average},
+            "sample_uniqueness": {"uniques": uniques, "share": share},
+        }
+
+    def _of_matching(self) -> dict[str, Numbers]:
+        """The measures of classes for rows that match more than their own class."""
+        item, prelude = plugin("linking", "overlapping_classes"), self.work.prelude
+        made = {"classes": classes(prelude, self.grouping)}
+        made["matching_classes"] = matching_classes(prelude, self.grouping, self.compiler.hierarchies)
+        self.work.run()
+        row = self.work.engine.query(bind(item.sql, {"threshold": self.asked.threshold}, made))[0]
+        at_risk, highest, average, uniques, share = (_plain_number(value) for value in row)
+        return {
+            "prosecutor": {"records_at_risk": at_risk, "highest": highest, "average": average},
+            "marketer": {"average": average},
+            "sample_uniqueness": {"uniques": uniques, "share": share},
+        }
 
     def _plain(self) -> list[Plugin]:
         """The measures whose statement gives one row of numbers, as far as what they need is given."""
@@ -309,7 +387,7 @@ class _Measuring:
                 rows = self.compiler.population
                 if rows is None:
                     rows = relation(self.work.engine.resolve(policy.population), prelude.dialect)
-                return class_population(prelude, grouping, rows, self.compiler.population_has_persons)
+                return class_population(prelude, self.by_row, rows, self.compiler.population_has_persons)
             case "class_population":
                 return own_population(prelude, grouping)
             case "class_weights" if self.asked.weight is not None:

@@ -9,7 +9,7 @@ whole are, and the measures that need pairs are left out.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
@@ -56,6 +56,16 @@ class Intervals:
 
 
 @dataclass(frozen=True)
+class Distance:
+    """The mean distance of a column of numbers from its originals (IL1s), what it would be if all were hidden, and the
+    cells that it is a mean of."""
+
+    il1s: float
+    hidden: float
+    cells: int
+
+
+@dataclass(frozen=True)
 class Utility:
     """Losses of one release; what could not be measured is None or left out, and `notes` say why."""
 
@@ -65,7 +75,8 @@ class Utility:
     categories: tuple[str, ...]
     cell_loss: float | None = None  # the mean over the columns of `by_attribute`
     by_attribute: Mapping[str, float] = field(default_factory=dict)
-    il1s: float | None = None
+    il1s: float | None = None  # the mean over the cells of `distances`
+    distances: Mapping[str, Distance] = field(default_factory=dict)
     differences: Mapping[str, Difference] = field(default_factory=dict)
     eigenvalues: float | None = None
     probabilistic: Mapping[str, float] = field(default_factory=dict)
@@ -176,9 +187,10 @@ class _Measuring:
             self.notes.append("the release has no rows: everything is lost")
         losses = self._by_attribute()
         found: dict[str, Any] = {}
-        if self.known and self.rows[1]:
+        distances = self._distances()
+        if self.known:
             found = self._of_numbers()
-        elif not self.known:
+        else:
             self.notes.append("there is no column of numbers: means, correlations and the like are left out")
         return Utility(
             records=self.rows[0],
@@ -187,7 +199,8 @@ class _Measuring:
             categories=self.readings.categories,
             cell_loss=math.fsum(losses.values()) / len(losses) if losses else None,
             by_attribute=losses,
-            il1s=self._il1s(),
+            il1s=mean_distance(distances.values()),
+            distances=distances,
             propensity=self._propensity(),
             intervals=self._intervals(protected),
             accuracy=self._accuracy(target, features) if target is not None else None,
@@ -221,10 +234,12 @@ class _Measuring:
         if len(varied) < len(self.known):
             names = [self.readings.numbers[place] for place in self.known if not self.deviations[place]]
             self.notes.append(f"constant in the source, without a correlation: {', '.join(names)}")
-        told, eigenvalues = differences(ours, theirs, centre, scale, varied)
+        ends = [(self.columns[0][place].low or 0.0, self.columns[0][place].high or 0.0) for place in self.known]
+        told, eigenvalues = differences(ours, theirs, centre, scale, varied, ends)
         cells = self._rows_of("deviations") if self.pairs else []
         if cells:
-            told = {"cells": Difference(*(_mean(row[at] for row in cells) for at in (1, 2, 3)))} | told
+            weights = ((1, 4), (2, 4), (3, 5))  # variation is a mean over the cells that are not 0
+            told = {"cells": Difference(*(_mean_of_cells(cells, at, of) for at, of in weights))} | told
         steps = self._rows_of("quantiles")
         return {
             "differences": told,
@@ -248,6 +263,8 @@ class _Measuring:
         for tree in products(self.both, asked, self.centre, self.scale):
             for side, *values in self.engine.query(tree):
                 sums[int(side)] += [float(value or 0) for value in values]
+        for side, row in sums.items():  # one without rows has no sums
+            sums[side] = row or [0.0] * (SUMS * len(pairs))
         return {
             side: {pair: row[SUMS * at : SUMS * (at + 1)] for at, pair in enumerate(pairs)}
             for side, row in sums.items()
@@ -275,7 +292,8 @@ class _Measuring:
         if name == "numbers":
             return numbers(self.prelude, self.both, self.readings)
         if name == "spreads":
-            return spreads(self.prelude, self.deviations)
+            ends = [(float(own.low or 0), float(own.high or 0)) for own in self.columns[0]]
+            return spreads(self.prelude, [(own, *pair) for own, pair in zip(self.deviations, ends, strict=True)])
         assert self.pairs is not None
         make = number_pairs if name == "number_pairs" else label_pairs
         return make(self.prelude, self.pairs, self.readings)
@@ -286,12 +304,14 @@ class _Measuring:
         found = {int(place): float(loss) for place, loss in self._rows_of("cell_loss")}
         return {self.readings.name(place): found[place] for place in sorted(found)}
 
-    def _il1s(self) -> float | None:
+    def _distances(self) -> dict[str, Distance]:
         if self.pairs is None or not self.readings.numbers:
-            return None
-        found = [(float(value), int(cells)) for _, value, cells in self._rows_of("il1s")]
-        cells = sum(count for _, count in found)
-        return math.fsum(value * count for value, count in found) / cells if cells else None
+            return {}
+        found = {
+            int(place): Distance(float(il1s), float(hidden), int(cells))
+            for place, il1s, hidden, cells in self._rows_of("il1s")
+        }
+        return {self.readings.name(place): found[place] for place in sorted(found)}
 
     def _intervals(self, protected: Sequence[str]) -> Intervals | None:
         """Of the released deviations, as sdcMicro does: who sees the release knows no others."""
@@ -331,6 +351,9 @@ class _Measuring:
             categories=kept,
             left_out=[self.readings.name(place) for place in odd],
         )
+        if found is not None and not found.predictors:
+            self.notes.append("the propensity score is left out: no column is left to predict by")
+            return None
         if found is None and all(self.rows):
             self.notes.append("the propensity score is left out: there are too many columns to predict by")
         return found
@@ -362,9 +385,34 @@ class _Measuring:
         return found
 
 
-def _mean(values: Any) -> float | None:
-    known = [float(value) for value in values if value is not None]
-    return math.fsum(known) / len(known) if known else None
+def mean_distance(columns: Iterable[Distance]) -> float | None:
+    """IL1s over all cells."""
+    listed = list(columns)
+    cells = sum(item.cells for item in listed)
+    return math.fsum(item.il1s * item.cells for item in listed) / cells if cells else None
 
 
-__all__ = ["BANDS", "Accuracy", "Difference", "Intervals", "Propensity", "Utility", "as_data", "readings_of", "utility"]
+def _mean_of_cells(columns: Sequence[tuple[Any, ...]], value: int, cells: int) -> float | None:
+    """The mean over the cells of all columns, from the mean of each column and the number of its cells.
+
+    >>> _mean_of_cells([("a", 1.0, 1), ("b", 5.0, 3), ("c", None, 0)], 1, 2)
+    4.0
+    """
+    known = [(float(row[value]), int(row[cells])) for row in columns if row[value] is not None]
+    count = sum(weight for _, weight in known)
+    return math.fsum(mean * weight for mean, weight in known) / count if count else None
+
+
+__all__ = [
+    "BANDS",
+    "Accuracy",
+    "Difference",
+    "Distance",
+    "Intervals",
+    "Propensity",
+    "Utility",
+    "as_data",
+    "mean_distance",
+    "readings_of",
+    "utility",
+]

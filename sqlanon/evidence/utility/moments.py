@@ -1,9 +1,10 @@
 """Means, covariances, correlations and principal components of two tables, and how far they differ.
 
 Everything here is of the size of the number of columns; the sums come from the engine (`compiler.utility.products`).
-Covariances are of the rows that have both numbers. A correlation that a table does not tell, since a column is constant
-or hidden, counts as 0. Principal components are those of the correlation matrix; their signs are those that fit the
-original's best, since a component has none of its own.
+Covariances are of the rows that have both numbers. For principal components, a correlation that a table does not tell,
+since a column is constant or hidden, counts as 0; by itself it is as far off as it could be. Principal components are
+those of the correlation matrix; their signs are those that fit the original's best, since a component has none of its
+own.
 cite: Domingo-Ferrer and Torra 2001; Hundepool et al. 2012, 3.9
 """
 
@@ -21,8 +22,9 @@ Matrix = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Difference:
-    """How far two matrices are apart, as means over their cells. Cells that one side does not have are left out, and
-    for `variation`, which is relative to the original, those that are 0 there."""
+    """How far two matrices are apart, as means over their cells. Cells that the original does not have are left out,
+    and for `variation`, which is relative to the original, those that are 0 there. What a release does not tell is as
+    far off as it could be."""
 
     mse: float | None
     mae: float | None
@@ -100,16 +102,21 @@ def components(correlations: Matrix, like: Components | None = None) -> Componen
     return Components(values, loadings, loadings[:, 0] ** 2, vectors)
 
 
-def difference(original: Matrix, released: Matrix) -> Difference:
-    """
+def difference(original: Matrix, released: Matrix, farthest: Matrix | None = None) -> Difference:
+    """`farthest` is the distance of what the release does not tell.
+
     >>> difference(np.array([2.0, 0.0]), np.array([3.0, 1.0]))
     Difference(mse=1.0, mae=1.0, variation=0.5)
+    >>> difference(np.array([2.0, 1.0]), np.array([2.0, np.nan]), np.array([9.0, 3.0]))
+    Difference(mse=4.5, mae=1.5, variation=1.5)
     """
-    both = ~(np.isnan(original) | np.isnan(released))
-    ours, theirs = original[both], released[both]
+    apart = np.abs(original - released)
+    if farthest is not None:
+        apart = np.where(np.isnan(released), farthest, apart)
+    both = ~np.isnan(apart)
+    ours, apart = original[both], apart[both]
     if not ours.size:
         return Difference(None, None, None)
-    apart = np.abs(ours - theirs)
     nonzero = ours != 0
     variation = float(np.mean(apart[nonzero] / np.abs(ours[nonzero]))) if nonzero.any() else None
     return Difference(float(np.mean(apart**2)), float(np.mean(apart)), variation)
@@ -121,22 +128,35 @@ def above(matrix: Matrix, *, diagonal: bool) -> Matrix:
 
 
 def differences(
-    original: Moments, released: Moments, centre: Sequence[float], scale: Sequence[float], varied: Sequence[int]
+    original: Moments,
+    released: Moments,
+    centre: Sequence[float],
+    scale: Sequence[float],
+    varied: Sequence[int],
+    ends: Sequence[tuple[float, float]],
 ) -> tuple[dict[str, Difference], float | None]:
     """By what is compared; and the change of the eigenvalues of the correlations, as the sum of their relative
-    differences. `varied` are the columns that are not constant in the source."""
+    differences. `varied` are the columns that are not constant in the source, `ends` the least and the largest number
+    of each column: a mean that is not told may lie at either, and a covariance be that of values at both."""
     units, origin = np.array(scale), np.array(centre)
+    low, high = np.array(ends).T
+    means = original.means * units + origin
+    covariances = above(original.covariances * np.outer(units, units), diagonal=True)
+    widest = np.abs(covariances) + above(np.outer(high - low, high - low) / 4, diagonal=True)
     found = {
-        "means": difference(original.means * units + origin, released.means * units + origin),
+        "means": difference(means, released.means * units + origin, np.maximum(means - low, high - means)),
         "covariances": difference(
-            *(above(side.covariances * np.outer(units, units), diagonal=True) for side in (original, released))
+            covariances, above(released.covariances * np.outer(units, units), diagonal=True), widest
         ),
     }
     if len(varied) < 2:
         return found, None
     few = np.ix_(varied, varied)
     ours, theirs = original.correlations[few], released.correlations[few]
-    found["correlations"] = difference(*(above(told(side), diagonal=False) for side in (ours, theirs)))
+    pairs = [above(side, diagonal=False) for side in (ours, theirs)]
+    neither = np.isnan(pairs[0]) & np.isnan(pairs[1])
+    known, shown = above(told(ours), diagonal=False), np.where(neither, 0.0, pairs[1])
+    found["correlations"] = difference(known, shown, 1 + np.abs(known))
     first = components(ours)
     second = components(theirs, first)
     found["loadings"] = difference(first.loadings, second.loadings)

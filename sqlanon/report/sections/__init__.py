@@ -12,6 +12,7 @@ from sqlanon.report.sections.parts import Section
 SECTIONS: tuple[Callable[[Document], Section | None], ...] = (
     verdict.verdict,
     privacy.requirements,
+    privacy.linked_rows,
     privacy.risks,
     attacks.measured,
     attacks.attacks,

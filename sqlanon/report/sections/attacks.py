@@ -35,15 +35,16 @@ def measured(document: Document) -> Section | None:
     """All risk measures, side by side."""
     found = mapping(document.raw.get("risks"))
     sides = [mapping(found.get("source")), mapping(found.get("release"))]
+    units = {text(side.get("counts")) for side in sides if side}
     rows: list[list[Content]] = []
     for measure, key, title, meaning in MEASURES:
         values = [_number(side, "measures", measure, key) for side in sides]
-        rows += _row(title, meaning, None, values)
+        rows += _row(_in_units(units, title), _in_units(units, meaning), None, values)
     attributes = list(dict.fromkeys(key for side in sides for key in mapping(side.get("attributes"))))
     for attribute in attributes:
         for measure, key, title, meaning in OF_ATTRIBUTE:
             values = [_number(side, "attributes", attribute, measure, key) for side in sides]
-            rows += _row(title, meaning, text(attribute), values)
+            rows += _row(_in_units(units, title), _in_units(units, meaning), text(attribute), values)
     if not rows:
         return None
     columns = [Column("Measure"), Column("Before", True), Column("After", True)]
@@ -53,6 +54,14 @@ def measured(document: Document) -> Section | None:
         paragraph("How likely persons are found, and their values guessed, by who knows all quasi-identifiers."),
         table("Risk measures before and after", columns, rows, stacked=True),
     )
+
+
+def _in_units(units: set[str], words: str) -> str:
+    """Words about rows, as words about what was counted; with persons before and rows after, both are named."""
+    if "persons" not in units:
+        return words
+    unit = "persons" if len(units) == 1 else "persons (after: rows)"
+    return words.replace("Rows", "Persons").replace("rows", unit)
 
 
 def _number(side: Mapping[str, Any], *path: str) -> float | None:
@@ -73,14 +82,19 @@ def _row(title: str, meaning: str, attribute: str | None, values: list[float | N
 def attacks(document: Document) -> Section | None:
     found = mapping(document.raw.get("attacks"))
     rows = [row for item in items(found.get("attacks")) if (row := _attack(mapping(item))) is not None]
-    left_out = [f"{model_title(text(key))}: {text(why)}" for key, why in mapping(found.get("left_out")).items()]
+    unjudged = mapping(found.get("not_judged")) or mapping(found.get("left_out"))  # as it was called before 1.0
+    not_judged = [f"{_title(text(key))}: {text(why)}" for key, why in unjudged.items()]
     notes = [text(note) for note in items(found.get("notes"))]
     if not rows and not notes:
         return None
     columns = [Column("Attack"), Column("Before", True), Column("After", True)]
-    unit = "persons" if found.get("counts") == "persons" else "rows"
-    made = table(f"How many {unit} each attack breaks, and how surely", columns, rows, stacked=True) if rows else None
-    skipped = [element("h3", "Not tried"), bullets([shorten(line, 300) for line in left_out])] if left_out else None
+    made = (
+        table("How many persons or rows each attack breaks, and how surely", columns, rows, stacked=True)
+        if rows
+        else None
+    )
+    lines = [shorten(line, 300) for line in not_judged]
+    skipped = [element("h3", "Not judged"), bullets(lines)] if lines else None
     return section(
         "attacks",
         "What attackers achieve",
@@ -103,7 +117,16 @@ def _attack(raw: Mapping[str, Any]) -> list[Content] | None:
     told: list[Content] = [element("span", model_title(title), of, class_="title")]
     if known is not None:
         told.append(small(element("bdi", shorten(first_sentence(known.summary), 300))))
-    return [told, _outcome(mapping(raw.get("before"))), _outcome(mapping(raw.get("after")))]
+    after = _outcome(mapping(raw.get("after")))
+    if raw.get("after") is None and raw.get("not_judged"):
+        after = [strong("not judged"), small(element("bdi", shorten(text(raw.get("not_judged")), 300)))]
+    return [told, _outcome(mapping(raw.get("before"))), after]
+
+
+def _title(key: str) -> str:
+    """The title of an attack, also of one on a single column: "proximity of income"."""
+    name, of, column = key.partition(" of ")
+    return model_title(name) + of + column
 
 
 def _outcome(raw: Mapping[str, Any]) -> Content:
@@ -111,6 +134,7 @@ def _outcome(raw: Mapping[str, Any]) -> Content:
     if not targets or broken is None:
         return NOTHING
     sure, average = part(raw.get("confidence")), part(raw.get("average"))
-    words = [f"{count(broken)} of {count(targets)}"]
+    unit = text(raw.get("counts"))
+    words = [f"{count(broken)} of {count(targets)} {unit}".rstrip()]
     words += [f"{word} {share(value)}" for word, value in (("at most", sure), ("mean", average)) if value is not None]
     return [strong(share(ratio(broken, targets))), *(small(word) for word in words)]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
-from sqlanon.report.document import Bin, Check, Document, ratio
+from sqlanon.report.document import Bin, Check, Document, items, mapping, ratio, text
 from sqlanon.report.markup import Content, Html, element
 from sqlanon.report.plots.bullet import bullet
 from sqlanon.report.plots.class_sizes import Sizes, pyramid
@@ -110,6 +110,23 @@ def requirements(document: Document) -> Section | None:
     )  # fmt: skip
 
 
+def linked_rows(document: Document) -> Section | None:
+    """What whole sets of rows tell, where the release links the rows of a person."""
+    found = mapping(document.raw.get("linked_rows"))
+    if not found:
+        return None
+    problems = [shorten(text(line), 300) for line in items(found.get("problems"))]
+    accepted = "The policy accepts this (linked_rows: accept): the requirements hold for single rows only."
+    return section(
+        "linked-rows",
+        "Several rows of a person",
+        paragraph(element("bdi", shorten(text(found.get("said")), 400)), "."),
+        paragraph(strong(shorten(text(found.get("uniqueness")), 300)), "."),
+        bullets(problems, "wrong") if problems else paragraph("Every requirement holds for whole sets of rows."),
+        paragraph(accepted) if problems and found.get("accepted") is True else None,
+    )
+
+
 def risks(document: Document) -> Section | None:
     before, after = document.risk_before, document.risk_after
     if not before and not after:
@@ -130,7 +147,8 @@ def risks(document: Document) -> Section | None:
         "risks",
         "Risk of being recognized",
         paragraph("For an attacker who knows that a person is in the data, and knows all quasi-identifiers of that "
-                  "person (the prosecutor model). Suppressed rows do not count after the release."),
+                  "person (the prosecutor model). Suppressed rows do not count after the release. Where a person may "
+                  "have several rows, persons are counted, and where these are linked, by their whole set of rows."),
         table("Prosecutor risk before and after", columns, rows, narrow=True),
     )  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlanon.report.document import Check, Document, metric, ratio
+from sqlanon.report.document import Check, Document, items, mapping, metric, ratio, text
 from sqlanon.report.markup import Content, Html, element, together
 from sqlanon.report.sections.parts import Section, bullets, code, paragraph, strong
 from sqlanon.report.wording import count, distinguished, measure, model_title, odds, plural, share
@@ -96,6 +96,9 @@ def verdict(document: Document) -> Section:
     }[document.verdict]
     badge = element("span", element("span", sign, aria_hidden="true"), " ", word, class_=f"badge {state}")
     wrong = [*document.breaches, *(broken_words(check) for check in document.broken)]
+    linked = mapping(document.raw.get("linked_rows"))
+    if items(linked.get("problems")):
+        wrong.append(f"{text(linked.get('uniqueness'))}: accepted by the policy, and not protected")
     tiles = _tiles(document)
     body = element(
         "section",
