@@ -93,6 +93,16 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    """The public names, also those that are not loaded yet, for completion in a notebook.
+
+    >>> import sqlanon
+    >>> "publish" in dir(sqlanon)
+    True
+    """
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     """Names are looked up when they are used, so that importing sqlanon stays fast."""
     if name not in _HOMES:

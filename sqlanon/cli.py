@@ -372,12 +372,14 @@ def _as_json(policy: Any, found: Any, lost: Any, release: str | None) -> Any:
         "policy": policy.name,
         "source": policy.source.text,
         "release": release,
-        "counts": "persons" if policy.person else "rows",
         "holds": found.holds,
         **asdict(found),
         "loss": asdict(lost) if lost else None,
     }
     result["checks"] = [{"holds": item.holds, **asdict(item)} for item in found.checks]
+    if found.linked is not None:
+        told = {"holds": found.linked.holds, "said": found.linked.said, "problems": found.linked.problems}
+        result["linked"] = {**told, **asdict(found.linked)}
     return _plain(result)
 
 

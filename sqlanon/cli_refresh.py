@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from sqlanon.console_refresh import print_outcome
-from sqlanon.errors import SqlanonError
+from sqlanon.errors import BudgetExhausted, NotReleased, SqlanonError
 
 POLICIES = click.argument("policies", metavar="POLICY…", nargs=-1, required=True, type=click.Path(path_type=Path))
 
@@ -32,9 +32,10 @@ def refresh(
 ) -> None:
     """Publish releases anew, each checked against all that was published before, and marginals with new noise.
 
-    Exactly one of several processes refreshes a release at a time. Exit code 1 if one was refused or failed: its last
-    release stays as it was. The key of the history is taken from the environment variable SQLANON_KEY. Marginals charge
-    the privacy budget each time, and are refused when it is spent.
+    Exactly one of several processes refreshes a release at a time. Exit code 1 if a requirement or the privacy budget
+    does not allow a new release, 2 for a wrong policy or any other error: the last release stays as it was. The key of
+    the history is taken from the environment variable SQLANON_KEY. Marginals charge the privacy budget each time, and
+    are refused when it is spent.
     """
     from sqlanon import schedule
 
@@ -42,7 +43,7 @@ def refresh(
         raise SqlanonError("--due, --plan-hash and --backfill do not go together, and a plan is of one policy")
     if plan_hash is not None and (len(plan_hash) < 12 or set(plan_hash.lower()) - set("0123456789abcdef")):
         raise SqlanonError("--plan-hash takes 12 or more hexadecimal digits", hint="'sqlanon plan POLICY' shows them")
-    wrong = False
+    code = 0
     for path in policies:
         job = schedule.Job(path)
         secret = os.environ.get("SQLANON_KEY")
@@ -52,7 +53,7 @@ def refresh(
                 done = schedule.Outcome(job, None)
                 for done in schedule.backfill(job, begin, end, secret=secret):
                     print_outcome(done)
-                    wrong = wrong or done.error is not None
+                    code = max(code, _exit_code(done.error))
                 if done.published is None and done.error is None:
                     click.echo(f"{path}: nothing is left to do between these times")
                 continue
@@ -64,8 +65,14 @@ def refresh(
         except SqlanonError as error:  # the others are refreshed all the same
             done = schedule.Outcome(job, None, error=error)
         print_outcome(done)
-        wrong = wrong or done.error is not None
-    sys.exit(1 if wrong else 0)
+        code = max(code, _exit_code(done.error))
+    sys.exit(code)
+
+
+def _exit_code(error: SqlanonError | None) -> int:
+    if error is None:
+        return 0
+    return 1 if isinstance(error, NotReleased | BudgetExhausted) else 2
 
 
 @click.command(name="schedule")

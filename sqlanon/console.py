@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -15,6 +15,7 @@ from rich.text import Text
 from sqlanon import algorithms, hierarchies, transformations
 from sqlanon.errors import PolicyError, did_you_mean, number
 from sqlanon.evidence.checks import Evidence
+from sqlanon.evidence.linked import HINT
 from sqlanon.evidence.loss import Loss
 from sqlanon.evidence.results import CheckResult
 from sqlanon.families import Plugin, family
@@ -48,7 +49,9 @@ def print_evidence(
     for breach in found.breaches:
         console.print(Text.assemble(("BROKEN", "red"), "  ", (breach, "bold")), soft_wrap=True)
     for result in found.checks:
-        _print_verdict(console, result, found.records, persons=policy.person is not None)
+        _print_verdict(console, result, found.records, persons=found.counts == "persons")
+    if found.linked is not None:
+        print_linked(console, found.linked.said, found.linked.uniqueness, found.linked.problems, found.linked.accepted)
     for result in found.checks:
         if result.violations:
             console.print()
@@ -64,8 +67,21 @@ def print_evidence(
         console.print(f"[bold red]{broken} of {len(found.checks)} requirements are broken[/]")
     elif found.breaches:
         console.print("[bold red]the table as a whole is not fit for release[/]")
+    elif not found.holds:
+        console.print("[bold red]single rows hold, the sets of rows of persons do not[/]")
+        console.print(Text(f"hint: {HINT}"), soft_wrap=True)
     else:
         console.print(f"[bold green]all {len(found.checks)} requirements hold[/]")
+
+
+def print_linked(console: Console, said: str, uniqueness: str, problems: Sequence[str], accepted: bool) -> None:
+    """What the sets of rows of persons tell, where rows of a person are linked."""
+    verdict, style = ("accepts", "yellow") if accepted else ("BROKEN ", "red")
+    verdict, style = (verdict, style) if problems else ("holds  ", "green")
+    console.print(Text.assemble((verdict, style), " ", (said, "bold")), soft_wrap=True)
+    allowed = ["the policy accepts it: linked_rows: accept"] if problems and accepted else []
+    for line in (uniqueness, *problems, *allowed):
+        console.print(Text(f"        {line}", style="dim"), soft_wrap=True)
 
 
 def _print_verdict(console: Console, result: CheckResult, records: int, *, persons: bool) -> None:

@@ -24,6 +24,10 @@ def print_published(document: Mapping[str, Any], *, explain: bool = False) -> No
     )
     for check in document.get("checks", ()):
         _print_check(console, check)
+    if "found_by_values" in document:
+        console.print(Text(f"note: {document['found_by_values']['said']}", style="yellow"), soft_wrap=True)
+    if "linked_rows" in document:
+        _print_linked(console, document["linked_rows"])
     if "history" in document:
         _print_history(console, document["history"])
     plan = document["plan"]
@@ -39,7 +43,12 @@ def print_published(document: Mapping[str, Any], *, explain: bool = False) -> No
     console.print(Text(f"plan {document['plan_hash'][:16]}", style="dim"))
     if explain:
         _print_explanation(console, document)
-    if release:
+    linked = document.get("linked_rows", {})
+    if release and linked.get("problems"):
+        console.print(
+            "[bold yellow]published: every requirement holds for single rows, not for the sets of rows of persons[/]"
+        )
+    elif release:
         console.print("[bold green]published: every requirement holds in the release as written[/]")
     else:
         console.print("[bold]nothing was written[/]")
@@ -52,6 +61,14 @@ def _print_check(console: Console, check: Mapping[str, Any]) -> None:
         f"worst of {check['classes']:,} classes {number(check['measured'])}, required {number(check['required'])}"
     )
     console.print(f"{verdict}  [bold]{escape(check['model'] + of)}[/]  [dim]{escape(measured)}[/]")
+
+
+def _print_linked(console: Console, linked: Mapping[str, Any]) -> None:
+    """What the sets of rows of persons tell; a release that was written either keeps them alike, or was accepted."""
+    verdict, style = ("accepts", "yellow") if linked["problems"] else ("holds  ", "green")
+    console.print(Text.assemble((verdict, style), " ", (linked["said"], "bold")), soft_wrap=True)
+    for line in (linked["uniqueness"], *linked["problems"]):
+        console.print(Text(f"        {line}", style="dim"), soft_wrap=True)
 
 
 def _print_history(console: Console, history: Mapping[str, Any]) -> None:

@@ -38,6 +38,10 @@ class PolicyError(SqlanonError):
     sqlstate = "22023"
 
 
+class NotReleased(PolicyError):
+    """Nothing was published, since the release would break a requirement of the policy."""
+
+
 class SourceError(SqlanonError):
     """The database, file, table or column cannot be read."""
 

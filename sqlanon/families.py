@@ -8,7 +8,7 @@ A family of SQL plug-ins is a folder below `sql/`. The header of a file is its m
     -- measures: what the column `measured` holds; worse when smaller
     -- needs: sensitive
     -- monotone: yes, also under record suppression
-    -- classes: x (what makes a class, where it is not the quasi-identifiers)
+    -- classes: x (what makes a class, where it is not the quasi-identifiers; row_sets: the set of a person's rows)
     -- counts: y (what is counted in a class, where it is not rows or persons)
     -- excess: measured - :t, at most 1 - :t (how far a class is beyond the limit: a convex function of the shares of
     --   its sensitive values, which lets a search leave out what lies below a node)
@@ -17,11 +17,14 @@ A family of SQL plug-ins is a folder below `sql/`. The header of a file is its m
 
 from __future__ import annotations
 
+import pkgutil
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from sqlanon.errors import PolicyError, did_you_mean
@@ -247,3 +250,19 @@ def explain(name: str) -> Plugin:
         message = f"there is no model, metric, measure or attack called '{name}'"
         raise PolicyError(message, hint=did_you_mean(name, known))
     return known[name]
+
+
+@cache
+def module_names(package: str) -> tuple[str, ...]:
+    """The plug-ins of a package whose plug-ins are modules, found without loading one of them.
+
+    >>> module_names("algorithms")[:3]
+    ('anatomy', 'bottom_up_generalization', 'datafly')
+    """
+    found = sorted(module.name for module in pkgutil.iter_modules([str(Path(__file__).parent / package)]))
+    return tuple(name for name in found if not name.startswith("_"))
+
+
+def load_module(package: str, name: str) -> ModuleType:
+    """The module of a plug-in, whose docstring is its manual page and whose `Params` is what a policy may say."""
+    return import_module(f"sqlanon.{package}.{name}")

@@ -80,6 +80,12 @@ def policy_hash(policy: Policy) -> str:
     """A hash of what a policy asks, whatever its file looks like. Where files lie is no part of it."""
     data = policy.model_dump(mode="json")
     data["source"].pop("database", None)
+    if data["sensitive_nulls"] == "unknown":  # as plans of before it could be said
+        del data["sensitive_nulls"]
+    if data["linked_rows"] == "refuse":  # as plans of before it could be accepted
+        del data["linked_rows"]
+    if data["suppressed_cells"] == "own_value":  # as plans of before there was another reading
+        del data["suppressed_cells"]
     if not data["transformations"]:  # as plans of before there were any
         del data["transformations"]
     if data["history"] is None:  # as plans of before there was one

@@ -44,5 +44,5 @@ def frame(what: str, data: Any) -> bytes:
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent))
-    worker.open_service = lambda opening, pause: Bombs(opening)
+    worker.open_service = lambda opening, pause, shield: Bombs(opening)
     worker.main()

@@ -102,6 +102,22 @@ def broken_k_anonymity(rows, group, *, k, person=None):
     return where(k_anonymity(rows, group, k=k, person=person), lambda records: records < k)
 
 
+def row_sets(rows, group, *, person):
+    """Persons by their rows on the columns, each as often as it occurs: a tuple of rows and how often to persons."""
+    own: dict[Any, list[Any]] = {}
+    for row in rows:
+        own.setdefault(row[person], []).append(tuple(row[column] for column in group))
+    found: dict[Any, set[Any]] = {}
+    for who, seen in own.items():
+        found.setdefault(frozenset((one, seen.count(one)) for one in seen), set()).add(who)
+    return found
+
+
+def multirelational_k_anonymity(rows, group, *, k, person):
+    """Owners who share a set of joined rows, by set."""
+    return {rows_of: len(owners) for rows_of, owners in row_sets(rows, group, person=person).items()}
+
+
 def xy_anonymity(rows, x, y, *, k, person=None):
     """Wang and Fung 2006: distinct values of Y for each value of X; as in COUNT(DISTINCT), None is none.
 

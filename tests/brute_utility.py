@@ -17,10 +17,25 @@ def il1s(original: Table, released: Table) -> float:
         if len(known) < 2 or known.min() == known.max():
             continue
         for x, y in zip(original[:, j], released[:, j], strict=True):
-            if not math.isnan(x) and not math.isnan(y):
-                total += abs(x - y) / (math.sqrt(2) * known.std(ddof=1))
+            if not math.isnan(x):
+                unit = math.sqrt(2) * known.std(ddof=1)
+                # A hidden cell may be any value of the column.
+                total += max(1, max(abs(x - end) for end in known) / unit) if math.isnan(y) else abs(x - y) / unit
                 cells += 1
     return total / cells
+
+
+def cells(original: Table, released: Table) -> tuple[float, float]:
+    """Mean square and mean absolute error over the cells that the source has; a hidden one may be either end."""
+    apart = []
+    for j in range(original.shape[1]):
+        known = [x for x in original[:, j] if not math.isnan(x)]
+        apart += [
+            max(abs(x - end) for end in known) if math.isnan(y) else abs(x - y)
+            for x, y in zip(original[:, j], released[:, j], strict=True)
+            if not math.isnan(x)
+        ]
+    return sum(d * d for d in apart) / len(apart), sum(apart) / len(apart)
 
 
 def covariance(table: Table, i: int, j: int) -> float:
@@ -29,17 +44,18 @@ def covariance(table: Table, i: int, j: int) -> float:
     return float(np.cov(table[both, i], table[both, j])[0, 1]) if both.sum() > 1 else math.nan
 
 
+def correlation(table: Table, i: int, j: int) -> float | None:
+    """Of the rows that have both; None where they tell none."""
+    both = ~np.isnan(table[:, i]) & ~np.isnan(table[:, j])
+    x, y = table[both, i], table[both, j]
+    known = len(x) > 1 and x.min() < x.max() and y.min() < y.max()
+    return float(np.corrcoef(x, y)[0, 1]) if known else None
+
+
 def correlations(table: Table) -> Table:
+    """With 0 where there is none."""
     p = table.shape[1]
-    found = np.eye(p)
-    for i in range(p):
-        for j in range(p):
-            both = ~np.isnan(table[:, i]) & ~np.isnan(table[:, j])
-            x, y = table[both, i], table[both, j]
-            if i != j:
-                known = len(x) > 1 and x.min() < x.max() and y.min() < y.max()
-                found[i, j] = np.corrcoef(x, y)[0, 1] if known else 0.0
-    return found
+    return np.array([[1.0 if i == j else correlation(table, i, j) or 0.0 for j in range(p)] for i in range(p)])
 
 
 def probabilistic(original: Table, released: Table) -> dict[str, float]:

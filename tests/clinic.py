@@ -26,7 +26,7 @@ gateway:
       link: {table: visits, on: {visit_no: visit}}
     wards: {public: true}
   rows: 10
-  time_grid: 0
+  answer_time: 0
   budget:
     statement: {epsilon: 2, delta: 1e-6, default: 1}
     principal: {epsilon: 3, delta: 1e-4, period: year}

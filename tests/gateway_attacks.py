@@ -308,8 +308,8 @@ EXPLAIN SELECT income FROM visits
 EXPLAIN DELETE FROM visits
 SELECT COUNT(*) FROM visits; SELECT COUNT(*) FROM visits
 SELECT COUNT(*) FROM visits; DROP TABLE visits
-VALUES (1)
-SELECT * FROM (VALUES (1)) t
+VALUES (RANDOM())
+SELECT * FROM (VALUES ((SELECT income FROM visits))) t
 SELECT COUNT(*) FROM 'file.csv'
 SELECT COUNT(*) FROM "file.parquet"
 SELECT COUNT(*) FROM read_csv('file.csv')
@@ -382,7 +382,7 @@ SELECT COUNT(*) FROM visits WHERE core_0.a0 = 7
 SELECT a0 FROM (SELECT COUNT(*) FROM visits) t
 SELECT COUNT(*) FROM visits v JOIN users u USING (user_id) WHERE visits.age > 1
 SELECT COUNT(*) FROM visits a JOIN users b ON a.user_id = b.user_id WHERE user_id = 7
-SELECT COUNT(*) FROM visits WHERE main.visits.age = 1
+SELECT COUNT(*) FROM visits WHERE other.visits.age = 1
 SELECT COUNT(*) FROM visits WHERE agee = 1
 """
 

@@ -43,7 +43,7 @@ SOURCES = [
     Source("visits v JOIN visits w ON v.user_id = w.user_id", ("v.age", "w.visits"), ("w.income",), ("v.region",), "v.user_id"),
     Source("visits v LEFT JOIN visits w ON v.user_id = w.user_id AND v.age < w.age", ("v.age", "w.age"), ("w.income",), ("w.note",), "v.user_id"),
     Source("visits v JOIN regions r ON v.region = r.region", ("age", "size"), texts=("v.region",), keys=("country", "r.region", "ward")),
-    Source("regions r LEFT JOIN visits v USING (region)", ("age", "size"), texts=("note",), keys=("country", "region")),
+    Source("regions r LEFT JOIN visits v USING (region)", ("age",), texts=("note",), keys=("country", "region")),
     Source("visits v LEFT JOIN regions r USING (region)", ("age", "size"), texts=("region", "country")),
     Source("visits, regions r", ("age", "size"), texts=("note",), keys=("country",)),
     Source("regions r RIGHT JOIN visits v USING (region)", ("age", "size"), texts=("region",)),

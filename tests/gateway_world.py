@@ -77,7 +77,7 @@ def policy(**changed: Any) -> Gateway:
             "principal": {"epsilon": 90.0, "delta": 1e-3},
         },
         "principals": {"analyst": {}, "guest": {"tables": ["visits", "regions"]}},
-        "time_grid": 0.0,
+        "answer_time": 0.0,
     }
     return Gateway.model_validate(given | changed)
 

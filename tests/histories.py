@@ -17,6 +17,7 @@ from sqlglot import exp
 from sqlanon.compiler.tree import bind, with_verdict
 from sqlanon.families import family
 
+NULL = "\u2205 NULL"  # the label of an unknown value
 # The labels of a class, one for each quasi-identifier: the path from the root, so that a prefix is an ancestor.
 Labels = tuple[str, ...]
 # class, version, earlier class, measured, broken
@@ -32,6 +33,7 @@ RELATIONS = {
     "moves": "group_id BIGINT, class_id BIGINT, value TEXT, records BIGINT",
     "comparable": "version BIGINT, past_class_id BIGINT, class_id BIGINT",
     "left_values": "group_id BIGINT, value TEXT, records BIGINT",
+    "unknown": "value TEXT",
     "joined": "class_id BIGINT, version BIGINT, records BIGINT, ours BIGINT, theirs BIGINT",
     "joined_values": "class_id BIGINT, value TEXT, records BIGINT",
 }
@@ -113,6 +115,7 @@ def relations(releases: Sequence[Release]) -> dict[str, list[tuple[Any, ...]]]:
         "left_values": counted(
             [(group[past], last_value(earlier, who)) for who, past in of_person.items() if who not in new.persons]
         ),
+        "unknown": [(NULL,)],
     }
 
 

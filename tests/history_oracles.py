@@ -6,9 +6,9 @@ Each gives all that is measured: (class, version, earlier class, measured, broke
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from histories import Release, Row, comparable, last_value, pasts, seen, sets_of_two
+from histories import NULL, Release, Row, comparable, last_value, pasts, seen, sets_of_two
 
 
 def _last(past: Sequence[int | None]) -> tuple[int | None, int | None]:
@@ -16,12 +16,17 @@ def _last(past: Sequence[int | None]) -> tuple[int | None, int | None]:
     return seen(past)[-1] if seen(past) else (None, None)
 
 
+def _known(values: Iterable[str]) -> set[str]:
+    """Different values, without the one that nobody knows."""
+    return set(values) - {NULL}
+
+
 def m_invariance(releases: Sequence[Release], m: int) -> Counter[Row]:
     *earlier, new = releases
     found: set[Row] = set()
     for class_id in new.classes():
         values = list(new.values(class_id).elements())
-        different = len(set(values))
+        different = len(_known(values))
         found.add((class_id, None, None, different, different < len(values) or len(values) < m))
     for person, past in pasts(releases).items():
         version, place = _last(past)
@@ -37,7 +42,7 @@ def composition(releases: Sequence[Release], l: int) -> Counter[Row]:  # noqa: E
     *earlier, new = releases
     found: Counter[Row] = Counter()
     for class_id in new.classes():
-        n = len(new.values(class_id))
+        n = len(_known(new.values(class_id)))
         found[class_id, None, None, n, n < l] += 1
     returned = {(past, new.class_of(person)) for person, past in pasts(releases).items() if seen(past)}
     for past, now in returned:
@@ -45,7 +50,8 @@ def composition(releases: Sequence[Release], l: int) -> Counter[Row]:  # noqa: E
             possible = set(new.values(now))
             for version, place in seen(past):
                 possible &= set(earlier[version - 1].values(place))
-            found[now, *_last(past), len(possible), len(possible) < l] += 1
+            n = len(_known(possible))
+            found[now, *_last(past), n, n < l] += 1
     return found
 
 
@@ -53,18 +59,18 @@ def incremental_l_diversity(releases: Sequence[Release], l: int) -> Counter[Row]
     *earlier, new = releases
     found: Counter[Row] = Counter()
     for class_id in new.classes():
-        n = len(new.values(class_id))
+        n = len(_known(new.values(class_id)))
         found[class_id, None, None, n, n < l] += 1
     for version, release in enumerate(earlier, start=1):
         if not release.rows():
             continue  # nothing was published, and nothing can be compared
         for (before, now), persons in sets_of_two(release, new).items():
             if now is not None:
-                n = len({new.persons[person][1] for person in persons})
+                n = len(_known([new.persons[person][1] for person in persons]))
             else:
                 assert before is not None
                 stayed = [new.persons[other][1] for other in new.persons if release.class_of(other) == before]
-                n = len(release.values(before) - Counter(stayed))
+                n = len(_known(release.values(before) - Counter(stayed)))
             found[now, version, before, n, n < l] += 1
     return found
 
@@ -76,7 +82,7 @@ def stable_partition(releases: Sequence[Release], k: int, l: int = 1) -> Counter
         sets.setdefault((past, new.class_of(person)), []).append(last_value(releases, person))
     return Counter(
         [
-            (now, *_last(past), len(values), len(values) < k or len(set(values)) < l)
+            (now, *_last(past), len(values), len(values) < k or (l > 1 and len(_known(values)) < l))
             for (past, now), values in sets.items()
         ]
     )

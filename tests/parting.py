@@ -11,7 +11,10 @@ from transforming import KEY, load
 
 import sqlanon
 from sqlanon.algorithms._parting import posed
+from sqlanon.engines import Engine
+from sqlanon.errors import PolicyError
 from sqlanon.release import Published, publish
+from sqlanon.release.retiring import retire
 
 TYPES = {
     "id": "BIGINT",
@@ -54,6 +57,7 @@ def policy(algorithm: Any, models: list[dict[str, Any]], **changes: Any) -> sqla
         "models": models,
         "algorithm": algorithm,
         "release": {"table": "released"},
+        "sensitive_nulls": "value",  # one of the five diseases; what is unknown has tests of its own
     }
     return sqlanon.parse(json.dumps({**written, **changes}))
 
@@ -71,7 +75,18 @@ def with_patients(database: Database, rows: list[dict[str, Any]]) -> None:
 
 
 def published(database: Database, asked: sqlanon.Policy, secret: str = KEY) -> Published:
-    return publish(asked, database.engine, secret=secret)
+    return publish_anew(asked, database.engine, secret=secret)
 
 
-__all__ = ["KEY", "anatomy", "patients", "policy", "posed", "published", "with_patients"]
+def publish_anew(asked: sqlanon.Policy, engine: Engine, **given: Any) -> Published:
+    """Publish; where the draws are other ones than those of the last release, retire that first."""
+    try:
+        return publish(asked, engine, **given)
+    except PolicyError as error:
+        if "of the same rows" not in error.message:
+            raise
+        retire(asked, engine)
+        return publish(asked, engine, **given)
+
+
+__all__ = ["KEY", "anatomy", "patients", "policy", "posed", "publish_anew", "published", "with_patients"]

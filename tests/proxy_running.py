@@ -32,7 +32,7 @@ gateway:
   budget:
     statement: {epsilon: 1, delta: 1e-6, default: 0.5}
     principal: {epsilon: 100, delta: 1e-3}
-  time_grid: 0
+  answer_time: 0
   principals:
     ann: {}
     bob: {tables: [towns, visits]}

@@ -97,8 +97,9 @@ gateway:
     rows_released: {public: true}
     Odd Näme: {public: true}
   rows: 10
-  time_grid: 0
+  answer_time: 0
   timeout: 60
+  failures: 1000  # many tests break a charged statement off
   budget:
     statement: {epsilon: 1, delta: 1e-6, default: 0.01}
     principal: {epsilon: 100, delta: 0.01}

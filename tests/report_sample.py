@@ -256,7 +256,7 @@ def _made() -> str:
                  "before": {"targets": ROWS, "broken": 2222, "confidence": 1.0, "average": 0.61},
                  "after": {"targets": ROWS, "broken": 0, "confidence": 0.2, "average": 0.05}},
             ],
-            "left_out": {"membership": "it needs an external table of persons"}, "notes": [],
+            "not_judged": {"membership": "it needs an external table of persons"}, "notes": [],
         },
         "distributions": _distributions(levels, kept),
         "workload": {"queries": 1000, "all": 0.1234, "small": 0.4182, "large": 0.0311},

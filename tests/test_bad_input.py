@@ -23,8 +23,8 @@ from sqlanon.errors import HierarchyError, PolicyError
 from sqlanon.evidence.checks import check
 from sqlanon.evidence.loss import loss
 from sqlanon.evidence.results import CheckResult
-from sqlanon.families import family
-from sqlanon.policy import Source
+from sqlanon.families import family, module_names
+from sqlanon.policy import Source, parse
 
 K2 = {"k_anonymity": {"k": 2}}
 L2 = {"distinct_l_diversity": {"l": 2}}
@@ -212,7 +212,7 @@ def test_nan_and_infinities(database: Database) -> None:
 
     found = [
         {label(item.columns["a"]): item.measured for item in result.violations}
-        for result in checked(database, ["a"], ["n"], *models)
+        for result in checked(database, ["a"], ["n"], *models, sensitive_nulls="value")
     ]
     sizes, diversity, ranges, absolute, relative, distances = found
     assert sizes == diversity == {"nan": 2, "inf": 2, "-inf": 2, None: 2}
@@ -251,7 +251,7 @@ def test_sensitive_columns_that_are_not_text(database: Database, kind: str, valu
     rows = [{"a": a, "s": s} for a, s in [("x", first), ("x", second), ("y", first), ("y", first), ("y", None)]]
     database.table("t", {"a": "TEXT", "s": kind}, rows)
     models: list[Any] = [L2, {"confidence_bounding": {"value": written, "h": 0.6}}, {"ordered_t_closeness": {"t": 1}}]
-    diversity, confidence, distance = checked(database, ["a"], ["s"], *models)
+    diversity, confidence, distance = checked(database, ["a"], ["s"], *models, sensitive_nulls="value")
     assert diversity.holds and distance.holds
     assert [(item.columns, item.measured) for item in confidence.violations] == [({"a": "y"}, pytest.approx(2 / 3))]
     with pytest.raises(PolicyError, match="measures distances, but 's' is of type"):
@@ -264,7 +264,8 @@ def test_values_that_are_called_null_or_star(database: Database) -> None:
     database.table("t", {"a": "TEXT", "s": "TEXT"}, rows)
     models: list[Any] = [{"k_anonymity": {"k": 5}}, {"distinct_l_diversity": {"l": 5}}, {"t_closeness": {"t": 0}}]
     models += [{"confidence_bounding": {"value": name, "h": 0.1}} for name in names[:3]]
-    anonymity, diversity, closeness, *confidences = checked(database, ["a"], ["s"], *models)
+    found = checked(database, ["a"], ["s"], *models, sensitive_nulls="value")
+    anonymity, diversity, closeness, *confidences = found
     for result in (anonymity, diversity):
         assert {item.columns["a"]: item.measured for item in result.violations} == dict.fromkeys(names, 4)
     assert closeness.holds
@@ -557,3 +558,18 @@ def test_a_table_that_changes_between_checks(database: Database, postgres_url: s
     if other is not database:
         other.engine.close()
     assert len(checked(database, ["a", "b"], ["s"], K2)) == 1
+
+
+@pytest.mark.parametrize("written", ["{}", "{{{}: {{}}}}"])
+def test_an_algorithm_without_the_parameters_that_it_needs(written: str) -> None:
+    """It is refused when the policy is read; the others are taken as they are."""
+    text = "source: {table: t}\ncolumns: {a: quasi_identifier, s: sensitive}\nmodels: [k_anonymity: {k: 2}]\n"
+    needing = set()
+    for name in module_names("algorithms"):
+        try:
+            parse(f"{text}algorithm: {written.format(name)}")
+        except PolicyError as error:
+            assert "is missing" in f"{error.message} {error.detail}"
+            needing.add(name)
+    assert {"anatomy", "k_e_grouping", "slicing", "personalized", "fixed_levels"} <= needing
+    assert not needing & {"full_domain", "mondrian"}

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -321,7 +322,20 @@ def test_many_rows(exact: None) -> None:
 def test_an_empty_answer_says_why(clinic: Path) -> None:
     result = ask("SELECT born, count(*) FROM patients GROUP BY born")
     assert result.stdout.endswith("(0 rows)\n")
-    assert "groups of too few persons do not appear" in result.stderr
+    assert re.search(r"^groups of fewer than about \d+ persons are left out$", result.stderr, re.MULTILINE)
+
+
+def test_an_answer_says_which_groups_are_left_out_and_what_has_no_error_bars(clinic: Path) -> None:
+    """As psql's NOTICE does: or whoever sees some groups would think that there are no others."""
+    result = ask("SELECT ward, count(*) AS n FROM patients GROUP BY ward")
+    assert re.match(r"groups of fewer than about \d+ persons are left out\nspent epsilon 1 ", result.stderr)
+    found = json.loads(ask("SELECT ward, count(*) AS n FROM patients GROUP BY ward", "--format", "json").stdout)
+    assert found["left_out_below"] > 5 and found["without_bars"] == []
+    declared = ask(
+        "SELECT a / n AS mean FROM (SELECT sum(cost) AS a, count(*) AS n FROM visits) AS t", "--format", "json"
+    )
+    assert json.loads(declared.stdout)["left_out_below"] is None
+    assert declared.stderr.startswith("mean: with noise, but how much is not known\nspent epsilon")
 
 
 def environment() -> dict[str, str]:
@@ -329,11 +343,13 @@ def environment() -> dict[str, str]:
 
 
 def test_an_interrupt_keeps_the_charge(clinic: Path) -> None:
-    """The answer waits for its place on the grid when Ctrl-C comes: nothing is shown, and the charge stays.
+    """The answer waits for its time when Ctrl-C comes: nothing is shown, and the charge stays.
 
     Nothing is kept either, or a second question would tell whether the data had been read when Ctrl-C came.
     """
-    Path("policy.yml").write_text(POLICY.replace("time_grid: 0", "time_grid: 3600"), encoding="utf-8")
+    Path("policy.yml").write_text(
+        POLICY.replace("answer_time: 0", "answer_time: 3600\n  timeout: 3600"), encoding="utf-8"
+    )
     # A shell in the background lets its children ignore the signal.
     code = (
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from sqlanon.cli import main; main()"

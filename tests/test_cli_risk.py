@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import duckdb
 import pytest
 from click.testing import CliRunner, Result
 
-from sqlanon import demo
 from sqlanon.cli import main
 
 SECRETS = ("Alice", "Bobby", "leprosy", "scurvy", "17171")
@@ -107,14 +105,3 @@ def test_measures_are_explained() -> None:
     assert "worst" in CliRunner().invoke(main, ["explain", "ck_safety"]).output
     listed = CliRunner().invoke(main, ["models"]).output
     assert "Risk measures" in listed and "hierarchical_risk" in listed
-
-
-def test_what_the_readme_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    (shown,) = re.findall(r"\$ sqlanon (risk .*?)\n(.*?)…", text, flags=re.DOTALL)
-    monkeypatch.chdir(tmp_path)
-    Path("demo").mkdir()
-    demo.generate(Path("demo/hospital.duckdb"), 20_000)
-    assert shown[1] in CliRunner().invoke(main, shown[0].split()).output
-    for option in re.findall(r"--[a-z][a-z-]+", text.split("## Risk")[1].split("\n## ")[0]):
-        assert option in run("--help").output, option

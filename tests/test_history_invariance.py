@@ -14,8 +14,8 @@ from conftest import Database
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sqlanon.algorithms._buckets import filled
 from sqlanon.algorithms.m_invariance import read, written
+from sqlanon.compiler.buckets import filled
 from sqlanon.errors import PolicyError
 from sqlanon.policy import parse
 from sqlanon.release import Published, publish
@@ -171,6 +171,7 @@ def test_the_survey_is_repaired_by_counterfeits(duck: Database) -> None:
     history = done.document["history"]
     assert first["counterfeits"] == 0 and history["counterfeits"] == 1
     assert done.document["suppressed"] == 1  # the newcomer waits for somebody with another value
+    assert done.document["history"]["held_back"] == 1  # and the command says so
     illnesses = [values for labels, values in shown(duck).values() if covers(labels[0][0], 30)]
     assert all(set(values) == {"Cancer", "Diabetes"} for values in illnesses)
 

@@ -46,7 +46,8 @@ LAYERS = [
     },
     {"proxy", "schedule"},
     {"marginals"},
-    {"gateway", "release"},
+    {"gateway"},
+    {"release"},
     {"algorithms", "evidence"},
     {"engines", "ledger"},
     {"compiler"},
@@ -137,7 +138,7 @@ def test_an_attack_tells_how_sure_it_is() -> None:
 
 CANONICAL = {
     "classes": "class_id BIGINT, records BIGINT",
-    "class_values": "class_id BIGINT, value BIGINT, records BIGINT",
+    "class_values": "class_id BIGINT, value BIGINT, records BIGINT, known INT",
     "totals": "value BIGINT, label TEXT, number DOUBLE PRECISION, records BIGINT",
     "taxonomy": "value BIGINT, level INT, node TEXT",
     "class_population": "class_id BIGINT, records BIGINT, population BIGINT",
@@ -171,7 +172,7 @@ CANONICAL = {
     "number_pairs": "attribute BIGINT, original DOUBLE PRECISION, released DOUBLE PRECISION, records BIGINT",
     "label_pairs": "attribute BIGINT, original TEXT, released TEXT, records BIGINT",
     "numbers": "attribute BIGINT, side INT, number DOUBLE PRECISION, records BIGINT",
-    "spreads": "attribute BIGINT, deviation DOUBLE PRECISION",
+    "spreads": "attribute BIGINT, deviation DOUBLE PRECISION, low DOUBLE PRECISION, high DOUBLE PRECISION",
 }
 RECODING = {
     "cells": "cell BIGINT, value BIGINT, n BIGINT",
@@ -229,6 +230,8 @@ PARTED = {
 ATTACKED = {
     "targets": "group_id BIGINT, persons BIGINT",
     "target_classes": "group_id BIGINT, class_id BIGINT",
+    "target_rows": "person BIGINT, group_id BIGINT, records BIGINT",
+    "class_rows": "person BIGINT, class_id BIGINT, records BIGINT",
     "other_target_classes": "group_id BIGINT, class_id BIGINT",
     "named_values": "class_id BIGINT, value TEXT, records BIGINT",
     "truths": "group_id BIGINT, value TEXT, persons BIGINT",
@@ -237,13 +240,32 @@ ATTACKED = {
     "chosen_targets": "group_id BIGINT, persons BIGINT",
     "distances": "group_id BIGINT, class_id BIGINT, distance DOUBLE PRECISION",
     "matches": "group_id BIGINT, class_id BIGINT, probability DOUBLE PRECISION",
-    "joined": "class_id BIGINT, ours BIGINT, theirs BIGINT",
+    "joined": "class_id BIGINT, records BIGINT, ours BIGINT, theirs BIGINT",
+    "joined_values": "class_id BIGINT, value TEXT, records BIGINT",
+    "comparable": "class_id BIGINT, other_id BIGINT",
+    "versions": "truth DOUBLE PRECISION, ours DOUBLE PRECISION, theirs DOUBLE PRECISION",
+    "target_parts": "group_id BIGINT, part BIGINT, value TEXT",
+    "part_cells": "part BIGINT, bucket BIGINT, value TEXT, n BIGINT",
+    "part_sizes": "bucket BIGINT, n BIGINT",
+    "part_secrets": "bucket BIGINT, value TEXT, secret TEXT, n BIGINT",
+    "newcomers": "group_id BIGINT, persons BIGINT, class_id BIGINT",
+    "inferences": "row_id BIGINT, persons BIGINT, confidence DOUBLE PRECISION",
+    "priors": "group_id BIGINT, value TEXT, prior DOUBLE PRECISION",
     "finer_groups": "class_id BIGINT, persons BIGINT",
     "guarded_values": "class_id BIGINT, records BIGINT",
+    "units": "unit BIGINT, records BIGINT",
+    "target_units": "group_id BIGINT, unit BIGINT",
+    "unit_shares": "unit BIGINT, value TEXT, share DOUBLE PRECISION",
     "other_named_values": "class_id BIGINT, value TEXT, records BIGINT",
+}
+SETS = {
+    "person_rows": "person BIGINT, class_id BIGINT, records BIGINT",
+    "row_sets": "person BIGINT, row_set BIGINT, records BIGINT",
+    "matching_classes": "class_id BIGINT, records BIGINT",
 }
 OWN = {
     "attacks": ATTACKED,
+    "linking": SETS,
     "parting": PARTED,
     "transformations": TRANSFORMED,
     "hierarchies": VALIDATION,
@@ -299,6 +321,7 @@ def test_every_sql_file_runs_as_it_stands(database: Database) -> None:
         "parting",
         "utility",
         "attacks",
+        "linking",
     ):
         for name, columns in {**CANONICAL, **RECODING, **OWN.get(folder, {})}.items():
             database.run(f"DROP TABLE IF EXISTS {name}")
@@ -318,6 +341,7 @@ def test_every_sql_file_belongs_to_a_family() -> None:
         "parting",
         "utility",
         "attacks",
+        "linking",
     }  # fmt: skip
 
 

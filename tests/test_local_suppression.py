@@ -374,9 +374,10 @@ def households(name: str) -> list[Row]:
 
 
 def test_cells_against_sdcmicro(duck: Database) -> None:
-    """sdcMicro lets a suppressed cell match every value, so that one cell frees a row; here a suppressed cell matches
-    suppressed cells only, as whoever counts classes in a release will find, so that others must lose cells too. The
-    number of cells must be at least that of rows to help, and at most k times what sdcMicro needs."""
+    """sdcMicro lets a suppressed cell match every value, so that one cell frees a row (test_suppressed_cells compares
+    that); here a suppressed cell matches suppressed cells only, as whoever counts classes in a release will find, so
+    that others must lose cells too. The number of cells must be at least that of rows to help, and at most k times what
+    sdcMicro needs."""
     oracle = json.loads(shared("oracles", "sdcmicro.json").read_text(encoding="utf-8"))
     rows = households("testdata2")
     for case in oracle["localSuppression_testdata2"]:

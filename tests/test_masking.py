@@ -62,8 +62,8 @@ def test_numbers_of_one_length_are_permuted(duck: Database) -> None:
     values = [f"{number:0{digits}}" for digits in (1, 2, 3) for number in range(10**digits)]
     found = masked(duck, [*values], format="phone")
     assert sorted(filter(None, found), key=lambda value: (len(value), value)) == values
-    # About one of each length stays, as in any random permutation; many would be a pattern.
-    assert sum(a == b for a, b in zip(values, found, strict=True)) < 12
+    # About one of each length stays, as in any random permutation; many would be a pattern. One digit is only moved on.
+    assert sum(a == b for a, b in zip(values[10:], found[10:], strict=True)) < 10
     # The last digit of the result hangs on all digits: it moves evenly when only the first one changes.
     last = [str(value)[2] for value in found[110:]]
     assert 50 < sum(last[n] == last[(n + 100) % 1000] for n in range(1000)) < 150

@@ -84,7 +84,8 @@ def test_xy_privacy_and_alpha_k_anonymity_with_guarded_values(
         {"xy_privacy": {"x": ["b", "u"], "k": k, "h": h, **listed}},
         {"alpha_k_anonymity": {"alpha": h, "k": k, **listed}},
     ]
-    private, alpha_k = measure(database.engine, policy_for(GROUP, ["s"], models, columns=COLUMNS, **key))
+    asked = policy_for(GROUP, ["s"], models, columns=COLUMNS, sensitive_nulls="value", **key)
+    private, alpha_k = measure(database.engine, asked)
     compare(private, "xy_privacy", named(rows), ["b", "u"], "s", values=guarded, k=k, h=h, **key)
     compare(alpha_k, "alpha_k_anonymity", named(rows), GROUP, "s", values=guarded, k=k, alpha=h, **key)
 
@@ -181,10 +182,17 @@ def test_multirelational_k_anonymity(database: Database, owned: Any, visited: An
         source={"table": "owners", "joins": joins},
         person="id",
     )
-    (found,) = measure(database.engine, policy)
     joined = left_join(owned, visited, "id", "owner", ["visit", "b"])
-    joined = named(left_join(joined, given_drugs, "visit", "visit", ["c"]), "id")
-    compare(found, "k_anonymity", joined, ["a", "b", "c"], k=k, person="id")
+    joined = left_join(joined, given_drugs, "visit", "visit", ["c"])
+    if any(item["id"] is None for item in owned):
+        with pytest.raises(PolicyError, match="is NULL"):
+            check(policy, database.engine)
+        return
+    (found,) = check(policy, database.engine).checks
+    sets = brute.multirelational_k_anonymity(joined, ["a", "b", "c"], k=k, person="id")
+    few = [owners for owners in sets.values() if owners < k]
+    assert (found.classes, found.measured) == (len(sets), min(sets.values(), default=None))
+    assert (found.broken_classes, found.broken_records) == (len(few), sum(few))
 
 
 def test_a_child_table_may_have_a_key_of_the_same_name(database: Database) -> None:
@@ -566,5 +574,6 @@ def test_a_release_without_its_person_column_is_noted(database: Database) -> Non
     policy = policy_for(GROUP, ["s"], [{"k_anonymity": {"k": 2}}], person="p")
     assert not check(policy, database.engine).holds
     found = check(policy, database.engine, release=Source(table="r"))
-    assert found.holds
+    assert found.checks[0].holds  # in rows; that all of them are one person's is told by what links them in the source
+    assert found.linked is not None and found.linked.columns == ("s",) and not found.holds
     assert found.notes == ("the release has no column 'p': rows were counted, not persons",)

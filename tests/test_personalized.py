@@ -13,6 +13,7 @@ import pytest
 from conftest import Database
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from parting import publish_anew as publish
 from sqlglot import exp
 from transforming import KEY, OTHER_KEY, load
 
@@ -20,7 +21,6 @@ import sqlanon
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.checks import check
 from sqlanon.policy import Source
-from sqlanon.release import publish
 from sqlanon.release.planning import planned
 
 TYPES = {

@@ -79,7 +79,8 @@ gateway:
     overlap: 5
     dominance: {n: 1, k: 0.8}
     p_percent: 10
-  time_grid: 0.25
+  answer_time: 0.25
+  failures: 7
   timeout: 60
 """
 
@@ -178,7 +179,8 @@ def test_a_gateway_is_read_in_full() -> None:
             Access.model_validate({"tables": ("parts", "items"), "to": ("alice", "bob")}),
         ),
         controls=Controls(query_set_size=10, overlap=5, dominance=Dominance(n=1, k=0.8), p_percent=10),
-        time_grid=0.25,
+        answer_time=0.25,
+        failures=7,
         timeout=60,
     )
     assert (read.name, read.base) == ("clinic.yml", Path("here"))
@@ -188,7 +190,8 @@ def test_what_is_left_out_has_a_default() -> None:
     read = files.parse_gateway(gateway.MINIMAL)
     assert (read.ledger, read.functions, read.controls, read.budget.total) == (None, None, None, None)
     assert (read.rows, read.groups, read.minimum_group) == (20, 20, 5)
-    assert (read.mechanism, read.accounting, read.time_grid, read.timeout) == ("laplace", "basic", 0.1, 30)
+    assert (read.mechanism, read.accounting, read.answer_time, read.timeout) == ("laplace", "basic", 2, 30)
+    assert read.failures == 5
     assert (read.budget.statement.default, read.budget.principal.period) == (1, None)
     assert read.principals == {"analyst": Principal()}
     assert read.tables == {"users": GatewayTable(unit="user_id")}
@@ -298,7 +301,7 @@ NO_CHANGES = {
     "warehouse.duckdb": "other.duckdb",
     "budget.ledger": "other.ledger",
     "timeout: 60": "timeout: 61",
-    "time_grid: 0.25": "time_grid: 0.5",
+    "answer_time: 0.25": "answer_time: 0.5",
     "epsilon: 10,": "epsilon: 11,",
     "epsilon: 2,": "epsilon: 3,",
     "    orders: {unit: user_id}\n": "    # a comment\n    orders: {unit: user_id}\n",
@@ -349,7 +352,7 @@ def test_the_json_schema_covers_the_section() -> None:
     assert schema["if"]["required"] == ["gateway"]
     word, mapping = schema["$defs"]["GatewayColumn"]["anyOf"]
     assert word == {"const": "hidden"}
-    assert set(mapping["properties"]) == {"low", "high", "keys", "hidden"}
+    assert set(mapping["properties"]) == {"low", "high", "keys", "max_length", "hidden"}
     assert set(found["properties"]["functions"]["items"]["enum"]) == set(gateway.FUNCTIONS)
     assert schema["$defs"]["StatementLimit"]["properties"]["epsilon"]["maximum"] == 100
 

@@ -83,7 +83,8 @@ def test_what_is_left_out_has_a_default(section: str, tmp_path: Path) -> None:
     assert (read.located_users, read.located_audit) == (tmp_path / "clinic.users", tmp_path / "clinic.audit.jsonl")
     assert (read.http, read.tls, read.located_tls, read.dry_run) == (None, None, None, False)
     assert read.limits.model_dump() == {
-        "connections": 100, "unauthenticated": 20, "message": 16 * 2**20, "result": 256 * 2**20,
+        "connections": 100, "unauthenticated": 20, "statements": 16, "wrong_passwords": 10,
+        "message": 16 * 2**20, "result": 256 * 2**20,
     }  # fmt: skip
     assert (read.timeouts.authentication, read.timeouts.idle, read.statement_timeout) == (10, 3600, 30)
     assert read.gateway.located_ledger == str(tmp_path / "clinic.ledger")

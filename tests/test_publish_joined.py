@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import brute
 import pytest
 from conftest import Database
 from hypothesis import given, settings
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from measuring import policy_for
 from test_examples import statements
 
-from sqlanon.errors import PolicyError
+from sqlanon.errors import NotReleased, PolicyError
 from sqlanon.plan import Plan
 from sqlanon.release import publish
 from sqlanon.release.script import release_script
@@ -48,6 +49,7 @@ def asked(source: dict[str, Any], model: str, k: int, limit: float, roles: dict[
         hierarchies={name: {"tree": {"tree": tree}} for name, tree in TREES.items()},
         suppression_limit=limit,
         release={"table": "r"},
+        linked_rows="accept",  # what `visit` links is not the question here
     )
 
 
@@ -84,19 +86,23 @@ def test_joined_tables_are_published_as_one(database: Database, owned: Any, visi
             publish(joined, database.engine)
         assert same.value.message.replace("multirelational_", "") == refused.message
         return
-    done = publish(joined, database.engine, workload=False)
-    assert done.evidence is not None and done.evidence.holds
-    (levels,) = done.document["plan"]["passes"]
-    assert (done.plan.passes, done.plan.suppressed) == (planned.passes, planned.suppressed)
-    rows = left_join(owned, visited)
+    joined_rows = left_join(owned, visited)
+    levels = dict(planned.passes[0])
+    rows = [one | {"a": label(one["a"], levels["a"]), "b": label(one["b"], levels["b"])} for one in joined_rows]
     owners: dict[Any, set[int]] = {}
     for one in rows:
-        owners.setdefault((label(one["a"], levels["a"]), label(one["b"], levels["b"])), set()).add(one["id"])
-    shown = Counter(
-        (*key, one["visit"])
-        for one in rows
-        if len(owners[key := (label(one["a"], levels["a"]), label(one["b"], levels["b"]))]) >= k
-    )
+        owners.setdefault((one["a"], one["b"]), set()).add(one["id"])
+    left = [one for one in rows if len(owners[one["a"], one["b"]]) >= k]
+    sets = brute.multirelational_k_anonymity(left, ["a", "b"], k=k, person="id")
+    if min(sets.values(), default=k) < k:  # each row is shared by k owners, and some set of rows is not
+        with pytest.raises(NotReleased, match="too few owners share a whole set of rows"):
+            publish(joined, database.engine)
+        assert database.engine.find(["r"]) is None
+        return
+    done = publish(joined, database.engine, workload=False)
+    assert done.evidence is not None and done.evidence.holds
+    assert (done.plan.passes, done.plan.suppressed) == (planned.passes, planned.suppressed)
+    shown = Counter((one["a"], one["b"], one["visit"]) for one in left)
     assert Counter(database.fetch("SELECT a, b, visit FROM r")) == shown
 
 
@@ -106,7 +112,9 @@ def test_many_visits_of_one_owner_are_not_a_crowd(database: Database) -> None:
         {"owner": i, "visit": 1, "b": "y1"} for i in (2, 3)
     ]
     database.table("visits", {"owner": "INTEGER", "visit": "INTEGER", "b": "TEXT"}, visits)
-    publish(asked(JOINED, "multirelational_k_anonymity", 2, 1.0), database.engine, workload=False)
+    with pytest.raises(NotReleased, match="too few owners"):  # nobody else has nine rows, whatever they show
+        publish(asked(JOINED, "multirelational_k_anonymity", 2, 1.0), database.engine, workload=False)
+    publish(asked(JOINED, "k_anonymity", 2, 1.0), database.engine, workload=False)
     shown = {row[0] for row in database.fetch("SELECT b FROM r")}
     assert "x1" not in shown and "x" not in shown
 

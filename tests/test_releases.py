@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from sqlanon.engines import connect
 from sqlanon.engines.manifest import current_file
 from sqlanon.engines.writing import writing
 from sqlanon.errors import EngineError, PolicyError, SourceError
-from sqlanon.policy import Policy, Source, parse
+from sqlanon.policy import Policy, Source, load, parse
 from sqlanon.release import publish
 from sqlanon.release.past import versions
 from sqlanon.release.planning import differences, planned
@@ -159,10 +158,8 @@ def test_a_plan_writes_nothing_and_says_what_would_change(database: Database) ->
     assert refused.refused is not None and "held back" in str(refused.refused)
 
 
-def test_the_keys_of_the_readme() -> None:
-    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    (shown,) = re.findall(r"```yml\n(.*?)```", readme.split("## Versions of a release")[1], flags=re.DOTALL)
-    found = parse(POLICY.split("release:")[0] + shown)
+def test_the_keys_of_the_guide() -> None:
+    found = load(Path(__file__).parents[1] / "examples" / "releases_over_time" / "monthly.yml")
     assert found.release is not None and found.history is not None
     assert (found.release.keep, found.release.audience, found.history.encrypt) == (3, "research", True)
 
@@ -199,7 +196,7 @@ def test_the_commands(folder: Path) -> None:
     said = run("plan", policy)
     assert "rows" in said and "8 -> 16" in said
     digest = said.split("plan ")[-1].strip()
-    assert "no longer the same" in run("refresh", "--plan-hash", "0" * 64, policy, code=1)
+    assert "no longer the same" in run("refresh", "--plan-hash", "0" * 64, policy, code=2)
     assert "12 or more" in run("refresh", "--plan-hash", "12", policy, code=2)
     assert "refreshed, version 2" in run("refresh", "--plan-hash", digest, policy)
     assert json.loads(run("plan", "--json", policy))["differences"]["policy"] == []
@@ -242,14 +239,14 @@ def test_backfill_reads_each_time_as_it_was(folder: Path) -> None:
     listed = [json.loads(run("releases", "show", str(policy), str(version)))["released"] for version in (1, 2, 3)]
     assert listed == [8, 16, 24]
     assert "nothing is left to do" in run("refresh", "--backfill", "2026-01-02", "2026-01-04", str(policy))
-    assert "cannot follow it" in run("refresh", "--backfill", "2026-01-01", "2026-01-04", str(policy), code=1)
+    assert "cannot follow it" in run("refresh", "--backfill", "2026-01-01", "2026-01-04", str(policy), code=2)
     assert run("refresh", "--backfill", "2026-01-04", "2026-01-06", str(policy)).count("refreshed") == 2
-    plain = run("refresh", "--backfill", "2026-01-01", "2026-01-02", str(folder / "policy.yml"), code=1)
+    plain = run("refresh", "--backfill", "2026-01-01", "2026-01-02", str(folder / "policy.yml"), code=2)
     assert "has no schedule" in plain
     policy.write_text(TIMES.replace("history: {hold_back: 1}\n", ""))
-    assert "must be compared" in run("refresh", "--backfill", "2026-02-01", "2026-02-02", str(policy), code=1)
+    assert "must be compared" in run("refresh", "--backfill", "2026-02-01", "2026-02-02", str(policy), code=2)
     policy.write_text(TIMES.replace(" WHERE at < :due", ""))
-    assert "as it is now" in run("refresh", "--backfill", "2026-02-01", "2026-02-02", str(policy), code=1)
+    assert "as it is now" in run("refresh", "--backfill", "2026-02-01", "2026-02-02", str(policy), code=2)
 
 
 # ---- folders

@@ -559,3 +559,21 @@ def test_a_release_of_nulls_alone_is_compared_with_a_population(database: Databa
     database.run("DROP TABLE IF EXISTS r")
     assert publish(policy, database.engine, workload=False).document["holds"]
     database.run("DROP TABLE r")
+
+
+def test_a_share_of_the_population_that_cannot_be_reached_is_named(duck: Database) -> None:
+    """delta_min allows no suppression: a larger limit would not help, and is not asked for."""
+    kinds = {"a": "TEXT", "s": "TEXT", "p": "INTEGER"}
+    duck.table("t", kinds, [{"a": "xyz"[i % 3], "s": "flu", "p": i} for i in range(30)])
+    duck.table("everybody", kinds, [{"a": "xyz"[i % 3], "s": "flu", "p": i} for i in range(100)])
+    for person in (None, "p"):
+        asked = policy_for(
+            ["a"], ["s"], [{"delta_presence": {"delta_min": 0.5, "delta_max": 1}}], suppression_limit=0.1,
+            hierarchies={"a": {"tree": {"tree": {"*": ["x", "y", "z"]}}}}, population={"table": "everybody"},
+            **({"person": person} if person else {"insensitive": ("p",)}),
+        )  # fmt: skip
+        with pytest.raises(PolicyError) as error:
+            publish(asked, duck.engine, dry_run=True)
+        told = str(error.value)
+        assert "delta_presence (delta_min=0.5" in told and "measure 0.3" in told
+        assert "within the suppression limit" not in told and "of 10.0%" not in told

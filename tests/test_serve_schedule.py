@@ -143,6 +143,7 @@ def test_marginals_of_the_policy_that_is_served(tmp_path: Path) -> None:
     with closing(Ledger.create(tmp_path / "serve.ledger")):
         assert CliRunner().invoke(main, ["refresh", str(tmp_path / "serve.yml")]).exit_code == 0
     (tmp_path / "serve.ledger").unlink()
+    (tmp_path / "serve.ledger.head").unlink()
     with duckdb.connect(str(tmp_path / "w.duckdb")) as connection:
         connection.execute("UPDATE people SET town = 'B'")
     (tmp_path / "serve.runs").unlink()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from collections import Counter
 from typing import Any
@@ -23,10 +24,15 @@ ROUNDED = {"rounding": {"columns": ["x"], "base": 10, "random": True}}
 NOISY = {"additive_noise": {"columns": ["x"], "alpha": 1}}
 
 
-def shared(label: str, number: int) -> tuple[bytes, int]:
-    """The hash of four neighbours, and which of them a number is."""
-    inner = hashlib.sha256(f"{KEY}:{label}".encode()).hexdigest()
+def shared(method: str, params: str, number: int, scale: str = "") -> tuple[bytes, int]:
+    """The hash of four neighbours, and which of them a number is. Its seed depends on method and parameters, as JSON
+    with sorted keys; that of noise on its scale, too."""
+    said = json.dumps([f'["{method}",{params}]'], separators=(",", ":"))
+    mark = hashlib.sha256(said.encode()).hexdigest()[:16]
+    inner = hashlib.sha256(f"{KEY}:{method}/x#{mark}:4".encode()).hexdigest()
     seed = hashlib.sha256(f"{KEY}{inner}".encode()).hexdigest()[:32] + ":"
+    if scale:
+        seed = hashlib.md5(f"{seed}{scale}".encode()).hexdigest() + ":"
     return hashlib.md5(f"{seed}{number // 4}".encode()).digest(), number % 4
 
 
@@ -35,11 +41,11 @@ def even(hashed: bytes, place: int) -> float:
 
 
 def rounded(number: int, value: float) -> float:
-    return 10.0 * math.floor(value / 10 + even(*shared("rounding(x)/x:4", number)))
+    return 10.0 * math.floor(value / 10 + even(*shared("rounding", '{"base":10.0,"random":true}', number)))
 
 
-def normal(number: int) -> float:
-    hashed, place = shared("additive_noise(x)/x:4", number)
+def normal(number: int, step: int) -> float:
+    hashed, place = shared("additive_noise", '{"from":0.0,"to":1.0}', number, f"{step},256;")
     pair = place - place % 2
     turn = even(hashed, pair + 1) + (place % 2) / 4
     return math.sqrt(-2 * math.log(even(hashed, pair))) * math.cos(2 * math.pi * turn)
@@ -82,8 +88,10 @@ def test_neighbours_have_a_pair_of_normal_draws(database: Database, name: str) -
     mean = sum(row["x"] for row in rows) / len(rows)
     spread = math.sqrt(sum((row["x"] - mean) ** 2 for row in rows) / len(rows))
     found = changed(database, [NOISY], columns=ROLES)
+    step = math.floor(32 * math.log2(spread) + 0.5)
+    assert 2 ** (step / 32) == pytest.approx(spread, rel=0.011)
     for before, after in zip(rows, found, strict=True):
-        assert after["x"] == pytest.approx(before["x"] + spread * normal(before["id"]), abs=2e-6)
+        assert after["x"] == pytest.approx(before["x"] + 2 ** (step / 32) * normal(before["id"], step), abs=2e-6)
 
 
 def test_draws_are_the_same_however_the_rows_are_read(duck: Database) -> None:

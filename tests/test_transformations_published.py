@@ -24,6 +24,7 @@ from sqlanon.evidence.transformed import apply
 from sqlanon.policy import Source
 from sqlanon.release import publish
 from sqlanon.release.planning import planned
+from sqlanon.release.retiring import retire
 from sqlanon.release.script import release_script
 
 SWAPPED = [
@@ -59,6 +60,9 @@ def test_a_release_of_transformed_rows_is_checked_as_written(database: Database)
     first = released(database)
     publish(asked, database.engine, secret=KEY, workload=False)
     assert released(database) == first
+    with pytest.raises(PolicyError, match="was drawn under another key"):
+        publish(asked, database.engine, secret=OTHER_KEY, workload=False)
+    retire(asked, database.engine)
     publish(asked, database.engine, secret=OTHER_KEY, workload=False)
     assert released(database) != first
 

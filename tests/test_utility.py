@@ -63,20 +63,32 @@ def test_statistics_are_those_of_numpy(database: Database, before: list[Any], da
     found = measured(database, before, after[:kept])
     x, y = matrix(before), matrix(after[:kept])
     padded = np.vstack([y, np.full((len(x) - kept, 3), math.nan)])
-    both = ~np.isnan(x) & ~np.isnan(padded)
-    if both.any():
-        assert found.il1s == pytest.approx(brute.il1s(x, padded))
+    assert found.il1s == pytest.approx(brute.il1s(x, padded))
+    errors = found.differences["cells"]
+    assert (errors.mse, errors.mae) == pytest.approx(brute.cells(x, padded))
     assert found.probabilistic == pytest.approx(brute.probabilistic(x, y), abs=1e-6)
-    known = [j for j in range(3) if not np.isnan(y[:, j]).all()]
-    apart = [abs(np.nanmean(x[:, j]) - np.nanmean(y[:, j])) for j in known]
-    assert found.differences["means"].mae == (pytest.approx(np.mean(apart)) if known else None)
+    apart = []
+    for j in range(3):  # a mean that is not told may be either end of the column
+        mean, ends = np.nanmean(x[:, j]), (np.nanmin(x[:, j]), np.nanmax(x[:, j]))
+        told = not np.isnan(y[:, j]).all()
+        apart.append(abs(mean - np.nanmean(y[:, j])) if told else max(mean - ends[0], ends[1] - mean))
+    assert found.differences["means"].mae == pytest.approx(np.mean(apart))
     ours, theirs = brute.correlations(x), brute.correlations(y)
     pairs = [(0, 1), (0, 2), (1, 2)]
-    squares = [(ours[pair] - theirs[pair]) ** 2 for pair in pairs]
+    squares = []
+    for i, j in pairs:
+        untold = [brute.correlation(table, i, j) is None for table in (x, y)]
+        far = 1 + abs(ours[i, j]) if untold == [False, True] else ours[i, j] - theirs[i, j]
+        squares.append(far**2)
     assert found.differences["correlations"].mse == pytest.approx(np.mean(squares), abs=1e-9)
-    variances = [(brute.covariance(x, i, j), brute.covariance(y, i, j)) for i in range(3) for j in range(i, 3)]
-    apart = [abs(a - b) for a, b in variances if not math.isnan(a - b)]
-    assert found.differences["covariances"].mae == (pytest.approx(np.mean(apart)) if apart else None)
+    apart = []
+    for i in range(3):
+        for j in range(i, 3):
+            a, b = brute.covariance(x, i, j), brute.covariance(y, i, j)
+            widths = [float(np.nanmax(x[:, k]) - np.nanmin(x[:, k])) for k in (i, j)]
+            if not math.isnan(a):
+                apart.append(abs(a - b) if not math.isnan(b) else abs(a) + widths[0] * widths[1] / 4)
+    assert found.differences["covariances"].mae == pytest.approx(np.mean(apart))
     lost = [
         (1.0 if math.isnan(b) else min(1.0, abs(a - b) / math.sqrt(2) / np.nanstd(x[:, j], ddof=1)))
         for j in range(3) for a, b in zip(x[:, j], padded[:, j], strict=True) if j == 0 and not math.isnan(a)
@@ -123,6 +135,28 @@ def test_principal_components(database: Database) -> None:
     assert found.differences["cells"].mae == pytest.approx(
         np.mean([np.mean(np.abs(matrix(before)[:, j] - matrix(after)[:, j])) for j in range(3)])
     )
+
+
+@given(before=rows.filter(varied), data=st.data())
+@settings(max_examples=6)
+def test_differences_of_cells_are_means_over_all_cells(database: Database, before: list[Any], data: Any) -> None:
+    """Columns with few numbers weigh less, and cells that are 0 in the source have no variation."""
+    after = [{name: data.draw(st.one_of(st.just(row[name]), cell)) for name in NUMBERS} for row in before]
+    found = measured(database, before, after).differences.get("cells")
+    apart, relative = [], []
+    for old, new in zip(before, after, strict=True):
+        for name in NUMBERS:
+            if old[name] is None:
+                continue
+            # A hidden cell may be either end of its column.
+            ends = [row[name] for row in before if row[name] is not None]
+            far = max(abs(old[name] - end) for end in (ends if new[name] is None else [new[name]]))
+            apart.append(far)
+            relative += [far / abs(old[name])] if old[name] else []
+    assert found is not None
+    assert found.mae == pytest.approx(sum(apart) / len(apart))
+    assert found.mse == pytest.approx(sum(x * x for x in apart) / len(apart))
+    assert found.variation == (pytest.approx(sum(relative) / len(relative)) if relative else None)
 
 
 def test_signs_of_components_are_those_that_fit() -> None:
@@ -403,7 +437,9 @@ def test_constant_hidden_and_empty_columns(database: Database) -> None:
     found = measured(database, before, [row | {"b": 7, "c": None} for row in before])
     assert any("constant in the source" in note and "b" in note for note in found.notes)
     assert found.by_attribute["b"] == 0 and found.by_attribute["c"] == 1 and found.by_attribute["a"] == 0
-    assert found.differences["means"].mae == pytest.approx(0, abs=1e-9)  # of a and b; c tells none
+    c = [row["c"] for row in before]
+    far = max(sum(c) / 30 - min(c), max(c) - sum(c) / 30)
+    assert found.differences["means"].mae == pytest.approx(far / 3)  # of a and b nothing is lost
     assert found.probabilistic["means"] == pytest.approx(1 / 3)
     moved = measured(database, before, [row | {"b": 8} for row in before])
     assert moved.by_attribute["b"] == 1 and moved.probabilistic["means"] == pytest.approx(1 / 3)
@@ -415,7 +451,8 @@ def test_constant_hidden_and_empty_columns(database: Database) -> None:
 def test_an_empty_release_and_an_empty_source(database: Database) -> None:
     before, _ = noisy(10)
     found = measured(database, before, [])
-    assert found.cell_loss == 1 and found.il1s is None and found.propensity is None and found.probabilistic == {}
+    assert found.cell_loss == 1 and found.propensity is None and set(found.probabilistic.values()) == {1.0}
+    assert found.il1s == pytest.approx(brute.il1s(matrix(before), np.full((10, 3), math.nan))) and found.il1s >= 1
     assert any("no rows" in note for note in found.notes)
     with pytest.raises(PolicyError, match="the source has no rows"):
         measured(database, [], [])
@@ -460,3 +497,52 @@ def test_too_many_columns_to_predict_by(duck: Database) -> None:
 def test_every_measure_has_a_manual_page() -> None:
     for item in family("utility").values():
         assert item.summary.endswith(".") and item.cite and item.measures, item.name
+
+
+# Hidden cells lose all ------------------------------------------------------------------------------------------------
+
+
+def worse(found: Utility) -> dict[str, float]:
+    """All measures of a release, larger is worse."""
+    told = {f"{name} {kind}": getattr(found.differences[name], kind) for name in ("cells", "means", "covariances")
+            for kind in ("mse", "mae")}  # fmt: skip
+    told |= {f"probabilistic {name}": value for name, value in found.probabilistic.items()}
+    assert found.il1s is not None and found.cell_loss is not None
+    told |= {"il1s": found.il1s, "cell_loss": found.cell_loss, "correlations": found.differences["correlations"].mae}
+    if found.released:
+        assert found.propensity is not None
+        told["propensity"] = found.propensity.share
+    return {name: float(value) for name, value in told.items() if value is not None}
+
+
+def test_nothing_is_worse_than_a_release_with_everything_hidden(database: Database) -> None:
+    before, after = noisy(80)
+    before, after = ([row | {"k": "xyz"[at % 3]} for at, row in enumerate(table)] for table in (before, after))
+    generator = np.random.default_rng(3)
+    hidden = {"a": None, "b": None, "c": None, "k": "*"}
+    half = [row if at % 2 else row | hidden for at, row in enumerate(before)]
+    few = [row if at < 2 else row | hidden for at, row in enumerate(before)]
+    shuffled = [row | {"a": before[int(at)]["a"]} for row, at in zip(before, generator.permutation(80), strict=True)]
+    everything = worse(measured(database, before, [row | hidden for row in before]))
+    nothing = worse(measured(database, before, []))
+    assert everything["cell_loss"] == 1 and everything["il1s"] >= 1 and everything["probabilistic all"] == 1
+    assert everything["propensity"] == pytest.approx(1, abs=0.01)
+    for name, value in nothing.items():
+        assert value == pytest.approx(everything[name]), name
+    for other in (before, after, half, few, shuffled):
+        found = worse(measured(database, before, other))
+        for name, value in found.items():
+            assert value <= everything[name] + 1e-9, name
+    losses = [worse(measured(database, before, table)) for table in (before, half, few)]
+    for name in ("il1s", "cell_loss", "cells mae", "cells mse"):
+        one, two, three = (item[name] for item in losses)
+        assert one == 0 and one < two < three < everything[name], name
+
+
+def test_a_hidden_column_of_exact_numbers_is_no_better_than_a_shown_one(database: Database) -> None:
+    """One column that is kept must not make up for another one that is hidden."""
+    before, _ = noisy(40)
+    shown = measured(database, before, before)
+    found = measured(database, before, [row | {"a": None} for row in before])
+    assert shown.il1s == 0 and found.il1s is not None and found.il1s > 0.3
+    assert found.distances["a"].il1s == found.distances["a"].hidden >= 1 and found.distances["b"].il1s == 0

@@ -21,12 +21,12 @@ gateway:
   unit: {table: users, key: user_id}
   tables:
     users: {columns: {age: {low: 0, high: 120}, region: {keys: [R0, R1, R2, R3, R4]}}}
-    released: {released: true}
+    released: {public: true}
     odd: {public: true}
   rows: 1
   budget: {statement: {epsilon: 1, delta: 1e-6}, principal: {epsilon: 90, delta: 1e-3}}
   principals: {ann: {}, bob: {tables: [released]}}
-  time_grid: 0
+  answer_time: 0
   timeout: 120
 """
 ROWS = 20_000

@@ -1,14 +1,15 @@
--- The classes of two releases keep k records after taking out those that comparing them shows not to be the victim's.
--- The rows of a pair of classes, F and C: the victim is in an earlier class and in a new one; of n1 earlier and n2 new
--- records with a value only min(n1, n2) can be of persons who are in both. The forward attack takes n1 - min(n1, n2)
--- out of the earlier class, the cross attack n2 - min(n1, n2) out of the new one, so that both leave the same number.
--- The rows of a class, B: the victim is in a new class and was not in the earlier release. Let G1 records with a value
--- be in the earlier classes that are comparable to it, and G2 in the new classes that are comparable to those: the G1
--- persons are among these G2, hence the backward attack takes G1 - (G2 - n2) of the n2 in the class for old ones.
--- Victims are persons that there are: pairs of classes that nobody is in, and classes without a newcomer, are not
--- looked at, or publishing the same table again would break the model. The definition has all persons of the earlier
--- release stay; where some left, B takes out more than an attacker can (never more than n2). What has no class to be
--- compared with keeps all its records; the new release by itself is k-anonymous. Only pairs of releases are compared.
+-- The classes of two releases keep k records after the attacker takes out those that a comparison shows not to be the
+-- victim's. Rows of a pair of classes (F and C): the victim is in an earlier class and in a new one. Of n1 earlier and
+-- n2 new records with a value, only min(n1, n2) can belong to persons who are in both. The forward attack takes n1 -
+-- min(n1, n2) out of the earlier class, the cross attack n2 - min(n1, n2) out of the new one, so that both leave the
+-- same number. Rows of a class (B): the victim is in a new class and was not in the earlier release. Let G1 records
+-- with a value be in the earlier classes that are comparable to it, and G2 in the new classes that are comparable to
+-- those: the G1 persons are among these G2, so the backward attack takes G1 - (G2 - n2) of the n2 in the class for old
+-- ones. Victims are persons that exist: pairs of classes that nobody is in, and classes without a newcomer, are left
+-- out, or publishing the same table again would break the model. The definition assumes that all persons of the earlier
+-- release stay; where some left, B takes out more than an attacker can (never more than n2). A class without a class to
+-- compare it with keeps all its records; the new release by itself is k-anonymous. Only pairs of releases are compared.
+-- NULL is a value here: records are counted, not different values.
 -- cite: Fung, Wang, Fu and Pei 2008
 -- param: k integer >= 2: fewest records that remain possible for a victim
 -- measures: records of a class that remain possible for a victim; worse when smaller

@@ -1,9 +1,9 @@
--- Whoever knows in which class a person is in each release cannot narrow its sensitive value down to fewer than l: the
--- values that all earlier releases leave possible for a person, and that its new class holds, are l at least. A class
--- holds l values in any case, which is all that is known of a person who was never published before. Each release may
--- be one of its own, of another population: nothing is derived from who else is in a class, or from how often a value
--- occurs. Against those who know that as well, see incremental_l_diversity and m_invariance. A person who left is as
--- safe as before.
+-- An attacker who knows the class of a person in each release cannot narrow their sensitive value down to fewer than l
+-- values: at least l values are left possible by all earlier releases and are also in the new class. A class holds at
+-- least l values in any case, which is all that is known of a person who was never published before. Each release may
+-- be about a different population: the model draws no conclusion from who else is in a class, or from how often a value
+-- occurs. Against an attacker who uses that as well, see incremental_l_diversity and m_invariance. A person who left is
+-- as safe as before. A NULL is an unknown value and never counts, unless the policy says `sensitive_nulls: value`.
 -- cite: Ganta, Kasiviswanathan and Smith 2008
 -- param: l integer >= 2: fewest values that must remain possible for a person
 -- measures: values that remain possible for the persons of a set; worse when smaller
@@ -21,7 +21,7 @@ returned AS (
 possible AS (
     SELECT r.group_id, r.class_id, COUNT(*) AS n
     FROM returned AS r
-    JOIN candidates AS c ON c.group_id = r.group_id
+    JOIN candidates AS c ON c.group_id = r.group_id AND c.value NOT IN (SELECT value FROM unknown)
     JOIN class_values AS v ON v.class_id = r.class_id AND v.value = c.value
     GROUP BY r.group_id, r.class_id
 )
@@ -39,7 +39,7 @@ FROM (
         CAST(NULL AS BIGINT) AS past_class_id,
         COUNT(v.value) AS measured
     FROM classes AS c
-    LEFT JOIN class_values AS v ON v.class_id = c.class_id
+    LEFT JOIN class_values AS v ON v.class_id = c.class_id AND v.value NOT IN (SELECT value FROM unknown)
     GROUP BY c.class_id
 ) AS remaining
 WHERE measured < :l

@@ -1,8 +1,9 @@
--- Every class holds m rows at least, all with different sensitive values, and a person who was published before is now
--- in a class with exactly the same set of values as in the latest release that had it. Releases that all keep this have
--- one set of values for each person for ever; exchanging the values of such a set in one way for all of its persons and
--- counterfeits gives data that would have been published just so, hence each of its m values or more stays possible
--- for each of them, also for those who know who was in which class of every release.
+-- Every class holds at least m rows, all with different sensitive values, and a person who was published before is now
+-- in a class with exactly the same set of values as in the latest release that had them. If all releases keep this,
+-- each person has one set of values for ever. Exchanging the values of such a set in one way for all of its persons and
+-- counterfeits gives data that would have been published in the same way. So each of its m or more values stays
+-- possible for each person, even to an attacker who knows who was in which class of every release. A row with a NULL
+-- has no value, and no place in a class, unless the policy says `sensitive_nulls: value`.
 -- cite: Xiao and Tao 2007
 -- param: m integer >= 2: fewest rows, and different values, in a class
 -- measures: values of a class, or those that it shares with the earlier class of its persons; worse when smaller
@@ -28,21 +29,26 @@ shared AS (
     GROUP BY t.class_id, t.version, t.past_class_id
 ),
 sizes AS (
-    SELECT c.class_id, COUNT(v.value) AS n, COALESCE(SUM(v.records), 0) AS records
+    SELECT
+        c.class_id,
+        COUNT(v.value) AS n,
+        COUNT(v.value) - COUNT(u.value) AS known,
+        COALESCE(SUM(v.records), 0) AS records
     FROM classes AS c
     LEFT JOIN class_values AS v ON v.class_id = c.class_id
+    LEFT JOIN unknown AS u ON u.value = v.value
     GROUP BY c.class_id
 ),
 past_sizes AS (SELECT version, class_id, COUNT(*) AS n FROM past_values GROUP BY version, class_id)
 SELECT class_id, version, past_class_id, measured
 FROM (
-    -- More rows than values: some value is there twice.
+    -- More rows than values: some value is there twice, or not known.
     SELECT
         class_id,
         CAST(NULL AS BIGINT) AS version,
         CAST(NULL AS BIGINT) AS past_class_id,
-        n AS measured,
-        CAST(records AS BIGINT) - n AS amiss
+        known AS measured,
+        CAST(records AS BIGINT) - known AS amiss
     FROM sizes
     UNION ALL
     -- Values that are in one of the two sets alone.

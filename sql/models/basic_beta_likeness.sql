@@ -1,5 +1,7 @@
 -- In no class does the share p of a sensitive value exceed its share q in the table by more than the factor
 -- 1 + beta: (p - q)/q <= beta wherever p > q.
+-- NULL is a value here: a missing value tells something, and its share is compared like any other. The value behind
+-- a NULL is not protected; see the diversity models for unknown values.
 -- cite: Cao and Karras 2012
 -- param: beta number > 0: largest relative gain
 -- measures: largest relative gain of a sensitive value in the class; worse when larger

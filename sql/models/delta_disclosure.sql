@@ -1,5 +1,7 @@
 -- The share p of every sensitive value in every class differs from its share q in the table by less than the factor
 -- exp(delta): |ln(p/q)| < delta. A class that lacks a value of the table breaks it for every delta.
+-- NULL is a value here: a missing value tells something, and its share is compared like any other. The value behind
+-- a NULL is not protected; see the diversity models for unknown values.
 -- cite: Brickell and Shmatikov 2008
 -- param: delta number > 0: bound on |ln(p/q)|
 -- param: observed_only boolean default false: leave out the values that the class lacks

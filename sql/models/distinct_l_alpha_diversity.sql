@@ -1,6 +1,8 @@
--- Distinct l-diversity, and the rows of every class are harmless enough in total: sensitive values fall into
--- categories with weights from 0 (most sensitive) to 1, and the weights of a class add up to alpha at least.
--- It stops the similarity attack on classes whose values differ but are all equally grave.
+-- Distinct l-diversity, and the rows of every class are harmless enough in total: sensitive values fall into categories
+-- with weights from 0 (most sensitive) to 1, and the weights of a class add up to at least alpha. It withstands the
+-- similarity attack on classes whose values differ but are all equally grave. A NULL is an unknown value: it has the
+-- weight of the category that lists it (as null), but never counts as a different value, unless the policy says
+-- `sensitive_nulls: value`.
 -- cite: Sun, Li and Wang 2011
 -- param: l integer >= 2: fewest different sensitive values in a class
 -- param: alpha number >= 0: smallest total weight of a class
@@ -13,7 +15,7 @@
 -- monotone: yes, also under record suppression
 SELECT class_id, measured
 FROM (
-    SELECT v.class_id, COUNT(*) AS m, SUM(v.records * w.weight) AS measured
+    SELECT v.class_id, CAST(SUM(v.known) AS BIGINT) AS m, SUM(v.records * w.weight) AS measured
     FROM class_values AS v
     JOIN totals AS t ON t.value = v.value
     JOIN weights AS w ON w.label IS NOT DISTINCT FROM t.label

@@ -1,5 +1,7 @@
 -- Basic beta-likeness with a limit that also holds for frequent values: (p - q)/q <= min(beta, -ln q) wherever
 -- p > q.
+-- NULL is a value here: a missing value tells something, and its share is compared like any other. The value behind
+-- a NULL is not protected; see the diversity models for unknown values.
 -- cite: Cao and Karras 2012
 -- param: beta number > 0: largest relative gain of a rare value
 -- measures: largest relative gain of a sensitive value in the class; worse when larger

@@ -1,6 +1,8 @@
--- Nobody learns more about a record than was to be expected: the confidence of inferring its sensitive value from
--- the release, beta * (share of the value in its class), is at most the probability 1 - (1 - Pr(t))^n that such a
--- record turns up in n random draws from the public distribution.
+-- An attacker learns no more about a record than was to be expected: the confidence of inferring its sensitive value
+-- from the release, beta * (share of the value in its class), is at most the probability 1 - (1 - Pr(t))^n that such a
+-- record turns up in n random draws from the public distribution. NULL is a value here: a missing value tells
+-- something, and its share is compared like any other. The value behind a NULL is not protected; see the diversity
+-- models for unknown values.
 -- cite: Sattar, Li, Ding, Liu and Vincent 2013
 -- param: beta number > 0 <= 1 default 1: the rate at which the release was sampled
 -- param: public column_map default own: column to a mapping of its values to their public probabilities (default: their shares in the table)

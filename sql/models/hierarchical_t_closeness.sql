@@ -1,6 +1,8 @@
 -- As t_closeness, for a sensitive attribute with a taxonomy: the cost of moving a share from one value to another is
 -- the height of their lowest common ancestor over the height of the tree. On a tree the earth mover's distance is
 -- the mean over its levels of half the sum of |p - q| over the nodes of that level.
+-- NULL is a value here: a missing value tells something, and its share is compared like any other. The value behind
+-- a NULL is not protected; see the diversity models for unknown values.
 -- cite: Li, Li and Venkatasubramanian 2007
 -- param: t number >= 0 <= 1: largest distance
 -- measures: distance of the class to the table; worse when larger

@@ -1,5 +1,6 @@
 -- For a numeric sensitive attribute: every class holds at least k different values that span a range of e at
 -- least. It does not stop the proximity attack: most values may still be close together.
+-- A NULL is never one of the k values, whatever `sensitive_nulls` says: it has no place in a range.
 -- cite: Zhang et al. 2007
 -- param: k integer >= 2: fewest different values in a class
 -- param: e number >= 0: smallest difference between the largest and the smallest value

@@ -1,8 +1,12 @@
--- Over the join of a person table with its child tables along foreign keys, every class of quasi-identifier
--- values is shared by at least k owners. Counted in owners, never in joined rows.
+-- Over the join of a person table with its child tables along foreign keys, every owner shares the whole set of their
+-- joined rows, as the quasi-identifiers show them, with at least k - 1 other owners. A set says how often each row
+-- occurs in it. Owners are counted, never joined rows. It does not protect sensitive values: all owners with one set
+-- may have the same one. The search looks for k owners in the class of each single row, which is necessary but not
+-- enough; the final check refuses a release in which too few owners share a set.
 -- cite: Nergiz, Clifton and Nergiz 2007
--- param: k integer >= 2: fewest owners allowed in a class
--- measures: owners in the class; worse when smaller
+-- param: k integer >= 2: fewest owners allowed with the same set of rows
+-- measures: owners with the same set of rows; worse when smaller
 -- needs: person, joins
+-- classes: row_sets
 -- monotone: yes, also under record suppression
 SELECT class_id, records AS measured FROM classes WHERE records < :k

@@ -1,5 +1,7 @@
 -- Positive-disclosure recursive (c1,l)-diversity, and none of the given values may be ruled out: each of them has
 -- a share of at least c2 in every class.
+-- NULLs are unknown values and count as the most frequent guarded value of their class, so that it holds whatever
+-- they are, unless the policy says `sensitive_nulls: value`.
 -- cite: Machanavajjhala et al. 2007, definition 4.4
 -- param: c1 number > 0: how far the most frequent guarded value may exceed the tail
 -- param: c2 number > 0 <= 1: smallest share of each protected value
@@ -13,26 +15,31 @@ WITH ranked AS (
     SELECT
         v.class_id,
         v.records,
+        v.known,
         CASE WHEN d.label IS NULL THEN 1 ELSE 0 END AS guarded,
         ROW_NUMBER() OVER (
             PARTITION BY v.class_id
-            ORDER BY v.records DESC, CASE WHEN d.label IS NULL THEN 0 ELSE 1 END, v.value
+            ORDER BY v.known DESC, v.records DESC, CASE WHEN d.label IS NULL THEN 0 ELSE 1 END, v.value
         ) AS place
     FROM class_values AS v
     JOIN totals AS t ON t.value = v.value
     LEFT JOIN dont_care AS d ON d.label = t.label
 ),
 firsts AS (
-    SELECT class_id, MIN(CASE WHEN guarded = 1 THEN place END) AS place FROM ranked GROUP BY class_id
+    SELECT class_id, MIN(CASE WHEN guarded = 1 AND known = 1 THEN place END) AS place FROM ranked GROUP BY class_id
 ),
+-- The tail begins at the place l - 1 of the values beside the guarded one.
 sums AS (
     SELECT
         r.class_id,
-        COALESCE(CAST(MAX(CASE WHEN r.place = f.place THEN r.records END) AS DOUBLE PRECISION), 0) AS most,
+        CAST(
+            COALESCE(MAX(CASE WHEN r.place = f.place THEN r.records END), 0) + SUM((1 - r.known) * r.records)
+            AS DOUBLE PRECISION
+        ) AS most,
         CAST(SUM(
             CASE
-                WHEN f.place <= :l - 1 AND r.place >= :l THEN r.records
-                WHEN f.place > :l - 1 AND r.place >= :l - 1 AND r.place <> f.place THEN r.records
+                WHEN r.known = 0 OR r.place = f.place THEN 0
+                WHEN r.place - CASE WHEN r.place > f.place THEN 1 ELSE 0 END >= :l - 1 THEN r.records
                 ELSE 0
             END
         ) AS DOUBLE PRECISION) AS tail

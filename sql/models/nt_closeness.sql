@@ -1,6 +1,8 @@
 -- Every class is within t of some natural superset of itself that holds at least n records. Supersets are the
 -- classes above it in the generalization lattice, so that a large crowd of similar people takes the place of the
 -- whole table. A class with n records is its own superset.
+-- NULL is a value here: a missing value tells something, and its share is compared like any other. The value behind
+-- a NULL is not protected; see the diversity models for unknown values.
 -- cite: Li, Li and Venkatasubramanian 2010
 -- param: n integer >= 1: fewest records of the superset
 -- param: t number >= 0 <= 1: largest distance

@@ -1,5 +1,7 @@
 -- As t_closeness, for an ordered attribute: the earth mover's distance where the N sorted values stand in a row with
 -- equal steps, 1/(N-1) times the sum of the absolute differences of the cumulative shares. NULL comes first.
+-- NULL is a value here: a missing value tells something, and its share is compared like any other. The value behind
+-- a NULL is not protected; see the diversity models for unknown values.
 -- cite: Li, Li and Venkatasubramanian 2007
 -- param: t number >= 0 <= 1: largest distance
 -- measures: distance of the class to the table; worse when larger

@@ -1,6 +1,7 @@
--- Each record names a guarding node in the taxonomy of its sensitive attribute; in its class the share of records
--- below that node may not exceed p_breach. A record without a guarding node asks for nothing.
--- A person with several values that count counts once for each: the share errs on the safe side.
+-- Each record names a guarding node in the taxonomy of its sensitive attribute. In its class the share of records below
+-- that node may not exceed p_breach. A record without a guarding node asks for nothing. A person with several values
+-- that count is counted once for each: the share errs on the safe side. NULLs are unknown values and count as values
+-- below every guarding node, so that it holds whatever they are, unless the policy says `sensitive_nulls: value`.
 -- cite: Xiao and Tao 2006
 -- param: p_breach number > 0 <= 1: largest probability of inferring that a value lies below the guarding node
 -- param: guard column: the column that names the guarding node of each record
@@ -8,10 +9,13 @@
 -- needs: sensitive, hierarchy, guards
 -- monotone: no: a class that names a guarding node may be merged with one that does not and lies below it
 WITH below AS (
-    SELECT g.class_id, g.guard, CAST(SUM(v.records) AS DOUBLE PRECISION) AS records
+    SELECT
+        g.class_id,
+        g.guard,
+        CAST(SUM(CASE WHEN n.node IS NOT NULL OR v.known = 0 THEN v.records ELSE 0 END) AS DOUBLE PRECISION) AS records
     FROM class_guards AS g
-    JOIN (SELECT DISTINCT value, node FROM taxonomy) AS n ON n.node = g.guard
-    JOIN class_values AS v ON v.class_id = g.class_id AND v.value = n.value
+    JOIN class_values AS v ON v.class_id = g.class_id
+    LEFT JOIN (SELECT DISTINCT value, node FROM taxonomy) AS n ON n.node = g.guard AND n.value = v.value
     GROUP BY g.class_id, g.guard
 )
 SELECT class_id, measured

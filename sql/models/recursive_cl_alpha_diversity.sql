@@ -1,4 +1,6 @@
 -- Distinct (l,alpha)-diversity, and recursive (c,l)-diversity counted over categories instead of values.
+-- A NULL is an unknown value: it has the weight of the category that lists it (as null), never counts as a different
+-- value, and is taken for one of the most frequent category, unless the policy says `sensitive_nulls: value`.
 -- cite: Sun, Li and Wang 2011
 -- param: c number > 0: how far the most frequent category may exceed the tail
 -- param: l integer >= 2: fewest different values, and where the tail of categories begins
@@ -11,7 +13,7 @@
 -- needs: sensitive
 -- monotone: yes; not under record suppression
 WITH sums AS (
-    SELECT v.class_id, COUNT(*) AS m, SUM(v.records * w.weight) AS weight
+    SELECT v.class_id, CAST(SUM(v.known) AS BIGINT) AS m, SUM(v.records * w.weight) AS weight
     FROM class_values AS v
     JOIN totals AS t ON t.value = v.value
     JOIN weights AS w ON w.label IS NOT DISTINCT FROM t.label
@@ -21,14 +23,18 @@ ranked AS (
     SELECT
         class_id,
         records,
-        ROW_NUMBER() OVER (PARTITION BY class_id ORDER BY records DESC, category) AS place
+        CASE WHEN category IS NULL THEN 0 ELSE 1 END AS known,
+        ROW_NUMBER() OVER (
+            PARTITION BY class_id
+            ORDER BY CASE WHEN category IS NULL THEN 1 ELSE 0 END, records DESC, category
+        ) AS place
     FROM class_categories
 ),
 tails AS (
     SELECT
         class_id,
-        CAST(MAX(records) AS DOUBLE PRECISION) AS most,
-        CAST(SUM(CASE WHEN place >= :l THEN records ELSE 0 END) AS DOUBLE PRECISION) AS tail
+        CAST(MAX(known * records) + SUM((1 - known) * records) AS DOUBLE PRECISION) AS most,
+        CAST(SUM(CASE WHEN place >= :l THEN known * records ELSE 0 END) AS DOUBLE PRECISION) AS tail
     FROM ranked
     GROUP BY class_id
 )

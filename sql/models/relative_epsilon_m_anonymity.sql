@@ -1,5 +1,7 @@
 -- As epsilon_m_anonymity, with neighbourhoods that grow with the value: [s * (1 - epsilon), s * (1 + epsilon)].
 -- A person with several values that count counts once for each: the share errs on the safe side.
+-- NULLs are unknown values and count as near to every value, unless the policy says `sensitive_nulls: value`: then
+-- NULL is near to nothing but NULL.
 -- cite: Li, Tao and Xiao 2008
 -- param: epsilon number >= 0 < 1: half width of the neighbourhood as a share of the value
 -- param: m integer >= 2: at most one in m lies in a neighbourhood
@@ -20,17 +22,23 @@ near AS (
         AND ABS(o.number - s.number) <= ABS(s.number) * (:epsilon + 1e-12)
     GROUP BY s.class_id, s.value
     UNION ALL
-    -- A value that is no finite number, such as NULL, is its own neighbourhood.
-    SELECT v.class_id, v.value, v.records
+    -- A value that is no finite number is its own neighbourhood; one that is not known is near to all.
+    SELECT v.class_id, v.value, v.known * v.records AS records
     FROM class_values AS v
     JOIN totals AS t ON t.value = v.value
     WHERE t.number IS NULL
+),
+unknowns AS (
+    SELECT class_id, SUM((1 - known) * records) AS records FROM class_values GROUP BY class_id
 )
 SELECT class_id, measured
 FROM (
-    SELECT c.class_id, LEAST(COALESCE(CAST(MAX(n.records) AS DOUBLE PRECISION) / c.records, 0), 1) AS measured
+    SELECT c.class_id, LEAST(
+        CAST(COALESCE(MAX(n.records), 0) + COALESCE(MAX(u.records), 0) AS DOUBLE PRECISION) / c.records, 1
+    ) AS measured
     FROM classes AS c
     LEFT JOIN near AS n ON n.class_id = c.class_id
+    LEFT JOIN unknowns AS u ON u.class_id = c.class_id
     GROUP BY c.class_id, c.records
 ) AS proximity
 WHERE measured > 1.0 / :m + 1e-12

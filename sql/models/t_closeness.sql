@@ -1,5 +1,7 @@
 -- The distribution of the sensitive attribute in every class is within t of its distribution in the whole table.
 -- Distance: earth mover's with all pairs of values equally far apart, half the sum of |p - q|.
+-- NULL is a value here: a missing value tells something, and its share is compared like any other. The value behind
+-- a NULL is not protected; see the diversity models for unknown values.
 -- cite: Li, Li and Venkatasubramanian 2007
 -- param: t number >= 0 <= 1: largest distance
 -- measures: distance of the class to the table; worse when larger

@@ -1,8 +1,8 @@
--- How far the cells of a release are from those of its source, from 0 (as it was) to 1 (nothing is left of it), as the
--- mean over all rows of the source. A number loses its distance in standard deviations, divided by the root of two and
--- at most 1. Of a category, a label that stands for several values loses as ncp does: (values - 1) / (domain - 1), where
--- the values are those of the source that it was put for; another value in its place loses all. So do rows and cells
--- that are left out or hidden. Cells that are NULL in the source do not count.
+-- How far the cells of a release are from those of its source, from 0 (unchanged) to 1 (nothing is left), as the mean
+-- over all rows of the source. A number loses its distance in standard deviations, divided by the square root of two
+-- and at most 1. A category label that stands for several values loses as in ncp: (values - 1) / (domain - 1), where
+-- the values are those of the source that it replaces; a different value in its place loses everything. So do rows and
+-- cells that are left out or hidden. Cells that are NULL in the source do not count.
 -- cite: Domingo-Ferrer and Torra 2001 (bounded IL1s); Xu, Wang, Pei, Wang, Shi and Fu 2006 (NCP of a label)
 -- measures: share of the information in a column's cells that is lost; worse when larger
 -- needs: rows paired

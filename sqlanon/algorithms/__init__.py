@@ -6,18 +6,14 @@ A name with an underscore in front is no algorithm.
 
 from __future__ import annotations
 
-import pkgutil
-from functools import cache
-from importlib import import_module
 from types import ModuleType
 
 from sqlanon.errors import PolicyError, did_you_mean
+from sqlanon.families import load_module, module_names
 
 
-@cache
 def names() -> tuple[str, ...]:
-    found = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    return tuple(name for name in found if not name.startswith("_"))
+    return module_names("algorithms")
 
 
 def algorithm(name: str) -> ModuleType:
@@ -30,4 +26,4 @@ def algorithm(name: str) -> ModuleType:
         raise PolicyError(
             f"unknown algorithm '{name}'", hint=did_you_mean(name, names()) or f"there are {', '.join(names())}"
         )
-    return import_module(f"{__name__}.{name}")
+    return load_module("algorithms", name)

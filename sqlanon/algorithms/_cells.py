@@ -248,15 +248,15 @@ class Cells:
         count = alias(_rows("m") if split else exp.column("n", table="r"), "n")
         lent = exp.select("b.id", *(exp.column(name, table="r") for name in columns), count)
         lent = lent.from_(table(borrowed, alias="b"))
-        lent = lent.join(table(self.placed, alias="m"), on=_same(["pattern", *self._grouped], "b", "m"))
-        lent = lent.join(table(packed.table, alias="r"), on=_same(self.keys, "m", "r"))
+        lent = lent.join(table(self.placed, alias="m"), on=same_columns(["pattern", *self._grouped], "b", "m"))
+        lent = lent.join(table(packed.table, alias="r"), on=same_columns(self.keys, "m", "r"))
         return exp.union(own, lent, distinct=False, copy=False)
 
     def _suppress_more(self, pattern: int, borrowed: str, masks: Sequence[exp.Expr]) -> None:
         to: dict[str, object] = {"pattern": literal(pattern)}
         for key, group, mask in zip(self.keys, self._grouped, masks, strict=True):
             to[group] = exp.BitwiseAnd(this=exp.column(key, table=self.placed), expression=mask.copy())
-        where = _same(["pattern", *self._grouped], self.placed, "b")
+        where = same_columns(["pattern", *self._grouped], self.placed, "b")
         joined = exp.From(this=table(borrowed, alias="b"))
         self.problem.engine.execute(exp.update(self.placed, to, where=where, from_=joined))
 
@@ -265,7 +265,7 @@ class Cells:
         self.problem.engine.execute(exp.insert(tree, self.placed))
         to: dict[str, object] = {"lent": exp.column("last", table="b")}
         joined = exp.From(this=table(borrowed, alias="b"))
-        where = _same(self.keys, self.donors, "b")
+        where = same_columns(self.keys, self.donors, "b")
         self.problem.engine.execute(exp.update(self.donors, to, where=where, from_=joined))
 
     def _move(self, pattern: int, chosen: str, masks: Sequence[exp.Expr]) -> None:
@@ -311,7 +311,7 @@ class Cells:
         split = (self.problem.engine.query(splits)[0][0] or 0) > 1
         chosen = [*self.keys, "region", *(("first", "last") if split else ())]
         members = once("members", mark, lambda: exp.select(*chosen).from_(table(numbered)))
-        labels = once("labels", mark, lambda: self._labels(numbered))
+        labels = once("labels", mark, lambda: region_labels(self.problem, numbered, self._grouped))
         self.problem.run()
         return Regions(members, labels, split=split)
 
@@ -322,23 +322,25 @@ class Cells:
         region = alias(bigint(window(exp.DenseRank(), order=order)), "region")
         return exp.select("*", region).from_(both.subquery(alias="released"))
 
-    def _labels(self, numbered: str) -> exp.Select:
-        domains = self.problem.domains
-        distinct = exp.select("region", "pattern", *self._grouped).from_(table(numbered)).distinct()
-        tree = exp.select("r.region").from_(distinct.subquery(alias="r"))
-        for place, domain in enumerate(domains, start=1):
-            name = f"d{place}"
-            bit = exp.BitwiseAnd(this=exp.column("pattern", table="r"), expression=literal(1 << place - 1))
-            hidden = exp.paren(bit, copy=False).neq(0)
-            own = exp.BitwiseAnd(this=exp.column(f"g{domain.key + 1}", table="r"), expression=literal(domain.masks[0]))
-            values = exp.select(alias(code(domain, "d"), "code"), "d.n0").from_(table(domain.dictionary, alias="d"))
-            # No code is negative: a suppressed cell finds no value.
-            same = exp.column("code", table=name).eq(case((hidden.copy(), literal(-1)), default=own))
-            tree = tree.join(values.subquery(alias=name), on=same, join_type="left")
-            label = case((hidden, literal(domain.hierarchy.root)), default=exp.column("n0", table=name))
-            leaves = case((hidden.copy(), literal(float(domain.leaves))), default=literal(1.0))
-            tree = tree.select(alias(label, f"l{place}"), alias(leaves, f"f{place}"))
-        return tree
+
+def region_labels(problem: Problem, numbered: str, grouped: Sequence[str]) -> exp.Select:
+    """The labels of regions, from rows that say which columns of their region are suppressed: the bits of `pattern`."""
+    domains = problem.domains
+    distinct = exp.select("region", "pattern", *grouped).from_(table(numbered)).distinct()
+    tree = exp.select("r.region").from_(distinct.subquery(alias="r"))
+    for place, domain in enumerate(domains, start=1):
+        name = f"d{place}"
+        bit = exp.BitwiseAnd(this=exp.column("pattern", table="r"), expression=literal(1 << place - 1))
+        hidden = exp.paren(bit, copy=False).neq(0)
+        own = exp.BitwiseAnd(this=exp.column(f"g{domain.key + 1}", table="r"), expression=literal(domain.masks[0]))
+        values = exp.select(alias(code(domain, "d"), "code"), "d.n0").from_(table(domain.dictionary, alias="d"))
+        # No code is negative: a suppressed cell finds no value.
+        same = exp.column("code", table=name).eq(case((hidden.copy(), literal(-1)), default=own))
+        tree = tree.join(values.subquery(alias=name), on=same, join_type="left")
+        label = case((hidden, literal(domain.hierarchy.root)), default=exp.column("n0", table=name))
+        leaves = case((hidden.copy(), literal(float(domain.leaves))), default=literal(1.0))
+        tree = tree.select(alias(label, f"l{place}"), alias(leaves, f"f{place}"))
+    return tree
 
 
 def _rows(source: str | None = None) -> exp.Expr:
@@ -355,7 +357,7 @@ def _parameter(number: int, kind: exp.DataType) -> exp.Expr:
     return exp.Cast(this=exp.Parameter(this=exp.Literal.number(number)), to=kind.copy())
 
 
-def _same(keys: Sequence[str], left: str, right: str) -> exp.Expr:
+def same_columns(keys: Sequence[str], left: str, right: str) -> exp.Expr:
     return exp.and_(*(exp.column(name, table=left).eq(exp.column(name, table=right)) for name in keys))
 
 

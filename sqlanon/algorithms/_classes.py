@@ -7,7 +7,7 @@ relations that are made from it, as a check binds them to relations made from th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlglot import exp
@@ -27,6 +27,7 @@ from sqlanon.compiler.tree import (
     select,
     summed,
     table,
+    uses_column,
     with_verdict,
 )
 from sqlanon.compiler.tree import joined as joined_to
@@ -62,6 +63,8 @@ class Classes:
     source: str
     population: str | None = None  # its combinations under the same keys; with `population_persons`, and their persons
     population_persons: bool = False
+    null_is_value: bool = False  # in sensitive columns; else NULL is not known
+    value_labels: Mapping[str, str] = field(default_factory=dict)  # the table of the numbers of values, by attribute
 
     @property
     def may_suppress(self) -> bool:
@@ -319,8 +322,19 @@ class Classes:
     def _class_values(self, key: exp.Expr, source: str, attribute: str, *, persons: bool | None = None) -> exp.Select:
         value = exp.column(self.compressed.values[attribute])
         counted = self._counted(persons=persons)
-        tree = exp.select(alias(key.copy(), "class_id"), alias(value, "value"), alias(counted, "records"))
+        asked = any(item.attribute == attribute and uses_column(item.model.sql, "known") for item in self.requirements)
+        known = alias(self.known(attribute) if asked else literal(1), "known")
+        tree = exp.select(alias(key.copy(), "class_id"), alias(value, "value"), alias(counted, "records"), known)
         return tree.from_(table(source)).group_by(key.copy(), value.copy(), copy=False)
+
+    def known(self, attribute: str, table_name: str | None = None) -> exp.Expr:
+        """1 for a value that counts, 0 for the number of NULL where that is an unknown value."""
+        if self.null_is_value:
+            return literal(1)
+        nothing = exp.select("value").from_(table(self.value_labels[attribute]))
+        nothing = nothing.where(exp.column("label").is_(exp.Null()))
+        value = exp.column(self.compressed.values[attribute], table=table_name)
+        return case((value.isin(query=nothing), literal(0)), default=literal(1))
 
     def _class_categories(self, source: str, key: exp.Expr, item: Requirement, persons: bool) -> exp.Select:
         assert item.attribute is not None

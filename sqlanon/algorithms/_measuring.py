@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from sqlanon.algorithms._classes import rows_where, with_parts
-from sqlanon.compiler.tree import BIGINT, DOUBLE, alias, inline_verdict, literal, nested, select, union_all
+from sqlanon.compiler.tree import (
+    BIGINT,
+    DOUBLE,
+    alias,
+    double,
+    inline_verdict,
+    literal,
+    nested,
+    select,
+    summed,
+    table,
+    union_all,
+)
 
 if TYPE_CHECKING:
     from sqlanon.algorithms._metrics import Metric
@@ -54,6 +66,35 @@ def _branch(problem: Problem, place: int, metric: Metric, numbers: Iterator[int]
     if len(parts) == 1:  # a CTE would be written to memory before it is read
         return tree.from_(parts[0][1].subquery(alias=classes, copy=False), copy=False)
     return exp.select("*").from_(with_parts(tree.from_(classes), parts).subquery(alias=f"node_{place}"), copy=False)
+
+
+def hidden_labels(problem: Problem) -> exp.Query:
+    """For each quasi-identifier (attribute, rows_, weighed): the suppressed rows n of each label, added up, and n ln n
+    added up. Parameters are the masks of a node, then those of its labels."""
+    numbers = itertools.count(1)
+    masks: list[exp.Expr] = [_parameter(next(numbers), BIGINT) for _ in problem.node_masks(problem.top)]
+    key = problem.class_id(masks)
+    labels = []
+    for place, domain in enumerate(problem.domains, start=1):
+        own = exp.column(problem.compressed.key_names[domain.key])
+        label = exp.BitwiseAnd(this=own, expression=_parameter(next(numbers), BIGINT))
+        labels.append(alias(exp.Min(this=label), f"y{place}"))
+    brought = problem.class_population(key)
+    classes, parts = problem.classes_by(key, problem.source, also=labels, brought=brought, masks=masks)
+    names = [f"y{place}" for place in range(1, len(labels) + 1)]
+    lost = exp.select("rows_", *names).from_(classes).where(exp.column("broken").eq(1))
+    rows = summed(exp.column("rows_"))
+    counted = union_all(
+        [
+            select(alias(literal(place), "attribute"), alias(rows.copy(), "n"), source=table("lost"), groups=[name])
+            for place, name in enumerate(names, start=1)
+        ]
+    )
+    n = double(exp.column("n"))
+    weighed = exp.Sum(this=exp.Mul(this=n, expression=exp.Ln(this=n.copy())))
+    chosen: list[exp.Expr | str] = ["attribute", alias(summed(exp.column("n")), "rows_"), alias(weighed, "weighed")]
+    tree = select(*chosen, source=nested(counted, "counted"), groups=["attribute"])
+    return with_parts(tree, [*parts, ("lost", lost)])
 
 
 def sums(problem: Problem, metric: Metric) -> list[exp.Expr]:

@@ -330,6 +330,28 @@ class Known:
 
 
 @dataclass
+class Entropies(Known):
+    """Bits that are lost by showing labels, and those that suppressed rows lose of their labels.
+
+    What suppression takes grows with the rows that are suppressed, and with the detail of their labels: a node below
+    that suppresses the same rows and more takes as much at least."""
+
+    nested: bool = False  # whether rows that a node suppresses are suppressed at all nodes below it
+    _generalized: Array = field(init=False)
+
+    def learn(self, measured: Measured) -> None:
+        if not self.nested or not measured.suppressed:
+            return
+        taken = measured.loss - self.loss(measured.node, 0, ())
+        below = down(measured.node)
+        np.maximum(self.lower[below], self._generalized[below] + taken, out=self.lower[below])
+
+    def prepare(self) -> None:
+        super().prepare()
+        self._generalized = self.lower.copy()
+
+
+@dataclass
 class Guesses(Known):
     """Records that a reader guesses wrong: those that are not in the majority of their class, and those suppressed.
 

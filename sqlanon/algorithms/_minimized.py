@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from sqlanon.algorithms._metrics import AverageSize, Guesses, Known, Linear, Metric, Squares
+from sqlanon.algorithms._metrics import AverageSize, Entropies, Guesses, Known, Linear, Metric, Squares
 from sqlanon.algorithms._problem import Problem
 from sqlanon.compiler.tree import alias, double, literal, table, window
 from sqlanon.errors import PolicyError
@@ -57,7 +57,7 @@ def minimized(problem: Problem, name: str | None = None) -> Metric:
             asked = max((use.params["k"] for use in problem.policy.models if "k" in use.params), default=1)
             return AverageSize(problem.shape, problem.records, problem.limit, int(asked), name == "aecs")
         case "non_uniform_entropy":
-            return Known(_entropies(problem), sql=plugin("loss", name).sql)
+            return Entropies(_entropies(problem), sql=plugin("loss", name).sql, nested=problem.nested)
         case "kl_divergence":
             return Known([[0.0] * size for size in problem.shape], sql=plugin("loss", name).sql, always=True)
         case "classification_metric":

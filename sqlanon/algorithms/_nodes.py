@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+from sqlanon.errors import PolicyError
+
 Node = tuple[int, ...]  # a level for each quasi-identifier
+# The most nodes for which the exact search is chosen; beyond that a heuristic looks for a good one.
+MOST_NODES = 2_000_000
+# The most for algorithms that a policy asks for, and that mark every node: tens of bytes each.
+MOST_NODES_IN_MEMORY = 30_000_000
 
 
 @dataclass(frozen=True)
@@ -17,6 +24,23 @@ class Measured:
     loss: float
     known: tuple[float, ...] = ()  # what the metric may conclude for the nodes around it
     doomed: int = 0  # rows that every node below has to suppress at least
+
+
+def require_few_nodes(shape: Node) -> None:
+    """Refuse a lattice that does not fit into memory.
+
+    >>> require_few_nodes((5,) * 18)
+    Traceback (most recent call last):
+    ...
+    sqlanon.errors.PolicyError: the lattice has 3.8e+12 nodes, too many for this algorithm
+      hint: leave 'algorithm' out, or take heuristic or mondrian
+    """
+    nodes = math.prod(shape)
+    if nodes > MOST_NODES_IN_MEMORY:
+        raise PolicyError(
+            f"the lattice has {nodes:.1e} nodes, too many for this algorithm",
+            hint="leave 'algorithm' out, or take heuristic or mondrian",
+        )
 
 
 class Infeasible(Exception):

@@ -10,8 +10,6 @@ of a computed hierarchy are those that occur, in their own order.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -19,11 +17,9 @@ from sqlglot import exp
 from sqlanon.algorithms._packing import kind
 from sqlanon.algorithms._problem import Problem
 from sqlanon.compiler.compressed import Domain, code
-from sqlanon.compiler.lookups import lookup
+from sqlanon.compiler.lookups import NUMBER, depth_first, lookup
 from sqlanon.compiler.tree import alias, bigint, case, count_all, double, literal, summed, table, window
 from sqlanon.hierarchies import Hierarchy
-
-NUMBER = r"^-?[0-9]+(\.[0-9]+)?$"
 
 
 @dataclass(frozen=True)
@@ -69,27 +65,6 @@ def _planned(problem: Problem, domain: Domain) -> tuple[str, str, bool]:
     places = prelude.once("places", (domain.name,), lambda: _with_nodes(relation, domain.height))
     codes = prelude.once("codes", (domain.name,), lambda: _codes(domain, places))
     return places, codes, made is not None
-
-
-def depth_first(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """The leaves of a lookup, node by node: numbers by size, everything else as it was written.
-
-    >>> depth_first([("b", "x", "*"), ("c", "y", "*"), ("a", "x", "*")])
-    ['b', 'a', 'c']
-    >>> depth_first([("10", "10-19", "*"), ("9", "0-9", "*"), ("11", "10-19", "*")])
-    ['9', '10', '11']
-    """
-    numeric = all(re.match(NUMBER, row[0]) for row in rows)
-    first: dict[tuple[int, str], float] = {}
-    for place, row in enumerate(rows):
-        own = float(row[0]) if numeric else float(place)
-        for level, label in enumerate(row):
-            first[level, label] = min(first.get((level, label), own), own)
-
-    def path(row: tuple[str, ...]) -> list[tuple[float, str]]:
-        return [(first[level, row[level]], row[level]) for level in reversed(range(len(row)))]
-
-    return [row[0] for row in sorted(rows, key=path)]
 
 
 def _present(domain: Domain) -> exp.Select:

@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from sqlanon import algorithms
 from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._solution import Solution
 from sqlanon.compiler.classes import Prelude, Step
+from sqlanon.compiler.draws import digest_of, written
 from sqlanon.compiler.parted import ESTIMATE, GROUP, RECORDS, parts_rows
 from sqlanon.compiler.source import relation
 from sqlanon.compiler.transformed import identified, key_columns, seeds_of, written_key
@@ -175,6 +177,19 @@ def _require_groups(policy: Policy) -> None:
             )
 
 
+def described_groups(policy: Policy) -> str | None:
+    """Canonical text of what groups depend on beside the rows, where the algorithm of a policy draws them."""
+    use = policy.algorithm
+    if use is None or use.name not in algorithms.names():
+        return None
+    module = algorithms.algorithm(use.name)
+    if not getattr(module, "SEEDS", ()) and "seed" not in module.Params.model_fields:
+        return None
+    params = module.Params.model_validate(use.params).model_dump(mode="json")
+    models = sorted(written([item.name, item.attribute, item.params]) for item in policy.models)
+    return written([use.name, params, sorted(policy.quasi_identifiers), sorted(policy.sensitive), models])
+
+
 def _no_search(policy: Policy) -> tuple[Problem, Solution]:
     raise NotImplementedError("these rows are not generalized")
 
@@ -199,7 +214,7 @@ def posed(policy: Policy, engine: Engine, secret: str | None, labels: tuple[str,
     try:
         if policy.person is not None and not (unique and named == (policy.person,)):
             _require_one_row_each(policy, engine, rows)
-        for action in seeds_of(prelude, SEEDS, labels, secret):
+        for action in seeds_of(prelude, SEEDS, labels, secret, digest_of(described_groups(policy))):
             assert isinstance(action, Step)
             prelude.steps.append(action)
             run_steps(engine, [action])

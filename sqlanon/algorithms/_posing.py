@@ -14,7 +14,7 @@ from sqlanon.algorithms._freeform import freeform
 from sqlanon.algorithms._own_classes import Own
 from sqlanon.algorithms._problem import ALSO_SUPPRESSED, FEW_ROWS, OF_NODES, Problem
 from sqlanon.algorithms._special import probabilities, supersets
-from sqlanon.compiler.checks import Compiler
+from sqlanon.compiler.checks import OF_ROW_SETS, Compiler
 from sqlanon.compiler.classes import Grouping, Prelude, totals
 from sqlanon.compiler.compressed import (
     BITS,
@@ -30,7 +30,7 @@ from sqlanon.compiler.compressed import (
 from sqlanon.compiler.lookups import taxonomy
 from sqlanon.compiler.population import population
 from sqlanon.compiler.source import relation, table_parts, table_tree
-from sqlanon.compiler.tree import alias, count_all, literal, nested, referenced, select, table
+from sqlanon.compiler.tree import alias, case, count_all, literal, nested, referenced, select, table
 from sqlanon.engines import Engine
 from sqlanon.engines.steps import drop_steps, run_steps
 from sqlanon.errors import EngineError, PolicyError
@@ -241,6 +241,8 @@ def _packed(
         packed.table,
         everybody,
         persons,
+        policy.sensitive_nulls == "value",
+        {name: totals(draft.prelude, draft.grouping, name, numeric=False) for name in draft.attributes},
         policy=policy,
         engine=engine,
         hierarchies=hierarchies,
@@ -261,7 +263,8 @@ def is_searchable(model: Plugin, brings: frozenset[str] = frozenset()) -> bool:
     (True, False)
     """
     made = referenced(model.sql) <= SEARCHED | brings
-    plain = not model.classes and model.counts in ("", "rows")
+    # What must hold for sets of rows must hold for each row: a search reaches that, and the check does the rest.
+    plain = model.classes in ("", OF_ROW_SETS) and model.counts in ("", "rows")
     return made and (plain or "own_classes" in brings)
 
 
@@ -332,7 +335,9 @@ def _requirement(
     compiler = Compiler(policy, hierarchies, prelude.dialect, policy.source, shared=prelude)
     compiler.parameter_relations(model, model.filled(use.params), relations)
     if "class_categories" in referenced(model.sql):
-        relations["value_categories"] = _value_categories(prelude, relations["totals"], relations["weights"])
+        null_is_value = policy.sensitive_nulls == "value"
+        made = _value_categories(prelude, relations["totals"], relations["weights"], null_is_value=null_is_value)
+        relations["value_categories"] = made
     special = None
     if attribute is not None and "class_probability" in referenced(model.sql):
         special = probabilities(packed, item.qid, attribute, relations["totals"], model.filled(use.params))
@@ -378,9 +383,11 @@ def is_monotone(model: Plugin, params: Mapping[str, object]) -> bool:
     return model.monotone.startswith("yes") and not (unless and params.get(unless))
 
 
-def _value_categories(prelude: Prelude, values: str, weights: str) -> str:
+def _value_categories(prelude: Prelude, values: str, weights: str, *, null_is_value: bool) -> str:
     same = exp.NullSafeEQ(this=exp.column("label", table="w"), expression=exp.column("label", table="t"))
-    category = exp.Coalesce(this=exp.column("category", table="w"), expressions=[literal(0)])
+    category: exp.Expr = exp.Coalesce(this=exp.column("category", table="w"), expressions=[literal(0)])
+    if not null_is_value:
+        category = case((exp.column("label", table="t").is_(exp.Null()), exp.Null()), default=category)
     tree = exp.select("t.value", alias(category, "category")).from_(table(values, alias="t"))
     joined = tree.join(table(weights, alias="w"), on=same, join_type="left")
     return prelude.once("value_categories", (values, weights), lambda: joined)

@@ -177,18 +177,14 @@ def _covered(problem: Problem, domain: Domain, place: int, placed: str, steps: S
     """node, n: the released records at or below each node."""
     parts = []
     for level in range(domain.height + 1):
-        # Computed levels cannot be told from a label, so that a check of the release sees labels and roots alone.
-        if not domain.hierarchy.levels or level == domain.height:
-            reached = [step for step, levels in enumerate(steps) if levels[place - 1] <= level]
-        else:
-            reached = [step for step, levels in enumerate(steps) if levels[place - 1] == level]
+        reached = [step for step, levels in enumerate(steps) if levels[place - 1] <= level]
         if not reached:
             continue
         node = exp.column(f"x{place}_{level}", table="c")
         tree = exp.select(alias(node, "node"), alias(exp.column("n", table="r"), "n"))
         tree = tree.from_(table(placed, alias="r")).join(table(shown(problem), alias="c"), on="c.cell = r.cell")
         tree = tree.where(exp.column("step", table="r").between(min(reached), max(reached)))
-        if level < domain.height and not domain.hierarchy.levels:
+        if level < domain.height:
             # A label that is the same on the next level too is counted there.
             tree = tree.where(node.copy().neq(exp.column(f"x{place}_{level + 1}", table="c")))
         parts.append(tree)

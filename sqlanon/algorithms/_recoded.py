@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from sqlanon.compiler.tree import alias, double, literal, summed, union_all, window
+from sqlanon.compiler.tree import alias, count_all, double, literal, summed, table, union_all, window
 
 if TYPE_CHECKING:
     from sqlanon.algorithms._nodes import Node
@@ -52,7 +52,9 @@ def recoded_tuples(problem: Problem, node: Node) -> exp.Query:
     area: exp.Expr = double(literal(1))
     for place, (domain, level) in enumerate(zip(problem.domains, node, strict=True), start=1):
         if level == domain.height:
-            area = exp.Mul(this=area, expression=literal(max(domain.leaves, 1)))
+            missing = exp.select(count_all()).from_(table(domain.dictionary)).where("original IS NULL").subquery()
+            every = exp.Add(this=literal(max(domain.leaves, 1)), expression=missing)  # the root covers NULL too
+            area = exp.Mul(this=area, expression=exp.paren(every))
         elif level > 0:
             area = exp.Mul(this=area, expression=exp.Min(this=exp.column(f"f{place}_{level}")))
     merged = exp.select("class_id", "kept", *keys, alias(summed(exp.column("n")), "records"), alias(area, "area"))

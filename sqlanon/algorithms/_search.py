@@ -13,7 +13,7 @@ import numpy as np
 
 from sqlanon.algorithms._found import TIE, is_better
 from sqlanon.algorithms._metrics import Array, Metric, down, up
-from sqlanon.algorithms._nodes import Measured, Node
+from sqlanon.algorithms._nodes import Measured, Node, require_few_nodes
 from sqlanon.algorithms._problem import FEW_ROWS, Problem
 
 MOST = 0.6  # of the open nodes, for which a rolled-up table is worth its making
@@ -33,6 +33,7 @@ class Search:
     _tables: list[tuple[Node, str]] = field(default_factory=list)  # each rolled up from the one before
 
     def __post_init__(self) -> None:
+        require_few_nodes(self.problem.shape)
         self.open = np.ones(self.problem.shape, dtype=bool)
         self.metric.prepare()
         if not self.batch:

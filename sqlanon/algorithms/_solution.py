@@ -64,3 +64,11 @@ class Solution:
     assigned: Assigned | None = None
     candidates: tuple[Candidate, ...] = ()
     checks: int = 0
+    # Where suppressed cells match any value: how many rows are found among too few by somebody who knows their original
+    # values, and the fewest rows that such values fit.
+    found_by_values: tuple[int, int] | None = None
+
+    @property
+    def waiting(self) -> int:
+        """Rows that a later release may show: those that found no companions when each was given a class."""
+        return self.suppressed if self.assigned is not None else 0

@@ -27,10 +27,12 @@ SPECIAL = frozenset({"class_probability", "class_supersets", "superset_values", 
 
 
 def supersets(packed: Compressed, value: str) -> Special:
-    """The classes above each class: one for each node above, as far as labels tell what lies above them."""
+    """The classes above each class: one for each node above."""
 
     def made(place: int, node: Node, key: exp.Expr, counted: exp.Expr, source: str) -> tuple[Parts, dict[str, str]]:
-        nodes = itertools.product(*map(_above, packed.domains, node))
+        nodes = itertools.product(
+            *(range(level, domain.height + 1) for domain, level in zip(packed.domains, node, strict=True))
+        )
         masks = [packed.masks(levels) for levels in nodes]
         names = [f"m{number}" for number in range(1, packed.keys + 1)]
         rows = [(literal(number), *map(literal, own)) for number, own in enumerate(masks)]
@@ -53,12 +55,6 @@ def supersets(packed: Compressed, value: str) -> Special:
         return parts, {name: f"{name}_{place}" for name in relations}
 
     return made
-
-
-def _above(domain: Domain, level: int) -> Sequence[int]:
-    """The levels at and above one that can be told from its labels: computed ones need the value itself."""
-    computed = bool(domain.hierarchy.levels)
-    return (level, domain.height) if computed and 0 < level < domain.height else range(level, domain.height + 1)
 
 
 def probabilities(

@@ -178,7 +178,10 @@ def torn_apart(problem: Problem, stable: Stable, halves: str) -> exp.Select:
     few: list[exp.Expr] = [exp.column("persons") < stable.k]
     different = []
     for number, name in enumerate(stable.attributes, start=1):
-        values = exp.Distinct(expressions=[exp.column(problem.compressed.values[name], table="h")])
+        value: exp.Expr = exp.column(problem.compressed.values[name], table="h")
+        if stable.l > 1 and not problem.null_is_value:
+            value = case((problem.known(name, "h").eq(1), value), default=exp.Null())
+        values = exp.Distinct(expressions=[value])
         different.append(alias(exp.Count(this=values), f"different_{number}"))
         few.append(exp.column(f"different_{number}") < stable.l)
     sets = select(

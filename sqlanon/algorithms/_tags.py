@@ -10,7 +10,7 @@ from itertools import islice
 import numpy as np
 
 from sqlanon.algorithms._metrics import Array, Metric, down, up
-from sqlanon.algorithms._nodes import Node
+from sqlanon.algorithms._nodes import Node, require_few_nodes
 from sqlanon.algorithms._problem import Problem
 from sqlanon.errors import PolicyError
 
@@ -25,6 +25,7 @@ class Tags:
     fails: Array = field(init=False)
 
     def __post_init__(self) -> None:
+        require_few_nodes(self.problem.shape)
         self.metric.prepare()
         self.holds = np.zeros(self.problem.shape, dtype=bool)
         self.fails = np.zeros(self.problem.shape, dtype=bool)

@@ -1,10 +1,10 @@
-"""Subtree generalization from the values up: the merge that hides least for the privacy that it gains comes next.
+"""Subtree generalization from the values up: the next merge loses least for the privacy that it gains.
 
-All values start as they are. As long as a model fails, a node takes the place of all its children: the one with the
-least IL / (PG + 1). IL is the information that the merge loses about `class_attribute`, in bits; without one it is the
-rise of the normalized certainty penalty. PG is the rise of the anonymity, the size of the smallest class. It ends when
-the rows in classes that fail are within the policy's limit; these are suppressed. Merges that turn out to be needless
-are taken back then, the one with the largest IL / (PG + 1) first, so that no node of the result can be split.
+All values start as they are. As long as a model fails, a node replaces all its children: the one with the least IL /
+(PG + 1). IL is the information that the merge loses about `class_attribute`, in bits; without one it is the rise of the
+normalized certainty penalty. PG is the rise of the anonymity, the size of the smallest class. It ends when the rows in
+classes that fail are within the policy's limit; these are suppressed. Then needless merges are undone, the one with the
+largest IL / (PG + 1) first, so that no node of the result can be split.
 cite: Wang, Yu, Chakraborty 2004
 """
 
@@ -27,7 +27,8 @@ class Params(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     class_attribute: str | None = Field(
-        None, description="Column that a classifier is to predict from the release; detail that tells it is kept."
+        None,
+        description="Column that a classifier should predict; detail that helps to predict it is kept.",
     )
 
 

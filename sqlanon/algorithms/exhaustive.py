@@ -23,7 +23,7 @@ BRINGS = OF_NODES
 class Params(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     class_attribute: str | None = Field(
-        None, min_length=1, description="The column that the release is to foretell, for classification_metric."
+        None, min_length=1, description="The column that the release should predict, for classification_metric."
     )
 
 

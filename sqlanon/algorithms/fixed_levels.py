@@ -1,6 +1,6 @@
 """Full-domain generalization on levels that the policy gives; classes that fail are suppressed.
 
-For those who know the levels that their readers need, and for refreshes, where classes must stay what they were.
+For owners who know the levels that their readers need, and for refreshes, where classes must stay what they were.
 cite: Samarati and Sweeney 1998
 """
 
@@ -21,7 +21,7 @@ class Params(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     levels: dict[str, int] = Field(description="The level of each quasi-identifier; 0 keeps its values.")
     class_attribute: str | None = Field(
-        None, min_length=1, description="The column that the release is to foretell, for classification_metric."
+        None, min_length=1, description="The column that the release should predict, for classification_metric."
     )
 
 

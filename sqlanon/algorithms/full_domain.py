@@ -1,8 +1,8 @@
 """The full-domain generalization with the least loss, exact: each column on one level, classes that fail suppressed.
 
-A best-first search over the lattice that leaves out only what cannot win, whatever the models and the metric.
-Where a model has classes of its own, such as those of some of the columns, a class is suppressed that has a row in a
-broken one; then models are asked again about what is left, until none is broken.
+A best-first search over the lattice. It leaves out only nodes that cannot win, whatever the models and the metric.
+Where a model has classes of its own, such as those of some of the columns, the search suppresses a class that has a row
+in a broken one; then it measures the models on what is left, until none is broken.
 cite: El Emam et al. 2009; Kohlmayer et al. 2012
 """
 
@@ -33,7 +33,7 @@ class Params(BaseModel):
         False, description="Generalize the rows that would be suppressed on their own, again and again."
     )
     class_attribute: str | None = Field(
-        None, min_length=1, description="The column that the release is to foretell, for classification_metric."
+        None, min_length=1, description="The column that the release should predict, for classification_metric."
     )
 
 

@@ -1,7 +1,7 @@
-"""A good full-domain generalization of a lattice that is too large to search: best-first from the top, within a time.
+"""A good full-domain generalization of a lattice that is too large to search: best-first from the top, with a deadline.
 
-From the best node so far, each column is shown one level finer; what holds is followed further. The result holds, but
-is not proven optimal.
+From the best node so far, the search shows each column one level finer, and follows the nodes that hold. The result
+holds, but is not proven optimal.
 cite: Prasser, Bild and Kuhn 2016
 """
 
@@ -28,7 +28,7 @@ class Params(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     seconds: float = Field(60.0, gt=0, description="How long to look, if no other time limit is given.")
     class_attribute: str | None = Field(
-        None, min_length=1, description="The column that the release is to foretell, for classification_metric."
+        None, min_length=1, description="The column that the release should predict, for classification_metric."
     )
 
 

@@ -1,9 +1,9 @@
 """All full-domain generalizations that hold, found subset by subset of the quasi-identifiers, and the best of them.
 
 A generalization fails if it fails for some of its columns alone. So single columns come first, then pairs of what held,
-and so on; for each subset the search goes upwards, and what is above a node that holds is not measured again. Of all
-nodes that hold for all columns, the one with the least loss is taken. Models must stay true upwards also where classes
-are suppressed.
+and so on. For each subset the search goes upwards; nodes above a node that holds are not measured again. Of all nodes
+that hold for all columns, the one with the least loss is taken. Models must stay true upwards, also where classes are
+suppressed.
 cite: LeFevre, DeWitt, Ramakrishnan 2005
 """
 
@@ -31,7 +31,7 @@ BRINGS = OF_NODES
 class Params(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     class_attribute: str | None = Field(
-        None, min_length=1, description="The column that the release is to foretell, for classification_metric."
+        None, min_length=1, description="The column that the release should predict, for classification_metric."
     )
 
 

@@ -1,9 +1,8 @@
 """Mondrian for a release that will train a classifier: each cut is the one that tells most about a class column.
 
-As `mondrian`, but a round measures all cuts of all quasi-identifiers of a region, and takes the one after which the
-values of `class_attribute` are most foreseeable (the largest gain of information) among those whose halves meet all
-models. Where nothing is gained, the best balanced cut is taken. It costs more than `mondrian`, and its regions are less
-even in size and width.
+As `mondrian`, but a round measures all cuts of all quasi-identifiers of a region. It takes the cut with the largest
+information gain about `class_attribute` among those whose halves meet all models. Where no cut gains anything, it takes
+the best balanced one. It costs more than `mondrian`, and its regions are less even in size and width.
 cite: LeFevre, DeWitt and Ramakrishnan 2006, 2008
 """
 
@@ -25,7 +24,7 @@ from sqlanon.errors import PolicyError, did_you_mean
 class Params(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    class_attribute: str = Field(min_length=1, description="The column that the release is to foretell.")
+    class_attribute: str = Field(min_length=1, description="The column that the release should predict.")
     ranges: bool = Field(True, description="Labels are ranges of values; if not, nodes of the hierarchies.")
 
 

@@ -1,18 +1,17 @@
-"""Numbers are shuffled inside groups of near values: k different ones at least, that span e at least.
+"""Numbers are shuffled inside groups of near values: at least k different ones, which span at least e.
 
     algorithm: {k_e_grouping: {k: 5, e: 10000}}
 
 Rows are sorted by their sensitive number and cut into groups of at least k different values whose largest and smallest
 are at least e apart; in each group all arrangements of its values are equally likely. Of all such groupings the one
-with the least sum of ranges is taken, so that sums and means over few groups stay near the truth: that is the one whose
-cuts fall into the widest gaps. It is exact as long as there are at most 200,000 different values; of more, cuts are
-chosen among the widest gaps of 200,000 neighbourhoods. Quasi-identifiers stay as they are; the column `sqlanon_group`
-tells the group of a row.
+with the least sum of ranges is taken, so that sums and means over few groups stay near the truth: its cuts fall into
+the widest gaps. It is exact for at most 200,000 different values; for more, cuts are chosen among the widest gaps of
+200,000 neighbourhoods. Quasi-identifiers stay as they are; the column `sqlanon_group` gives the group of a row.
 
-What it does not protect: who is in the table, since quasi-identifiers are shown as they are; and which values of a
-group are frequent, since (k,e)-anonymity does not look at that: nine rows of ten may have nearly the same one. Ask for
+What it does not protect: who is in the table, because quasi-identifiers are shown as they are; and frequent values of a
+group, because (k,e)-anonymity does not look at frequencies: nine rows of ten may have nearly the same value. Ask for
 epsilon_m_anonymity, too, to have that checked. A group tells the range of the values of its rows. Two releases of the
-same persons give more away: their groups differ.
+same persons have different groups, and together tell more.
 cite: Zhang, Koudas, Srivastava and Yu 2007, Aggregate query answering on anonymized tables
 """
 

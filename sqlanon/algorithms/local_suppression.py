@@ -4,6 +4,17 @@ A row whose class breaks a model loses the cells that it takes to be like enough
 borrowed from classes that hold, and then lose the same cells. Each column has a weight: a step takes the rows for which
 the weights of the cells to suppress, over the rows that are helped, are least. A suppressed cell is a value of its own,
 alike with suppressed cells only. Rows are suppressed as a whole where that costs less and the limit allows it.
+
+With `suppressed_cells: any_value` in the policy a suppressed cell matches any value, as sdcMicro counts: no row is
+borrowed, fewer cells are suppressed, and less is promised. A row is safe if it matches k rows, where two rows match if
+they agree in each column or one of them has a suppressed cell there. A row that matches too few loses the cheapest
+cells with which it matches enough, and no more while there is time: k - 1 rows without any value match all others, so
+that the fewest cells of all would hide nobody.
+
+What `suppressed_cells: any_value` does not protect: whoever knows the suppressed value of a person finds the rows that
+fit it, and these may be fewer than k, down to the person's own; the evidence tells how many rows are found like that.
+Whoever knows that as few cells as possible are suppressed knows that a cell was hidden because its value is rare. Rows
+that match a third row need not match each other: there are no classes of k rows that are all alike.
 cite: Hundepool and Willenborg 1996; Templ et al. 2015
 """
 
@@ -11,18 +22,24 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from pydantic import BaseModel, ConfigDict, Field
+from sqlglot import exp
 
 from sqlanon.algorithms._cells import ALL, Cells, Lending
+from sqlanon.algorithms._matching_cells import MatchingCells
 from sqlanon.algorithms._nodes import Infeasible
 from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._solution import Solution
+from sqlanon.compiler.matching import matches_any_value, suppressed_labels
+from sqlanon.compiler.tree import count_all, literal, select, table, text
 from sqlanon.errors import PolicyError, did_you_mean
 
 # Costs that differ by less are a tie.
 TIE = 1e-9
+TOGETHER = 6  # patterns that are worth one statement
 
 
 class Params(BaseModel):
@@ -44,8 +61,10 @@ class Params(BaseModel):
 
 def run(problem: Problem, params: Params) -> Solution:
     costs = weights(problem, params)
-    cells = Cells(problem)
     patterns = _patterns(costs, _by_size(problem, costs), params.patterns)
+    if matches_any_value(problem.policy):
+        return _run_matching(problem, patterns, costs)
+    cells = Cells(problem)
     waiting, tried = cells.waiting(), 0
     for lending in _ways(problem):
         if not waiting or (waiting <= problem.limit and tried):
@@ -87,8 +106,11 @@ def _ways(problem: Problem) -> list[Lending]:
     counting = all(item.use.name == "k_anonymity" for item in problem.requirements)
     if not counting or problem.compressed.person:
         return whole  # which rows a class can spare is for the models to say
-    size = max((int(str(item.params["k"])) for item in problem.requirements), default=1)
-    return [Lending(size=size), *whole]
+    return [Lending(size=_largest_k(problem)), *whole]
+
+
+def _largest_k(problem: Problem) -> int:
+    return max((int(str(item.params["k"])) for item in problem.requirements), default=1)
 
 
 def _round(
@@ -96,7 +118,7 @@ def _round(
 ) -> tuple[int, int]:
     """Cheapest first, until no row waits or none can be helped. A pattern that was measured tells what it costs at
     least from then on: the pool only shrinks. Returns the rows that still wait, and how many patterns were measured."""
-    price = {pattern: sum(cost for i, cost in enumerate(costs) if pattern >> i & 1) for pattern in patterns}
+    price = _prices(patterns, costs)
     root = (1 << len(costs)) - 1
     heap = [(cost, pattern) for pattern, cost in price.items()]
     heapq.heapify(heap)
@@ -121,7 +143,76 @@ def _round(
     return waiting, tried
 
 
-def _solution(problem: Problem, cells: Cells, waiting: int, tried: int) -> Solution:
+def _run_matching(problem: Problem, patterns: Sequence[int], costs: Sequence[float]) -> Solution:
+    """The same where a suppressed cell matches any value. What a row loses is known to be the cheapest if all cheaper
+    patterns were tried before, also those that became possible by what others lost."""
+    _require_no_marker(problem)
+    size = _largest_k(problem)
+    if problem.records < size:
+        raise Infeasible(None)
+    cells, price = MatchingCells(problem, size), _prices(patterns, costs)
+    batches, root = _batches(price), (1 << len(costs)) - 1
+    every = waiting = cells.waiting()
+    tried = place = 0
+    while waiting:
+        batch = [root] if problem.out_of_time() else batches[place]
+        found = cells.measure(batch)
+        tried += len(batch)
+        if not found:
+            place += 1
+            continue
+        cells.place(*_cheapest_step(found, price, float(problem.records)))
+        waiting, place = cells.waiting(), 0
+        problem.tell("suppressing cells", every - waiting, every)
+    return replace(_solution(problem, cells, 0, tried), found_by_values=cells.rows_found_by_values())
+
+
+def _require_no_marker(problem: Problem) -> None:
+    """A value that looks like a suppressed cell would match any value, and nothing of it would be hidden."""
+    for domain in problem.domains:
+        labels = suppressed_labels(domain.name, problem.hierarchies)
+        own = text(exp.column("original")).isin(*(literal(label) for label in labels))
+        if problem.engine.query(select(count_all(), source=table(domain.dictionary), where=own))[0][0]:
+            raise PolicyError(
+                f"'{domain.name}' has a value that looks like a suppressed cell: {' or '.join(map(repr, labels))}",
+                hint="spell it otherwise in a view or 'query:', or take 'suppressed_cells: own_value'",
+            )
+
+
+def _batches(price: Mapping[int, float]) -> list[list[int]]:
+    """Patterns to be measured together, cheapest first; those of one price are never parted.
+
+    >>> _batches({1: 1.0, 2: 1.0, 3: 2.0})
+    [[1, 2, 3]]
+    """
+    found: list[list[int]] = []
+    for pattern in sorted(price, key=lambda pattern: (price[pattern], pattern)):
+        if found and (len(found[-1]) < TOGETHER or _is_tie(price[pattern], price[found[-1][-1]])):
+            found[-1].append(pattern)
+        else:
+            found.append([pattern])
+    return found
+
+
+def _cheapest_step(
+    found: Sequence[tuple[int, float, int]], price: Mapping[int, float], most: float
+) -> tuple[int, float]:
+    """Of the patterns that cost least, the one that helps most rows for each that loses it, and up to which ratio: as
+    long as no other pattern does better."""
+    least = min(price[pattern] for pattern, *_ in found)
+    best = sorted((ratio, -helped, pattern) for pattern, ratio, helped in found if _is_tie(price[pattern], least))
+    return best[0][2], best[1][0] * (1 + TIE) if len(best) > 1 else most
+
+
+def _is_tie(one: float, other: float) -> bool:
+    return abs(one - other) <= TIE * max(one, other)
+
+
+def _prices(patterns: Sequence[int], costs: Sequence[float]) -> dict[int, float]:
+    return {pattern: sum(cost for i, cost in enumerate(costs) if pattern >> i & 1) for pattern in patterns}
+
+
+def _solution(problem: Problem, cells: Cells | MatchingCells, waiting: int, tried: int) -> Solution:
     rows = cells.rows_by_pattern()
     each = {
         domain.name: sum(count for pattern, count in rows.items() if pattern >> i & 1)

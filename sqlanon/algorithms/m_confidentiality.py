@@ -1,22 +1,23 @@
-"""Classes are made without a look at the sensitive column; where too many rows have a sensitive value, some change.
+"""Classes are made without looking at the sensitive column; where too many rows have a sensitive value, some change.
 
     models:
       - k_anonymity: {k: 5}
     algorithm: {m_confidentiality: {m: 2, values: [HIV, cancer]}}
 
-Who knows that an algorithm generalizes no more than a sensitive value makes it learns from what it did (minimality
-attack). So the best generalization is searched for by those models alone that do not look at the sensitive column. In
-most classes then at most 1/(2m) of the rows have one of `values`. Let V be the classes where it is more: each takes the
-share of one of the (2m - 1)·|V| other classes with the largest shares, drawn at random, and that many of its rows,
-drawn at random, keep their value; the others get one that is not sensitive, drawn from its distribution in the table.
+An attacker who knows that an algorithm generalizes only as much as the sensitive values require learns from what it did
+(minimality attack). So the best generalization is searched for with only those models that do not look at the sensitive
+column. In most classes, at most 1/(2m) of the rows then have one of `values`. Let V be the classes where it is more.
+Each of them takes the share of one of the (2m - 1)·|V| other classes with the largest shares, drawn at random. That
+many of its rows, drawn at random, keep their value; the others get a value that is not sensitive, drawn from its
+distribution in the table.
 
-Nobody is linked to `values` with more than 1/m, even by somebody who knows all of this: of the classes that look like
-one of V, 1 in 2m is; there it may be certain, and in the others it is 1/(2m) at most, which adds up to less than 1/m.
-Other models of the sensitive column may be asked for; they are checked, not searched for.
+An attacker links nobody to `values` with more than 1/m, even if they know all of this: of the classes that look like
+one of V, 1 in 2m is one; there the link may be certain, and in the others it is at most 1/(2m), which adds up to less
+than 1/m. Other models of the sensitive column may be asked for; they are checked, not searched for.
 
-What it does not protect: values that are not among `values`, and the truth: some rows of the release tell a lie, how
-many of them its evidence says. The argument takes classes for alike but for their sensitive values: who knows that a
-disease goes with an age knows better. Two releases of the same persons may give more away.
+What it does not protect: values that are not among `values`, and the truth: some rows of the release are false, and its
+evidence says how many. The argument assumes that classes differ only in their sensitive values: an attacker who knows
+that a disease goes with an age knows better. Two releases of the same persons may tell more.
 cite: Wong, Fu, Wang and Pei 2007, Minimality attack in privacy preserving data publishing
 """
 
@@ -57,8 +58,12 @@ SEEDS = tuple(f"m_confidentiality/{what}" for what in ("classes", "rows", "value
 
 class Params(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
-    m: int = Field(ge=2, strict=True, description="Nobody is linked to the sensitive values with more than 1/m.")
-    values: tuple[str | int | bool, ...] = Field(min_length=1, description="Values that nobody may be linked to.")
+    m: int = Field(
+        ge=2, strict=True, description="An attacker links nobody to the sensitive values with more than 1/m."
+    )
+    values: tuple[str | int | bool, ...] = Field(
+        min_length=1, description="Values that an attacker must not link to a person."
+    )
 
 
 def part(rows: Rows, params: Params) -> Parted:

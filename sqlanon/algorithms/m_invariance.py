@@ -3,12 +3,17 @@
 A person who was released before stays in a bucket with the values of its last class. Where a bucket lacks a value,
 newcomers who have it fill it up, and counterfeit rows where there is none: rows of nobody, which no reader can tell
 from others, and which are counted in the evidence. The newcomers who are left make buckets of their own, and those who
-cannot, since too many have the same, wait. Each bucket is cut into classes with one row of each value, of rows that lie
-close to one another. The release gets the column `sqlanon_class`, which tells the classes apart.
+cannot, since too many have the same, wait. So do those whose value is NULL, unless the policy says `sensitive_nulls:
+value`. Each bucket is cut into classes with one row of each value, of rows that lie close to one another. The release
+gets the column `sqlanon_class`, which tells the classes apart.
 
 `history` names m: `history: {models: [{m_invariance: {m: 3}}]}`. A person whose sensitive value changed would be told
 by it, and is shown no more unless it changes back. One sensitive column, and no other column is shown as it is: a
 counterfeit row has nothing to show there.
+
+What it does not protect: against who knows this algorithm and the quasi-identifiers of all persons. Persons of a value
+go to buckets and classes in the order of their quasi-identifiers, and nothing of that is drawn: from who is in which
+class follows who has which value, sometimes surely (`sqlanon attack --attack minimality`).
 cite: Xiao and Tao 2007
 """
 
@@ -21,14 +26,14 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 from sqlglot import exp
 
-from sqlanon.algorithms import _buckets
-from sqlanon.algorithms._buckets import Bucket, Signature
 from sqlanon.algorithms._nodes import Infeasible
 from sqlanon.algorithms._orders import Order, orders
 from sqlanon.algorithms._partition import Parts
 from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._ranges import labels_of, loss_of
 from sqlanon.algorithms._solution import Assigned, Solution
+from sqlanon.compiler.buckets import Bucket, Signature, filled
+from sqlanon.compiler.classes import NULL_NODE
 from sqlanon.compiler.compressed import code, same_value
 from sqlanon.compiler.history import value_label
 from sqlanon.compiler.tree import (
@@ -44,7 +49,7 @@ from sqlanon.compiler.tree import (
     union_all,
     window,
 )
-from sqlanon.errors import PolicyError
+from sqlanon.errors import NotReleased, PolicyError
 
 BITS = 60  # of a number that orders rows so that neighbours are alike
 TEXT, BIGINT = exp.DataType.build("text"), exp.DataType.build("bigint")
@@ -157,8 +162,11 @@ def _planned(problem: Problem, people: str, m: int) -> tuple[list[Bucket], int]:
     )
     known: dict[Signature, Counter[str]] = {}
     newcomers: Counter[str] = Counter()
-    changed = changed_now = 0
+    changed = changed_now = unknown = 0
     for signature, value, seen, n in problem.engine.query(counted):
+        if signature is None and value == NULL_NODE and problem.policy.sensitive_nulls == "unknown":
+            unknown += int(n)
+            continue
         if signature is None:
             newcomers[str(value)] += int(n)
             continue
@@ -168,15 +176,15 @@ def _planned(problem: Problem, people: str, m: int) -> tuple[list[Bucket], int]:
         else:
             changed += int(n)
             changed_now += int(n) * (int(seen or 0) == problem.past_version)
-    buckets = _buckets.filled(known, newcomers, m)
+    buckets = filled(known, newcomers, m)
     placed = sum((bucket.new.total() for bucket in buckets), 0)
-    delayed = newcomers.total() - placed
+    delayed = newcomers.total() - placed + unknown
     assert problem.policy.history is not None
     limit = problem.policy.history.hold_back
     if delayed + changed_now > limit * problem.records + 1e-9:
-        raise PolicyError(
+        raise NotReleased(
             f"{delayed + changed_now:,} of {problem.records:,} rows would have to wait, since too many newcomers have "
-            f"the same sensitive value, or values changed; the limit is {limit:.1%}",
+            f"the same sensitive value or none, or values changed; the limit is {limit:.1%}",
             hint="raise 'hold_back' under 'history', or lower m; the last release is still in place",
         )
     return buckets, delayed + changed

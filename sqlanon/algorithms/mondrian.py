@@ -1,15 +1,15 @@
-"""Regions of alike rows, cut in halves again and again: far more detail than one level for a whole column.
+"""Regions of similar rows, cut in halves again and again: far more detail than one level for a whole column.
 
-The rows are one region at first. Each round cuts every region at the best balanced place of its widest quasi-identifier
-(the certainty penalty of its range, by the weights of the policy) where both halves meet all models; a region that
-cannot be cut is done. No row is suppressed. Rows that are alike stay together, unless `strict: false`: then those at
-the cut go to either half, which makes smaller regions, for models that look at no sensitive column.
+At first all rows are one region. Each round cuts every region at the best balanced place of its widest quasi-identifier
+(by the certainty penalty of its range and the weights of the policy) where both halves meet all models. A region that
+cannot be cut is done. No row is suppressed. Equal rows stay together, unless `strict: false`: then rows at the cut go
+to either half, which makes smaller regions, for models that look at no sensitive column.
 
 Labels are ranges: `[20, 29]` for numbers, dates and text, `{France, Asia}` for nodes of a lookup, `{NULL, [20, 29]}`
 where NULL is among the values. With `ranges: false` they are the lowest nodes of the hierarchy that cover the range.
 
-With `history` the cuts of earlier releases stay: a region is cut further where both halves hold, also for those who
-were together so far and for newcomers by themselves, and is never cut anew. Rows of a region that no longer meets the
+With `history` the cuts of earlier releases stay. A region is cut further if both halves hold, also for the persons who
+were together so far and for newcomers by themselves; it is never cut anew. Rows of a region that no longer meets the
 models are left out, within the suppression limit.
 cite: LeFevre, DeWitt and Ramakrishnan 2006
 """
@@ -30,9 +30,7 @@ from sqlanon.errors import PolicyError
 class Params(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    strict: bool = Field(
-        True, description="Rows that are alike stay together; if not, the median's rows may be parted."
-    )
+    strict: bool = Field(True, description="Equal rows stay together; if not, rows at the cut may go to either half.")
     ranges: bool = Field(True, description="Labels are ranges of values; if not, nodes of the hierarchies.")
 
 

@@ -15,7 +15,8 @@ is compared, too. A record that shows a node may have any leaf below it, all equ
 
 What it does not protect: rows without a guarding node; and who says which: guarding nodes are left out of the release,
 so that only at its publication can be measured whether they are kept. Models of the sensitive column cannot be asked
-for, since it shows nodes in place of values. Two releases of the same persons may give more away.
+for, since it shows nodes in place of values. Who knows that no value goes up without need concludes from the nodes of a
+class what lies below them (`sqlanon attack --attack minimality`). Two releases of the same persons may give more away.
 cite: Xiao and Tao 2006, Personalized privacy preservation
 """
 

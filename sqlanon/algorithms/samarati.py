@@ -1,8 +1,8 @@
 """The lowest full-domain generalization: binary search for the least height of the lattice at which a node holds.
 
-The height of a node is the sum of its levels. If a node holds, so do the nodes above it, so that heights can be halved;
-among the nodes of the least height the one with the least loss is taken. Models must stay true upwards also where
-classes are suppressed.
+The height of a node is the sum of its levels. If a node holds, so do the nodes above it; so the search can halve the
+heights. Among the nodes of the least height it takes the one with the least loss. Models must stay true upwards, also
+where classes are suppressed.
 cite: Samarati 2001
 """
 
@@ -23,7 +23,7 @@ BRINGS = OF_NODES
 class Params(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     class_attribute: str | None = Field(
-        None, min_length=1, description="The column that the release is to foretell, for classification_metric."
+        None, min_length=1, description="The column that the release should predict, for classification_metric."
     )
 
 

@@ -1,9 +1,9 @@
-"""A sample is published, each of its records generalized until nobody learns more than was to be expected.
+"""A sample is published, each of its records generalized until an attacker learns no more than was to be expected.
 
-Rows are drawn at a rate; as long as a record breaks a model, it is generalized on the quasi-identifier with the largest
-left domain (the nodes on its present level and above), and it is dropped once that would distort it more than is
-accepted. The model meant is expected_confidence, which judges records one by one; other models judge classes, and then
-all records of a class go up. Rows that are not drawn, or dropped, count as suppressed.
+Rows are drawn at a rate. As long as a record breaks a model, it is generalized on the quasi-identifier with the largest
+remaining domain (the nodes on its present level and above). It is dropped if that would distort it more than is
+accepted. The intended model is expected_confidence, which judges records one by one; other models judge classes, and
+then all records of a class go up. Rows that are not drawn, or dropped, count as suppressed.
 cite: Sattar, Li, Ding, Liu and Vincent 2013
 """
 
@@ -42,7 +42,7 @@ class Params(BaseModel):
     minimum: dict[str, int] = Field(
         default_factory=dict, description="Column to the level up to which all its values are generalized at least."
     )
-    seed: str = Field("", description="Makes the draw. Whoever knows it knows who was drawn: keep it to yourself.")
+    seed: str = Field("", description="Makes the draw. An attacker who knows it knows who was drawn: keep it secret.")
 
 
 def run(problem: Problem, params: Params) -> Solution:

@@ -2,18 +2,18 @@
 
     algorithm: {slicing: {parts: [[age, sex], [zip, disease]], l: 3}}
 
-Columns of one part stay together, so that what goes together can be seen; between parts only the bucket is known,
-which the column `sqlanon_group` tells. No record of the source is linked to a sensitive value with more than 1/l: a
+Columns of one part stay together, so that their relation stays visible. Between parts only the bucket is known, which
+the column `sqlanon_group` gives. An attacker links no record of the source to a sensitive value with more than 1/l: a
 record may be in any bucket where it matches all parts, and there have any sensitive value of the rows that match it in
 the part of the sensitive column.
 
 Where the sensitive column is a part of its own, buckets are dealt out as for anatomy, n/l of them. Otherwise the
-probability is measured for every record, and buckets are made twice as large until it is low enough. As every record is
-then compared with every bucket, there are at most 20 million pairs of them to begin with.
+probability is measured for every record, and buckets are made twice as large until it is low enough. Every record is
+then compared with every bucket, so there may be at most 20 million pairs of them at the start.
 
-What it does not protect: who is in the table, if a part tells it; take columns that single out persons apart. Nor
-values that go with others: who learns from all buckets how the parts go together guesses better than 1/l (deFinetti
-attack). Two releases of the same persons give more away: their buckets differ.
+What it does not protect: who is in the table, if a part tells it; separate the columns that single out persons. Nor
+values that go with others: an attacker who learns from all buckets how the parts go together guesses better than 1/l
+(deFinetti attack). Two releases of the same persons have different buckets, and together tell more.
 cite: Li, Li, Zhang and Molloy 2012, Slicing: a new approach for privacy preserving data publishing
 """
 
@@ -46,15 +46,15 @@ class Params(BaseModel):
     parts: Annotated[tuple[Part, ...], Field(min_length=2, max_length=MOST_PARTS)] = Field(
         description="Lists of columns that stay together; every released column is in one of them."
     )
-    l: int = Field(ge=2, strict=True, description="Nobody is linked to a sensitive value with more than 1/l.")  # noqa: E741
+    l: int = Field(ge=2, strict=True, description="An attacker links nobody to a sensitive value with more than 1/l.")  # noqa: E741
 
 
 def part(rows: Rows, params: Params) -> Parted:
     sensitive = rows.sensitive("slicing")
     _require_parts(rows, params)
-    codes, distinct = eligible(rows, sensitive, params.l, SEEDS[1])
+    codes, distinct, known = eligible(rows, sensitive, params.l, SEEDS[1])
     alone = (sensitive,) in params.parts
-    number = rows.records // params.l
+    number = known // params.l
     if not alone:
         number = max(1, min(number, MOST_PAIRS // _records(rows, sensitive)))
     while True:

@@ -1,9 +1,9 @@
 """Local recoding from the top: all rows begin fully generalized, and go down wherever the models still hold.
 
 Each round specializes every open class by one level of one quasi-identifier, the one that saves most. Rows of children
-that break a model stay behind in the parent; if what stays behind breaks a model itself, children give back the rows
-that they can spare, or come back as a whole. What stays behind may still go down on the other quasi-identifiers. Rows
-that are alike may end in different classes. Nothing is suppressed.
+that break a model stay behind in the parent. If these rows break a model themselves, children give back the rows that
+they can spare, or come back as a whole. Rows that stay behind may still go down on the other quasi-identifiers. Equal
+rows may end in different classes. Nothing is suppressed.
 cite: Sun, Li and Wang 2011
 """
 

@@ -1,10 +1,10 @@
-"""Subtree generalization from the roots down: the split that tells most for the privacy that it costs comes next.
+"""Subtree generalization from the roots down: the next split tells most for the privacy that it costs.
 
 All values start at the roots of their trees. Again and again a node of a cut is split into its children: the one with
 the largest IG / (PL + 1) among those whose split keeps every model. IG is the information that the split gains about
 `class_attribute`, in bits; without one it is the fall of the normalized certainty penalty. PL is the fall of the
-anonymity, the size of the smallest class. Only when no split keeps every model, and the policy lets rows be suppressed,
-comes one that suppresses rows but still lowers the penalty; PL is the number of these rows then. The search may be
+anonymity, the size of the smallest class. Only if no split keeps every model, and the policy lets rows be suppressed, a
+split follows that suppresses rows but still lowers the penalty; PL is then the number of these rows. The search may be
 stopped at any time: each step is a valid result.
 cite: Fung, Wang, Yu 2005
 """
@@ -26,7 +26,8 @@ class Params(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     class_attribute: str | None = Field(
-        None, description="Column that a classifier is to predict from the release; detail that tells it is kept."
+        None,
+        description="Column that a classifier should predict; detail that helps to predict it is kept.",
     )
 
 

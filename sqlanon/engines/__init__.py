@@ -13,6 +13,8 @@ from sqlglot import exp
 from sqlanon.errors import SourceError
 from sqlanon.policy import Source
 
+WRITABLE = "open it for writing: sqlanon.connect(url, read_only=False)"
+
 
 @dataclass(frozen=True)
 class ColumnInfo:
@@ -33,6 +35,14 @@ class Relation:
 
 
 @dataclass(frozen=True)
+class Reads:
+    """What a statement on a table or view reads in the end."""
+
+    tables: frozenset[tuple[str, ...]]  # full names, as in Relation: no views
+    functions: tuple[str, ...] = ()  # on the way there, written by users: nobody sees what they read
+
+
+@dataclass(frozen=True)
 class Hardened:
     """How an engine is opened in a process that answers strangers: it reads, and nothing else."""
 
@@ -46,6 +56,10 @@ class Engine(Protocol):
     """A connection to one database. Errors are sqlanon's own, without values."""
 
     dialect: str
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the database refuses to be written to."""
 
     def query(self, tree: exp.Expr) -> list[tuple[Any, ...]]:
         """Run a statement that returns a summary: few rows, never the table."""
@@ -94,6 +108,13 @@ class Engine(Protocol):
     def find(self, parts: Sequence[str]) -> Relation | None:
         """What a statement would reach by this name, if there is anything."""
 
+    def reads(self, parts: Sequence[str]) -> Reads:
+        """The tables behind a name, through all views and macros; the table itself if it is one."""
+
+    def state(self, parts: Sequence[str]) -> str:
+        """Another text once a name may show other rows than before. PostgreSQL counts changed rows with a delay of
+        seconds; a DuckDB file that is open for reading cannot change."""
+
     def copy_grants(self, parts: Sequence[str], to: Sequence[str]) -> None:
         """Let the same people read, and so on, another table or view, and nobody else."""
 
@@ -119,6 +140,7 @@ def connect(
 ) -> Engine:
     """Open a database: a DuckDB file, `:memory:` (default), or a `postgresql://` URL.
 
+    A DuckDB file is opened for reading; to publish a table or view into it, give `read_only=False`.
     A DuckDB file that this process has open for writing, as dbt does for its plugins, cannot be opened read-only beside
     it: it is opened for writing too, or with `alone` not at all.
     """

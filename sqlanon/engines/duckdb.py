@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import sqlglot
 from sqlglot import exp
 
-from sqlanon.engines import ColumnInfo, Hardened, Relation, table_name
+from sqlanon.engines import WRITABLE, ColumnInfo, Hardened, Reads, Relation, table_name
 from sqlanon.engines.manifest import current_file
 from sqlanon.errors import DatabaseLocked, EngineError, SourceError, did_you_mean
 from sqlanon.policy import Source
@@ -62,6 +64,12 @@ class DuckDB:
 
         if hardened is not None:
             _harden(self._connection, hardened)
+
+    @property
+    def read_only(self) -> bool:
+        # Asked of the database: a file that is open for writing elsewhere in this process is opened so here, too.
+        asked = "SELECT readonly FROM duckdb_databases() WHERE database_name = current_database()"
+        return bool(self._connection.execute(asked).fetchall()[0][0])
 
     def query(self, tree: exp.Expr) -> list[tuple[Any, ...]]:
         with _clear_errors(self):
@@ -165,7 +173,8 @@ class DuckDB:
                 self._connection.execute(f"SET threads = {int(threads)}")
 
     def write_file(self, query: exp.Query, path: str) -> None:
-        kind = "PARQUET" if path.lower().endswith(".parquet") else "CSV, HEADER"
+        ending = path.lower().rpartition(".")[2]
+        kind = {"parquet": "PARQUET", "tsv": "CSV, HEADER, DELIMITER '\t'"}.get(ending, "CSV, HEADER")
         with _clear_errors(self):
             self._connection.execute(f"COPY ({query.sql(self.dialect)}) TO $1 (FORMAT {kind})", [path])
 
@@ -207,6 +216,22 @@ class DuckDB:
                 if where in spellings:
                     return Relation(kind, (catalog, schema, own))
         return None
+
+    def reads(self, parts: Sequence[str]) -> Reads:
+        quoted = ".".join('"' + part.replace('"', '""') + '"' for part in parts)
+        with _clear_errors(self):
+            # DuckDB binds the statement: views, macros and query() are followed.
+            named = self._connection.get_table_names(f"SELECT * FROM {quoted}", qualified=True)
+        found = set()
+        for name in named:
+            tree = sqlglot.parse_one(f"SELECT * FROM {name}", read=self.dialect).find(exp.Table)
+            inner = [part.name for part in tree.parts] if tree is not None else []
+            there = self.find(inner)
+            found.add(there.full_name if there is not None else tuple(part.lower() for part in inner))
+        return Reads(frozenset(found))
+
+    def state(self, parts: Sequence[str]) -> str:
+        return ""
 
     def copy_grants(self, parts: Sequence[str], to: Sequence[str]) -> None:
         return None  # DuckDB knows no users
@@ -318,7 +343,16 @@ def translate(error: duckdb.Error, engine: DuckDB) -> SourceError | EngineError:
             "the database could not read or write a file", hint="is the disk full, or was a file removed?"
         )
     if isinstance(error, duckdb.InvalidInputException) and "utf-8" in str(error).lower():
-        return SourceError("a file is not encoded in UTF-8", hint="convert it, as with iconv -f latin1 -t utf-8")
+        return _encoding_error(str(error))
+    if (extension := re.search(r"extension ['\"](\w+)", first)) is not None:
+        return SourceError(
+            f"this needs DuckDB's extension '{extension[1]}', which is not installed and could not be fetched",
+            hint=f'run "INSTALL {extension[1]}" once in DuckDB with access to the network, or copy the file here',
+        )
+    if "read-only" in first:
+        return SourceError("the database is open for reading only", hint=WRITABLE)
+    if "No magic bytes" in first:
+        return SourceError("a file is no Parquet file, whatever its name says", hint="write it anew as Parquet")
     if isinstance(error, duckdb.ConversionException):
         return EngineError(
             "a value cannot be read as the type that is asked of it",
@@ -327,6 +361,29 @@ def translate(error: duckdb.Error, engine: DuckDB) -> SourceError | EngineError:
     return EngineError(
         f"the database refused a statement ({type(error).__name__})",
         hint="'sqlanon compile' shows the statements, to try them one by one",
+    )
+
+
+def _encoding_error(text: str) -> SourceError:
+    """Name the file and the encoding that it seems to have. The engine's text quotes rows: only the name is taken.
+
+    >>> print(_encoding_error("… file = no/such.csv\\n"))
+    the file 'no/such.csv' is not encoded in UTF-8
+      hint: convert it: iconv -f WINDOWS-1252 -t UTF-8 no/such.csv > utf8.csv
+    """
+    named = re.search(r"^.*\bfile = (.+)$", text, re.MULTILINE)
+    if named is None:
+        return SourceError("a file is not encoded in UTF-8", hint="convert it: iconv -f WINDOWS-1252 -t UTF-8")
+    path = Path(named[1].strip())
+    try:
+        with path.open("rb") as file:
+            start = file.read(2)
+    except OSError:
+        start = b""
+    encoding = "UTF-16" if start in (b"\xff\xfe", b"\xfe\xff") else "WINDOWS-1252"
+    return SourceError(
+        f"the file '{path}' is not encoded in UTF-8",
+        hint=f"convert it: iconv -f {encoding} -t UTF-8 {path} > utf8.csv",
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, LiteralString
 
 from sqlglot import exp
 
-from sqlanon.engines import ColumnInfo, Relation, table_name
+from sqlanon.engines import ColumnInfo, Reads, Relation, table_name
 from sqlanon.errors import EngineError, PolicyError, SourceError, did_you_mean
 from sqlanon.policy import Source
 
@@ -47,6 +47,40 @@ FROM pg_class, LATERAL (
 WHERE pg_class.oid = %(of)s::regclass AND acl.grantee <> relowner
 """
 
+# All relations that a relation reads, through views, materialized views, partitions and tables that inherit.
+READS: LiteralString = """
+WITH RECURSIVE reads (oid) AS (
+    SELECT to_regclass(%(of)s)::oid
+    UNION
+    SELECT next.oid FROM reads, LATERAL (
+        SELECT d.refobjid FROM pg_rewrite r JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
+        WHERE r.ev_class = reads.oid AND d.refclassid = 'pg_class'::regclass
+        UNION ALL SELECT inhrelid FROM pg_inherits WHERE inhparent = reads.oid
+    ) AS next (oid)
+)
+"""
+READ_TABLES: LiteralString = """
+SELECT n.nspname, c.relname FROM reads JOIN pg_class c USING (oid) JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind NOT IN ('v', 'm')
+"""
+# Functions in the definitions of views. What one of them reads is in its text, or nowhere.
+READ_FUNCTIONS: LiteralString = """
+SELECT DISTINCT d.refobjid::regprocedure::text
+FROM reads JOIN pg_rewrite r ON r.ev_class = reads.oid
+JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid AND d.refclassid = 'pg_proc'::regclass
+JOIN pg_proc p ON p.oid = d.refobjid JOIN pg_language l ON l.oid = p.prolang
+JOIN pg_namespace n ON n.oid = p.pronamespace
+WHERE l.lanname NOT IN ('internal', 'c') AND n.nspname NOT IN ('pg_catalog', 'information_schema') ORDER BY 1
+"""
+# Which relations, their files, their definitions, and how many rows were ever written, changed or deleted in them.
+READ_STATE: LiteralString = """
+SELECT string_agg(format('%%s %%s %%s %%s', c.oid, c.relfilenode,
+    CASE WHEN c.relkind IN ('v', 'm') THEN md5(pg_get_viewdef(c.oid)) END,
+    pg_stat_get_tuples_inserted(c.oid) + pg_stat_get_tuples_updated(c.oid) + pg_stat_get_tuples_deleted(c.oid)),
+    ', ' ORDER BY c.oid)
+FROM reads JOIN pg_class c USING (oid)
+"""
+
 
 class Postgres:
     dialect = "postgres"
@@ -69,6 +103,10 @@ class Postgres:
         if self._read_only:
             made.execute("SET default_transaction_read_only = on")
         return made
+
+    @property
+    def read_only(self) -> bool:
+        return self._read_only
 
     def query(self, tree: exp.Expr) -> list[tuple[Any, ...]]:
         return self._run(tree.sql(self.dialect)).fetchall()
@@ -199,6 +237,19 @@ class Postgres:
             raise translate(error, self) from None
         return Relation(KINDS.get(found[0], "relation"), (found[1], found[2])) if found else None
 
+    def reads(self, parts: Sequence[str]) -> Reads:
+        tables, functions = self._reads(READ_TABLES, parts), self._reads(READ_FUNCTIONS, parts)
+        return Reads(frozenset(tables), tuple(name for (name,) in functions))
+
+    def state(self, parts: Sequence[str]) -> str:
+        return str(self._reads(READ_STATE, parts)[0][0])
+
+    def _reads(self, query: LiteralString, parts: Sequence[str]) -> list[tuple[Any, ...]]:
+        try:
+            return self._connection.execute(READS + query, {"of": _quoted(parts)}).fetchall()
+        except psycopg.Error as error:
+            raise translate(error, self) from None
+
     def copy_grants(self, parts: Sequence[str], to: Sequence[str]) -> None:
         old, new = _quoted(parts), _quoted(to)
         try:
@@ -257,6 +308,12 @@ def translate(error: psycopg.Error, engine: Postgres) -> SourceError | EngineErr
             known = []
         listed = f"the database has {', '.join(known[:8])}" if known else None
         return SourceError(f"there is no table '{name}'", hint=did_you_mean(name, known) or listed)
+    if state == "42501":
+        right = "CREATE" if "schema" in message or "database" in message else "SELECT"
+        return SourceError(message, hint=f"ask the owner of the database to GRANT you {right} on it")
+    if state == "25006":
+        hint = "connect to a server that takes writes, with a role that may write"
+        return SourceError("the database is open for reading only", hint=hint)
     if state.startswith("42"):
         # Errors of this class speak of names and types in the statement, never of values in rows.
         return SourceError(message, hint="compare the policy with the columns of the table")

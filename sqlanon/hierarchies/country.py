@@ -13,8 +13,7 @@ is the region. M49 has no entry for Taiwan, which is in Eastern Asia here, and n
 which is one of its own. Names that two countries share are not listed: write "Korea (Republic of)" or
 "South Korea", not "Korea".
 
-It is a lookup: NULL and all other text, such as Kosovo (not in ISO 3166), are left to the caller, who
-refuses them.
+It is a lookup: NULL and all other text, such as Kosovo (not in ISO 3166), are refused.
 """
 
 from __future__ import annotations

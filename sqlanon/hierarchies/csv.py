@@ -13,7 +13,7 @@ There is no header. The file is UTF-8, with or without a byte order mark; a valu
 a quote or a line break is put in double quotes. `path` starts from the folder of the policy. If the last
 column has more than one label, a further level "*" is added.
 
-It is a lookup: NULL and a value that has no line are left to the caller, who refuses them.
+It is a lookup: NULL and a value that has no line are refused.
 """
 
 from __future__ import annotations

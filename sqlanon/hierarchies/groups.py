@@ -7,7 +7,7 @@
 Level i has groups of the i-th size, counted from the first value; the last group may be smaller. A group is
 labelled by its first and last value, or by its only one. The level after the last size is the root.
 
-It is a lookup: NULL and a value that is not in `order` are left to the caller, who refuses them.
+It is a lookup: NULL and a value that is not in `order` are refused.
 """
 
 from __future__ import annotations

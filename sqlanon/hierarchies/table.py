@@ -9,7 +9,7 @@
 "*" is added, unless `add_root` is false: then the last column must hold one label only, the one that `root`
 says.
 
-It is a lookup: NULL and a value that has no row are left to the caller, who refuses them. Rows without a
+It is a lookup: NULL and a value that has no row are refused. Rows without a
 value are left out, and equal rows count once.
 """
 

@@ -13,7 +13,7 @@ A mapping holds groups, a list holds values; a name with nothing below it is a v
 the top is the root. A value that lies less deep than others stays itself until its group's level is
 reached: Retired -> Retired -> Any job.
 
-It is a lookup: NULL and a value that is not in the tree are left to the caller, who refuses them.
+It is a lookup: NULL and a value that is not in the tree are refused.
 """
 
 from __future__ import annotations

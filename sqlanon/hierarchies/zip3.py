@@ -12,7 +12,7 @@ table, or a query, with one row for each ZIP code of five digits and the people 
 which at worst makes more areas "000**".
 
 It is a lookup of all codes from 00000 to 99999. NULL and all other text, such as ZIP+4 or a code that lost
-its leading zeros, are left to the caller, who refuses them.
+its leading zeros, are refused.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, PrivateAttr, ValidationError
 
 from sqlanon.errors import PolicyError, did_you_mean
 from sqlanon.families import family
-from sqlanon.policy import checks, history, options, schema, shape, transforming, yaml_lines
+from sqlanon.policy import checks, history, options, schema, shape, suppressed_cells, transforming, yaml_lines
 from sqlanon.policy.checks import Draft, Role
 from sqlanon.policy.history import History
 from sqlanon.policy.parts import (
@@ -34,6 +34,7 @@ from sqlanon.policy.yaml_lines import KeyPath, Origin, Problem
 
 # Of the gateway, in the same file: what reads them is loaded with them (`policy.files`), since few files have any.
 SECTIONS = ("gateway", "serve", "marginals")
+RESERVED = "\u2205 "  # what the names of columns begin with that statements put beside a user's own
 
 # What a field takes, where its type alone would say too little in a message.
 EXPECTED = {
@@ -84,8 +85,21 @@ class Policy(BaseModel):
     suppressed_rows: Literal["drop", "keep"] = Field(
         "drop", description="Whether suppressed rows are left out or kept as rows of '*'."
     )
+    suppressed_cells: Literal["own_value", "any_value"] = Field(
+        "own_value",
+        description="Whether a suppressed cell matches suppressed cells only, or any value, which promises less; the "
+        "latter for k_anonymity and local_suppression.",
+    )
     nulls: Literal["value", "unique"] = Field(
         "value", description="Whether two NULLs match, or a row with a NULL matches no other row."
+    )
+    sensitive_nulls: Literal["unknown", "value"] = Field(
+        "unknown",
+        description="Whether a NULL in a sensitive column is an unknown value, which protects nobody, or a value.",
+    )
+    linked_rows: Literal["refuse", "accept"] = Field(
+        "refuse",
+        description="Whether a release may single out persons by the set of their rows, where a column links these.",
     )
     absent_values: Literal["refuse", "allow"] = Field(
         "refuse", description="Whether a model may name a sensitive value that the data does not hold."
@@ -267,7 +281,8 @@ def checked(
             empty.pop(problem.path, None)
     problems += empty.values()
     problems += [problem for problem in misshapen if not _told_elsewhere(problem, empty)]
-    problems += [*checks.problems(draft), *history.problems(draft), *transforming.problems(draft), *more(draft)]
+    problems += [*checks.problems(draft), *history.problems(draft), *transforming.problems(draft)]
+    problems += [*suppressed_cells.problems(draft), *more(draft)]
     if policy is None or problems:
         raise yaml_lines.report(problems or misshapen, origin)
     return policy
@@ -286,7 +301,9 @@ def is_text(path: KeyPath) -> bool:
             from sqlanon.policy import files
 
             return files.is_text(path)
-        case ("person" | "minimize" | "nulls" | "suppressed_rows" | "algorithm",):
+        case ("person" | "minimize" | "nulls" | "sensitive_nulls" | "linked_rows" | "algorithm",):
+            return True
+        case ("suppressed_rows" | "suppressed_cells",):
             return True
         case ("release", "keep"):
             return False
@@ -315,7 +332,14 @@ def _kind(data: Any) -> str:
 
 
 def missing_columns(policy: Policy, available: Sequence[str]) -> None:
-    """Raise a PolicyError that lists every column of the policy that the source does not have."""
+    """Raise a PolicyError that lists every column of the policy that the source does not have; or names a column of
+    the source, be it in the policy or not, that is called like those which statements put beside a user's own."""
+    for name in available:
+        if name.startswith(RESERVED):
+            hint = "read the table through a view or 'query:' in which it is called something else"
+            raise policy.error(
+                f"column '{name}' of the source has a name that sqlanon uses itself", "source", hint=hint
+            )
     # Quasi-identifiers and parameters name declared columns only, so these two are all.
     paths: dict[str, KeyPath] = {name: ("columns", name) for name in policy.columns}
     if policy.person is not None:

@@ -17,8 +17,9 @@ from pydantic import ValidationError
 
 from sqlanon import hierarchies
 from sqlanon.errors import did_you_mean
-from sqlanon.families import Plugin, family
+from sqlanon.families import Plugin, family, load_module, module_names
 from sqlanon.policy import shape
+from sqlanon.policy.file_formats import ENDINGS, describe_other_format, ending_of
 from sqlanon.policy.yaml_lines import KeyPath, Origin, Problem
 
 Role = Literal["identifier", "quasi_identifier", "sensitive", "insensitive"]
@@ -187,6 +188,51 @@ def check_minimize(draft: Draft) -> Iterator[Problem]:
     if isinstance(name, str) and known and name not in known:
         hint = did_you_mean(name, known) or f"it is one of {', '.join(known)}"
         yield Problem(f"unknown loss metric '{name}'", hint, ("minimize",))
+
+
+def check_file_formats(draft: Draft) -> Iterator[Problem]:
+    """A file in a format that is not read or written: better now than after the search."""
+    for part in ("source", "population"):
+        path = draft.mapping(part).get("path")
+        if not isinstance(path, str) or ending_of(path) in ("", *ENDINGS) or (draft.origin.base / path).is_dir():
+            continue
+        message, hint = describe_other_format(path)
+        yield Problem(message, hint, (part, "path"))
+    path = draft.mapping("release").get("path")
+    if isinstance(path, str) and not path.endswith("/") and not path.lower().endswith(ENDINGS):
+        hint = f"end it in {' or '.join(ENDINGS)}, or in / for a folder with one file a version"
+        yield Problem(f"the release '{path}' would be neither a Parquet nor a CSV file", hint, ("release", "path"))
+
+
+def check_algorithm(draft: Draft) -> Iterator[Problem]:
+    """A misspelt algorithm, or one of its parameters: also for commands that do not run it."""
+    given = draft.data.get("algorithm")
+    if isinstance(given, Mapping) and len(given) == 1:
+        name, params = next(iter(given.items()))
+    else:
+        name, params = given, None
+    if not isinstance(name, str):
+        return
+    path: KeyPath = ("algorithm", name) if isinstance(given, Mapping) else ("algorithm",)
+    known = module_names("algorithms")
+    if name not in known:
+        hint = did_you_mean(name, known) or f"the algorithms are {', '.join(known)}"
+        yield Problem(f"unknown algorithm '{name}'", hint, path)
+        return
+    params = params or {}  # some have parameters that must be given
+    if not isinstance(params, Mapping):
+        yield Problem(f"{name}: the parameters must be a mapping, not {shape.describe(params)}", None, path)
+        return
+    module = load_module("algorithms", name)
+    try:
+        read = module.Params.model_validate(params)
+    except ValidationError as error:
+        yield from shape.problems(error, module.Params, params, path)
+        return
+    for column in module.carried(read) if hasattr(module, "carried") and draft.roles() else ():
+        if column not in draft.roles():
+            hint = did_you_mean(column, draft.roles()) or "give it a role under 'columns'"
+            yield Problem(f"the class attribute '{column}' is no column of the policy", hint, path)
 
 
 def check_release(draft: Draft) -> Iterator[Problem]:
@@ -370,5 +416,7 @@ CHECKS: tuple[Callable[[Draft], Iterator[Problem]], ...] = (
     check_hierarchies,
     check_models,
     check_minimize,
+    check_algorithm,
+    check_file_formats,
     check_release,
 )

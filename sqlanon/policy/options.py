@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 from sqlanon.errors import PolicyError
 from sqlanon.families import family
 from sqlanon.policy import yaml_lines
+from sqlanon.policy.file_formats import describe_other_format, is_other_format
 from sqlanon.policy.yaml_lines import KeyPath, Problem
 
 _OPTION = {"quasi_identifier": "--qi", "sensitive": "--sensitive"}
@@ -67,6 +68,9 @@ def split_target(target: str, table: str | None) -> tuple[str | None, dict[str, 
         return target, {"table": table}
     if holds_rows(target):
         return None, {"path": target}
+    if is_other_format(target):
+        message, hint = describe_other_format(target)
+        raise PolicyError(message, hint=hint)
     raise PolicyError(
         f"'{without_password(target)}' is a database: which table of it?",
         hint="give the table after it; a file of rows ends in .parquet, .csv or .tsv",
@@ -75,6 +79,9 @@ def split_target(target: str, table: str | None) -> tuple[str | None, dict[str, 
 
 def require_database(target: str, table: str) -> None:
     """A file of rows has no tables in it."""
+    if is_other_format(target):
+        message, hint = describe_other_format(target)
+        raise PolicyError(message, hint=hint)
     if holds_rows(target):
         raise PolicyError(
             f"'{target}' holds rows itself, it has no table '{table}' in it",

@@ -125,7 +125,9 @@ class Column(BaseModel):
     role: Role = Field(description="What the column is to an attacker.")
     weight: Annotated[Number, Field(gt=0)] = Field(1.0, description="How much its loss of detail counts.")
     pseudonym: Annotated[bool, Field(strict=True)] = Field(
-        False, description="Release an identifier as a keyed hash, in place of leaving it out."
+        False,
+        description="Release an identifier as a keyed hash, in place of leaving it out. It links the rows of a person: "
+        "then whole sets of rows must be shared.",
     )
 
     @model_validator(mode="before")

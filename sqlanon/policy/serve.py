@@ -94,6 +94,10 @@ class ServeLimits(Part):
 
     connections: Count = Field(100, description="Most clients at a time.")
     unauthenticated: Count = Field(20, description="Most clients at a time that have not yet given their password.")
+    statements: Count = Field(16, description="Most statements of one principal at a time, running or waiting.")
+    wrong_passwords: Count = Field(
+        10, description="Most wrong passwords in a minute, of one user from one address; five times as many in all."
+    )
     message: Message = Field(16 * 2**20, description="Longest message of a client, such as 16MB.")
     result: Result = Field(256 * 2**20, description="Most bytes of one answer, such as 256MB.")
 
@@ -292,4 +296,19 @@ def check_principals(draft: Draft) -> Iterator[Problem]:
                 yield Problem(f"the gateway has no principal '{name}'", hint, ("serve", key, index))
 
 
-CHECKS: tuple[Callable[[Draft], Iterator[Problem]], ...] = (check_host, check_ports, check_files, check_principals)
+def check_times(draft: Draft) -> Iterator[Problem]:
+    """Answers about persons that would leave after the timeout of a statement are refused."""
+    most, wait = draft.mapping("serve", "timeouts").get("statement"), draft.mapping("gateway").get("answer_time", 2.0)
+    if isinstance(most, int | float) and isinstance(wait, int | float) and 0 < most < wait:
+        hint = "raise the timeout to some times of it, or lower the answer_time of the gateway"
+        said = f"a statement may take {most:g} s, and answers about persons leave after {wait:g} s"
+        yield Problem(said, hint, ("serve", "timeouts", "statement"))
+
+
+CHECKS: tuple[Callable[[Draft], Iterator[Problem]], ...] = (
+    check_host,
+    check_ports,
+    check_files,
+    check_principals,
+    check_times,
+)

@@ -70,5 +70,6 @@ def _columns(draft: Draft, method: str, params: Any, path: KeyPath) -> Iterator[
                 hint = "take another column: persons are counted by it"
                 yield Problem(f"{method}: '{name}' is the person column, which is not changed", hint, here)
             elif name in changed and roles.get(name) == "identifier":
-                hint = "an identifier is left out or becomes a pseudonym; give it another role to release it changed"
+                hint = "an identifier is left out, or becomes a pseudonym, which links the rows of a person; give it "
+                hint += "another role to release it changed"
                 yield Problem(f"{method}: '{name}' is an identifier, which is not changed", hint, here)

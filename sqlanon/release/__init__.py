@@ -11,11 +11,14 @@ from sqlglot import exp
 
 from sqlanon.algorithms._problem import FEW_ROWS, Problem
 from sqlanon.algorithms._solution import Solution
+from sqlanon.compiler.checks import OF_ROW_SETS
 from sqlanon.compiler.source import relation, table_tree
 from sqlanon.engines import Engine
-from sqlanon.errors import EngineError, PolicyError
+from sqlanon.errors import EngineError, NotReleased, PolicyError
 from sqlanon.evidence.checks import Evidence, check
+from sqlanon.evidence.linked import HINT
 from sqlanon.evidence.transformed import needs_secret, require_secret
+from sqlanon.families import plugin
 from sqlanon.plan import Plan
 from sqlanon.policy import Policy
 from sqlanon.release.asked import is_parted
@@ -37,8 +40,11 @@ from sqlanon.release.published import Progress, Published, require_plan, tell
 from sqlanon.release.raising import LAST_RESORT, may_be_raised, raised
 from sqlanon.release.record import newest
 from sqlanon.release.rewriting import Rewriting, rewriting
+from sqlanon.release.second_draws import described_draws, require_same_draws
 from sqlanon.release.solving import plan_of, prepared, solved
-from sqlanon.release.target import Staged, Target, target_of
+from sqlanon.release.target import Staged, Target, require_writable, target_of
+
+NOT_SEARCHED = "the search compares single rows: it does not look for a release that keeps whole sets of rows alike"
 
 
 def publish(
@@ -62,11 +68,15 @@ def publish(
     `progress` is told what is going on, and how much of it is done.
     """
     target = None if dry_run else target_of(policy, engine)
+    if target is not None:
+        require_writable(target, engine)
     if any(column.pseudonym for column in policy.columns.values()) and not dry_run:
         require_secret(secret, "pseudonyms")
     if target is not None and target.kind != "path":
         require_history(policy, engine, target.name)
         require_named(policy, engine, target.name)
+    if target is not None:
+        require_same_draws(policy, engine, secret)
     if is_parted(policy):
         from sqlanon.release import parting  # as slow to load as it is rarely asked for
 
@@ -100,7 +110,7 @@ def report(
     """The stored evidence of a release, with the map of what other k and suppression limits would cost, for which at
     most `explore` seconds are spent; 0 leaves it out. So does a policy with draws whose `secret` is not given. Risks
     are measured and attacks carried out on source and release as they are now, if `attacked`."""
-    from sqlanon.release.stored import risk_utility_map, stored
+    from sqlanon.release.stored import risk_utility_map, stored, too_wide_to_map
 
     document = stored(policy, engine)
     if attacked:
@@ -114,7 +124,10 @@ def report(
         task = prepared(policy, engine, time_limit=explore, progress=progress, secret=secret)
         try:
             asked = max((use.params["k"] for use in policy.models if "k" in use.params), default=None)
-            document["map"] = risk_utility_map(task, (asked, policy.suppression_limit))
+            if (why := too_wide_to_map(task)) is not None:
+                document["notes"] = [*document.get("notes", ()), why]
+            else:
+                document["map"] = risk_utility_map(task, (asked, policy.suppression_limit))
         finally:
             task.close()
     return document
@@ -163,12 +176,14 @@ def _write(
             # Nobody can tell rows of nobody from others: where there are any, rows are counted, one for each person.
             rule = task.policy if solution.assigned is None else task.policy.model_copy(update={"person": None})
             found = check(rule, task.engine, release=staged.source, hidden=staged.hidden, limit=0)
-            _require_safe(found)
+            require_kept(found)
             document = described(task, solution, plan, how, found, target, staged)
+            document |= described_draws(task.written, secret)
             if run is not None:
                 document["run"] = run
             if beside is not None:
                 document["history"] = beside.described()
+                document["history"]["held_back"] += solution.waiting
                 without_originals(document)
                 document["released"] -= beside.held_back
                 remember(beside, plan.hash)
@@ -224,11 +239,25 @@ def _require_all_rows(task: Problem, solution: Solution, staged: Staged) -> None
         )
 
 
-def _require_safe(found: Evidence) -> None:
+def require_kept(found: Evidence) -> None:
+    """Refuse a release that, as written, does not keep what the policy asks for."""
     if found.holds:
         return
     broken = [f"{item.model}: {item.broken_classes:,} classes broken" for item in found.checks if not item.holds]
-    raise PolicyError(
+    if found.linked is not None and not found.linked.accepted and not found.linked.holds:
+        raise NotReleased(
+            "the release was not published: rows of a person are linked, and whole sets of rows single persons out",
+            detail="\n".join([found.linked.said, found.linked.uniqueness, *found.linked.problems, NOT_SEARCHED]),
+            hint=HINT,
+        )
+    of_sets = [item for item in found.checks if not item.holds and plugin("models", item.model).classes == OF_ROW_SETS]
+    if of_sets and not found.breaches and all(item.holds for item in found.checks if item not in of_sets):
+        raise NotReleased(
+            "the release was not published: too few owners share a whole set of rows",
+            detail="\n".join([*broken, NOT_SEARCHED]),
+            hint="take coarser hierarchies, or one row an owner; the previous release, if any, is still in place",
+        )
+    raise NotReleased(
         "the release was not published: as written it breaks the policy",
         detail="\n".join([*broken, *found.breaches]),
         hint="the previous release, if any, is still in place; was the source changed meanwhile?",
@@ -240,4 +269,4 @@ def _has_record(policy: Policy) -> bool:
     return policy.release is not None and (policy.release.path is None or policy.release.is_folder)
 
 
-__all__ = ["Progress", "Published", "publish", "report", "require_history"]
+__all__ = ["Progress", "Published", "publish", "report", "require_history", "require_kept"]

@@ -7,7 +7,8 @@ is left aside: releases are compared by themselves. Nothing of it is kept.
 
 Each release is a point of the map of risk and utility. `risk` is the mean of two: that a record is linked rightly by
 who knows its quasi-identifiers (prosecutor risk, on average), and that a number is known closely (interval disclosure);
-only the first where no number is protected. `loss` is `cell_loss` over all columns that any of the policies releases:
+only the first where no number is protected. A suppressed cell counts as a value of its own, also for a policy that lets
+it match any value. `loss` is `cell_loss` over all columns that any of the policies releases:
 one that leaves a column out loses all of it. `score` is the mean of risk and loss. A release is `best` if no other has
 less of the one, and not more of the other.
 cite: Duncan, Keller-McNulty and Stokes 2001 (R-U map); Domingo-Ferrer and Torra 2001 (score)
@@ -31,7 +32,7 @@ from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError, SqlanonError
 from sqlanon.evidence.checks import check
 from sqlanon.evidence.risk import risk
-from sqlanon.evidence.utility import BANDS, Utility, utility
+from sqlanon.evidence.utility import BANDS, Utility, mean_distance, utility
 from sqlanon.policy import Column, Policy, Source
 from sqlanon.release.asked import is_parted
 from sqlanon.release.document import losses
@@ -41,7 +42,7 @@ from sqlanon.release.solving import prepared, solved
 
 ORIGINAL = "source_compared_by_sqlanon"
 RELEASED = "release_compared_by_sqlanon"
-ROW_KEY = "\u2205 compared"  # no sane column is called like this
+ROW_KEY = "sqlanon_compared"
 
 
 @dataclass(frozen=True)
@@ -106,15 +107,22 @@ def compare(
 
 
 def with_loss(found: Sequence[Compared]) -> list[Compared]:
-    """Loss and score over the same columns for all: those that any policy releases."""
+    """Loss, score and IL1s over the same columns for all: those that any policy releases."""
     columns = {name for item in found if item.utility for name in item.utility.by_attribute}
+    hidden = {
+        name: replace(own, il1s=own.hidden)
+        for item in found
+        if item.utility
+        for name, own in item.utility.distances.items()
+    }
     rated = []
     for item in found:
         if item.utility is None or item.risk is None or not columns:
             rated.append(item)
             continue
         loss = math.fsum(item.utility.by_attribute.get(name, 1.0) for name in columns) / len(columns)
-        rated.append(replace(item, loss=loss, score=(item.risk + loss) / 2))
+        useful = replace(item.utility, il1s=mean_distance({**hidden, **item.utility.distances}.values()))
+        rated.append(replace(item, loss=loss, score=(item.risk + loss) / 2, utility=useful))
     return rated
 
 
@@ -180,7 +188,7 @@ def _compared(
             how = rewriting(task, solution, secret)
             engine.create_temporary(RELEASED, how.select)
             measured = check(task.policy, engine, release=released, hidden=how.hidden, limit=0)
-            lost = losses(task, solution, plan)
+            lost, hidden = losses(task, solution, plan), how.hidden
         finally:
             task.close()
     except PolicyError as error:
@@ -188,8 +196,9 @@ def _compared(
     useful = utility(policy, engine, released, key=ROW_KEY, **asked)
     linked: Mapping[str, Any] = {}
     if policy.quasi_identifiers:
-        plain = policy.model_copy(update={"transformations": ()})
-        linked = risk(plain, engine, release=released, knowledge=0).measures["prosecutor"]
+        # One reading for all: a policy must not look safer since it counts otherwise.
+        plain = policy.model_copy(update={"transformations": (), "suppressed_cells": "own_value"})
+        linked = risk(plain, engine, release=released, knowledge=0, hidden=hidden).measures["prosecutor"]
     closely = None if useful.intervals is None else useful.intervals.cells
     known = [value for value in (linked.get("average"), closely) if value is not None]
     return Compared(

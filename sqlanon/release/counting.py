@@ -9,13 +9,16 @@ from typing import Any
 from sqlglot import exp
 
 from sqlanon.algorithms._problem import Problem
+from sqlanon.compiler.classes import Grouping, Prelude, classes
 from sqlanon.compiler.compressed import Domain, code
+from sqlanon.compiler.matching import matches_any_value, matching_classes
 from sqlanon.compiler.source import relation
 from sqlanon.compiler.tree import (
     alias,
     bigint,
     column,
     count_all,
+    double,
     joined,
     literal,
     nested,
@@ -27,6 +30,7 @@ from sqlanon.compiler.tree import (
     window,
 )
 from sqlanon.engines import Engine
+from sqlanon.engines.steps import drop_steps, run_steps
 from sqlanon.errors import SqlanonError
 from sqlanon.evidence.ranges import boxes_at
 from sqlanon.evidence.workload import workload
@@ -39,23 +43,64 @@ CLASSES = "sqlanon_released_classes"  # table (c1, …, records) of the release 
 
 def counted(task: Problem, how: Rewriting, released: exp.Select) -> dict[str, Any]:
     """Classes and values, before and after."""
-    classes = [alias(column(domain.name), f"c{place}") for place, domain in enumerate(task.domains, start=1)]
+    labels = [alias(column(domain.name), f"c{place}") for place, domain in enumerate(task.domains, start=1)]
     names = [column(domain.name) for domain in task.domains]
     rows = released.subquery(alias="release")
-    every = select(*classes, alias(count_all(), "records"), source=rows, groups=names)
+    every = select(*labels, alias(count_all(), "records"), source=rows, groups=names)
     # Once, since a release may be a large file, and has far fewer classes than rows.
     task.engine.create_temporary(CLASSES, every)
     try:
-        after = sizes_of(task.engine, select("records", source=table(CLASSES)))
+        matches = matches_any_value(task.policy)
+        shown = select("records", source=table(CLASSES))
+        after = _matching_sizes(task, released) if matches else sizes_of(task.engine, shown)
         before = sizes_of(task.engine, _classes_before(task))
         return {
             "class_sizes": {"before": before["sizes"], "after": after["sizes"]},
-            "risk": {"before": before["risk"], "after": after["risk"]},
+            "risk": {"before": before["risk"], "after": after["risk"]} | _risk_of_persons(task, released),
             "distributions": distributions(task, how),
         }
     finally:
         with suppress(SqlanonError):
             task.engine.drop_temporary([CLASSES])
+
+
+def _matching_sizes(task: Problem, released: exp.Select) -> dict[str, Any]:
+    """The same of classes by the rows that match them, where a suppressed cell matches any value."""
+    prelude = Prelude(released.copy(), task.engine.dialect, prefix="sqlanon_counted")
+    grouping = Grouping(task.policy.quasi_identifiers)
+    own, matching = classes(prelude, grouping), matching_classes(prelude, grouping, task.hierarchies)
+    same = exp.column("class_id", table="m").eq(exp.column("class_id", table="c"))
+    crowd = alias(exp.column("records", table="m"), "crowd")
+    counted = select(
+        exp.column("records", table="c"),
+        crowd,
+        source=table(own, alias="c"),
+        joins=[joined(table(matching, alias="m"), same)],
+    )
+    try:
+        run_steps(task.engine, prelude.steps)
+        return sizes_of(task.engine, counted, crowd="crowd")
+    finally:
+        with suppress(SqlanonError):
+            drop_steps(task.engine, prelude.steps)
+
+
+def _risk_of_persons(task: Problem, released: exp.Select) -> dict[str, Any]:
+    """The same risks where classes hold persons: many rows of one person are no crowd. With a history each person has
+    one row, and what is told of the source is left out."""
+    person = task.policy.person
+    if person is None or task.policy.history is not None:
+        return {}
+    source = relation(task.engine.resolve(task.written.source), task.engine.dialect)
+    names = [domain.name for domain in task.domains]
+    sides = {}
+    for side, rows in (("before", source), ("after", released)):
+        if person in [item.name for item in task.engine.columns(rows)]:
+            persons = bigint(exp.Count(this=exp.Distinct(expressions=[column(person)])))
+            groups = [column(name) for name in names]
+            grouped = select(alias(persons, "records"), source=nested(rows.copy(), "rows_of_persons"), groups=groups)
+            sides[side] = sizes_of(task.engine, grouped)["risk"]
+    return sides
 
 
 def _classes_before(task: Problem) -> exp.Select:
@@ -69,25 +114,28 @@ def _classes_before(task: Problem) -> exp.Select:
     return select(alias(count_all(), "records"), source=nested(rows, "source"), groups=names)
 
 
-def sizes_of(engine: Engine, counted: exp.Select) -> dict[str, Any]:
+def sizes_of(engine: Engine, counted: exp.Select, *, crowd: str = "records") -> dict[str, Any]:
     """How many classes there are of 1, 2-3, 4-7, … records, and what they tell about the risk of a record: of a
-    relation with one row a class, and its `records`."""
+    relation with one row a class, and its `records`. `crowd` is the column of the records among which one of them
+    hides, where these are not those of its class."""
     bucket = exp.Floor(
         this=exp.Div(
-            this=exp.Ln(this=exp.Add(this=exp.column("records"), expression=literal(0.5))),
+            this=exp.Ln(this=exp.Add(this=exp.column(crowd), expression=literal(0.5))),
             expression=exp.Ln(this=literal(2.0)),
         )
     )
+    found = exp.Div(this=double(exp.column("records")), expression=double(exp.column(crowd)))
     tree = exp.select(
         alias(exp.cast(bucket, "int"), "bucket"),
         alias(count_all(), "classes"),
         alias(summed(exp.column("records")), "records"),
-        alias(exp.Min(this=exp.column("records")), "smallest"),
+        alias(exp.Min(this=exp.column(crowd)), "smallest"),
+        alias(exp.Sum(this=found), "found"),
     ).from_(counted.subquery(alias="classes"))
     rows = engine.query(tree.group_by("1").order_by("1"))
     sizes = [
         {"from": 2 ** int(b), "to": 2 ** (int(b) + 1) - 1, "classes": int(classes), "records": int(records)}
-        for b, classes, records, _ in rows
+        for b, classes, records, *_ in rows
     ]
     every = sum(int(item["records"]) for item in sizes)
     smallest = min((int(row[3]) for row in rows), default=0)
@@ -95,7 +143,7 @@ def sizes_of(engine: Engine, counted: exp.Select) -> dict[str, Any]:
         "sizes": sizes,
         "risk": {
             "highest": 1 / smallest if smallest else 0.0,
-            "average": sum(int(item["classes"]) for item in sizes) / every if every else 0.0,
+            "average": sum(float(row[4]) for row in rows) / every if every else 0.0,
             "uniques": sum(int(item["records"]) for item in sizes if item["to"] == 1),
         },
     }

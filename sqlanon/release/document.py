@@ -17,6 +17,7 @@ from sqlanon.compiler.tree import (
     threshold,
 )
 from sqlanon.evidence.checks import Evidence
+from sqlanon.evidence.linked import Linked
 from sqlanon.evidence.results import CheckResult
 from sqlanon.families import family, plugin
 from sqlanon.plan import Plan
@@ -44,10 +45,27 @@ def described(
         "candidates": candidates(task, solution),
         "sql": script(task, how),
     }
+    if solution.found_by_values is not None:
+        document["found_by_values"] = found_by_values(task, *solution.found_by_values)
+        document["not_protected"].insert(0, document["found_by_values"]["said"])
     if found is not None and target is not None and staged is not None:
         released = relation(task.engine.resolve(staged.source), task.engine.dialect)
         document |= verdict(found, target, staged) | counted(task, how, released)
+        if found.linked is not None and found.linked.problems:
+            document["not_protected"].append(f"{found.linked.uniqueness}: the policy accepts it (linked_rows: accept)")
+        if found.linked is not None:
+            chance = {"highest": 1 / found.linked.fewest, "average": found.linked.sets / found.linked.persons}
+            document["risk"]["after"] = chance | {"uniques": found.linked.alone}
     return document
+
+
+def found_by_values(task: Problem, rows: int, fewest: int) -> dict[str, Any]:
+    """What suppressed cells that match any value leave to somebody who knows the values."""
+    k = max(int(use.params["k"]) for use in task.policy.models)
+    said = f"suppressed cells match any value: {rows:,} of {task.records:,} rows"
+    said += f" are found among fewer than k = {k} by somebody who knows all quasi-identifiers of the person"
+    said += f", at worst among {fewest}" if rows else ""
+    return {"rows": rows, "fewest": fewest, "said": said}
 
 
 def outlined(policy: Policy, plan: Plan, records: int, suppressed: int) -> dict[str, Any]:
@@ -74,12 +92,36 @@ def outlined(policy: Policy, plan: Plan, records: int, suppressed: int) -> dict[
 
 def verdict(found: Evidence, target: Target, staged: Staged) -> dict[str, Any]:
     """What the checks of a release as written found."""
-    return {
+    document = {
         "release": target.described(staged),
         "holds": found.holds,
         "breaches": list(found.breaches),
         "notes": list(found.notes),
         "checks": [checked(item) for item in found.checks],
+    }
+    if found.linked is not None:
+        document["linked_rows"] = linked_rows(found.linked)
+    return document
+
+
+def linked_rows(found: Linked) -> dict[str, Any]:
+    """What the sets of rows of persons tell, where a release links the rows of a person."""
+    return {
+        "columns": list(found.columns),
+        "said": found.said,
+        "uniqueness": found.uniqueness,
+        "persons": found.persons,
+        "several": found.several,
+        "alone": found.alone,
+        "fewest": found.fewest,
+        "sets": found.sets,
+        "accepted": found.accepted,
+        "holds": found.holds,
+        "problems": found.problems,
+        "checks": [checked(item) for item in found.checks],
+        "any_row": [checked(item) for item in found.any_row],
+        "disclosed": dict(found.disclosed),
+        "not_measured": list(found.not_measured),
     }
 
 

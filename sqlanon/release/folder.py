@@ -64,7 +64,8 @@ class FolderTarget:
         if how.hidden:
             raise PolicyError(
                 f"'{how.hidden[0]}' counts persons, but must not be written to a file",
-                hint="give it 'pseudonym: true', or release into a table",
+                hint="release into a table; or give it 'pseudonym: true', which links the rows of a person: then whole "
+                "sets of rows must be shared",
             )
         self._folder.mkdir(exist_ok=True)
         self._lock = locked(self._folder)

@@ -19,21 +19,22 @@ from sqlanon.compiler.script import created
 from sqlanon.compiler.source import relation
 from sqlanon.compiler.tree import alias, count_all, nested, select
 from sqlanon.engines import Engine
+from sqlanon.engines.companion_files import companion_file
 from sqlanon.engines.steps import drop_steps
-from sqlanon.errors import EngineError, PolicyError
+from sqlanon.errors import EngineError, NotReleased, PolicyError
 from sqlanon.evidence.checks import Evidence, check
 from sqlanon.evidence.transformed import Transformed, apply, require_secret
 from sqlanon.families import plugin
 from sqlanon.plan import Plan, policy_hash
 from sqlanon.policy import Policy, Source, missing_columns
-from sqlanon.release.asked import require_algorithm
 from sqlanon.release.counting import sizes_of
 from sqlanon.release.document import outlined, verdict
 from sqlanon.release.fingerprint import fingerprint
 from sqlanon.release.published import Progress, Published, require_plan, require_roles, tell
 from sqlanon.release.rewriting import Rewriting
+from sqlanon.release.second_draws import described_draws
 from sqlanon.release.solving import searched
-from sqlanon.release.target import RelationTarget, Staged, Target
+from sqlanon.release.target import FileTarget, RelationTarget, Staged, Target
 
 
 @dataclass
@@ -64,13 +65,16 @@ class Task:
 
 def parted(policy: Policy, engine: Engine, secret: str | None) -> Task:
     """Make the groups of a policy, in temporary tables."""
-    require_algorithm(policy)
     require_fit(policy)
     require_secret(secret, "groups")
     assert policy.algorithm is not None
-    if policy.release is not None and has_two_tables(policy) and policy.release.table is None:
-        hint = f"write 'release: {{table: {policy.source.table or 'patients'}_released}}'"
-        raise policy.error(f"{policy.algorithm.name} is released into tables", "release", hint=hint)
+    if policy.release is not None and has_two_tables(policy) and (policy.release.view or policy.release.is_folder):
+        name = f"{policy.source.table or 'patients'}_released"
+        raise policy.error(
+            f"{policy.algorithm.name} is released into tables or files, two at a time: no view or folder holds both",
+            "release",
+            hint=f"write 'release: {{table: {name}}}' or 'release: {{path: {name}.parquet}}'",
+        )
     if policy.source.joins:
         raise PolicyError(
             f"{policy.algorithm.name} does not read joined tables", hint="join them in a view or 'query:' first"
@@ -162,13 +166,15 @@ def write(
     """Write the tables, check them as written, and swap them in."""
     staged: Staged | None = None
     how = task.how
-    if isinstance(target, RelationTarget):
+    if isinstance(target, RelationTarget):  # a file has no views beside it
         target.require_free((*how.companions, *how.views))
+    elif isinstance(target, FileTarget):
+        target.require_free(how.companions)
     try:
         with task.engine.transaction():
             staged = target.stage(how)
             found = measured(task, staged)
-            document = described(task, plan, found, target, staged)
+            document = described(task, plan, found, target, staged) | described_draws(task.asked, secret)
             if run is not None:
                 document["run"] = run
             rows = relation(task.engine.resolve(task.policy.source), task.engine.dialect)
@@ -194,7 +200,7 @@ def measured(task: Task, staged: Staged) -> Evidence:
         )
     if not found.holds:
         broken = [f"{item.model}: {item.broken_classes:,} groups broken" for item in found.checks if not item.holds]
-        raise PolicyError(
+        raise NotReleased(
             "the release was not published: as written it breaks the policy",
             detail="\n".join([*broken, *found.breaches]),
             hint="the previous release, if any, is still in place; ask the algorithm for larger groups",
@@ -219,8 +225,9 @@ def described(
     }
     if found is not None and target is not None and staged is not None:
         document |= verdict(found, target, staged)
-        if staged.source.table is not None and parts_rows(task.asked):
-            counted = select(alias(exp.column("n"), "records"), source=nested(sizes(staged.source.table), "g"))
+        if parts_rows(task.asked):
+            rows = relation(task.engine.resolve(staged.source), task.engine.dialect)
+            counted = select(alias(exp.column("n"), "records"), source=nested(sizes(rows), "g"))
             document["groups"]["sizes"] = sizes_of(task.engine, counted)["sizes"]
     return document
 
@@ -231,10 +238,13 @@ def _script(task: Task) -> str:
     steps = [*(task.before.prelude.steps if task.before is not None else ()), *task.rows.prelude.steps]
     parts = [created(step, dialect) for step in steps]
     parts.append("-- the release\n" + how.shown.sql(dialect, pretty=True) + ";")
-    name = task.asked.release.name if task.asked.release is not None else "release"
+    given = task.asked.release
+    name = given.name if given is not None else "release"
+    as_files = given is not None and given.path is not None
+    of = companion_file if as_files else companion
     for ending, tree in how.companions.items():
-        parts.append(f"-- {companion(name, ending)}\n" + tree.sql(dialect, pretty=True) + ";")
-    for ending, view in how.views.items():
+        parts.append(f"-- {of(name, ending)}\n" + tree.sql(dialect, pretty=True) + ";")
+    for ending, view in how.views.items() if not as_files else ():
         parts.append(f"-- {companion(name, ending)}, a view\n" + view(name).sql(dialect, pretty=True) + ";")
     return "\n\n".join(parts) + "\n"
 

@@ -12,13 +12,14 @@ from sqlanon.errors import PolicyError
 from sqlanon.evidence.checks import check
 from sqlanon.plan import Plan
 from sqlanon.policy import Policy, Source
-from sqlanon.release import parting, past, require_history
+from sqlanon.release import parting, past, require_history, require_kept
 from sqlanon.release.asked import is_parted
 from sqlanon.release.document import described, without_originals
 from sqlanon.release.history import compare, require_safe
 from sqlanon.release.history.kept import kept_versions
 from sqlanon.release.published import Progress
 from sqlanon.release.rewriting import rewriting
+from sqlanon.release.second_draws import require_same_draws
 from sqlanon.release.solving import prepared, solved
 from sqlanon.release.target import Staged, Target, target_of
 
@@ -51,6 +52,7 @@ def planned(policy: Policy, engine: Engine, *, secret: str | None = None, progre
         target = target_of(policy, engine)
         if target.kind != "path":
             require_history(policy, engine, target.name)
+        require_same_draws(policy, engine, secret)
         if is_parted(policy):
             return _of_parts(policy, engine, target, current, secret)
         task = prepared(policy, engine, progress=progress, secret=secret)
@@ -69,9 +71,11 @@ def planned(policy: Policy, engine: Engine, *, secret: str | None = None, progre
                 beside = compare(task.policy, engine, staged, target.name, secret)
                 require_safe(beside)
             measured = check(task.policy, engine, release=staged.source, hidden=staged.hidden, limit=0)
+            require_kept(measured)
             found = described(task, solution, plan, how, measured, target, staged)
             if beside is not None:
                 found["history"] = beside.described()
+                found["history"]["held_back"] += solution.waiting
                 found["released"] -= beside.held_back
             if policy.history is not None:
                 without_originals(found)

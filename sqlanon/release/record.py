@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from sqlglot import exp
@@ -13,6 +12,7 @@ from sqlglot import exp
 from sqlanon.compiler.source import table_parts
 from sqlanon.compiler.tree import literal, select, table
 from sqlanon.engines import Engine, Relation
+from sqlanon.engines.companion_files import evidence_file
 from sqlanon.errors import PolicyError, SourceError
 from sqlanon.plan import Planned
 
@@ -21,23 +21,25 @@ CURRENT, SUPERSEDED, WITHDRAWN, RETIRED = "current", "superseded", "withdrawn", 
 COLUMNS = {
     "release": "text", "version": "bigint", "status": "text", "created": "text", "plan_hash": "text", "plan": "text",
     "evidence": "text", "audience": "text", "policy_hash": "text", "data_version": "text", "fingerprint": "text",
-    "behind": "text",
+    "behind": "text", "companions": "text",
 }  # fmt: skip
 
 
 FIRST = ("release", "version", "status", "created", "plan_hash")
-LATER = ("policy_hash", "audience", "data_version", "fingerprint", "behind")
+LATER = ("policy_hash", "audience", "data_version", "fingerprint", "behind", "companions")
 
 
 @dataclass(frozen=True)
 class Shown:
     """What the record says of a version beside its evidence. `data_version` is a fingerprint of the source, keyed where
-    there is a key; `fingerprint` one of the released rows, and `behind` the table that holds them, where it is kept."""
+    there is a key; `fingerprint` one of the released rows, and `behind` the table that holds them, where it is kept;
+    `companions` are further tables of the release with their fingerprints, as JSON."""
 
     audience: str | None = None
     data_version: str | None = None
     fingerprint: str | None = None
     behind: str | None = None
+    companions: str | None = None
 
 
 @dataclass(frozen=True)
@@ -74,10 +76,6 @@ class Recorded:
     def companions(self) -> Mapping[str, str]:
         """Tables and views that belong to it, with their kinds, in the order in which they can be dropped."""
         return dict(self.document["release"].get("companions", {}))
-
-
-def evidence_file(path: str) -> Path:
-    return Path(path + ".evidence.json")
 
 
 def read_evidence(text: str, name: str) -> dict[str, Any]:
@@ -149,6 +147,29 @@ def versions(engine: Engine, name: str | None = None) -> list[Version]:
     return sorted(found, key=lambda item: (item.created, item.version), reverse=True)
 
 
+def current_tables(engine: Engine) -> Iterator[tuple[Version, Relation, str | None]]:
+    """All tables and views that are shown now, companions too, each with its release and the fingerprint of its rows.
+
+    None where the release was published before fingerprints were kept.
+    """
+    for item in versions(engine):
+        if item.status != CURRENT:
+            continue
+        belonging = json.loads(item.shown.companions or "{}")
+        for name, known in {item.release: item.shown.fingerprint, **belonging}.items():
+            if (there := engine.find(table_parts(name))) is not None:
+                yield item, there, known
+
+
+def current_sources(engine: Engine) -> list[tuple[str, str]]:
+    """The releases that are shown now, each with its source: the name of a table, a query or a path."""
+    if engine.find([RELEASES]) is None:
+        return []
+    rows = engine.query(select("release", "evidence", source=table(RELEASES), where=_current(engine)))
+    found = [(str(name), read_evidence(text, name).get("source")) for name, text in rows]
+    return [(name, source) for name, source in found if isinstance(source, str)]
+
+
 def versions_of(engine: Engine, name: str) -> list[Version]:
     """What was published under a name, however it was spelt, the newest version first."""
     spelt = spelling(engine)
@@ -191,7 +212,7 @@ def record(
     values = (
         name, int(last or 0) + 1, CURRENT, str(document["created"]), plan.hash, plan.to_json(),
         json.dumps(document, ensure_ascii=False), shown.audience, plan.policy, shown.data_version, shown.fingerprint,
-        shown.behind,
+        shown.behind, shown.companions,
     )  # fmt: skip
     rows = exp.values([tuple(literal(value) for value in values)])
     engine.execute(exp.insert(rows, RELEASES, columns=list(COLUMNS)))

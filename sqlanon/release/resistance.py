@@ -12,8 +12,8 @@ from sqlanon.families import family
 from sqlanon.policy import Policy, Source
 
 MOST_ROWS = 1_000_000
-# Attacks that compare persons with classes again and again.
-SLOW = ("definetti", "distance_linkage", "probabilistic_linkage")
+# Attacks that compare persons with classes again and again, or try every set of columns.
+SLOW = ("definetti", "distance_linkage", "freeform", "probabilistic_linkage")
 
 
 def _names(records: int) -> list[str]:
@@ -29,13 +29,18 @@ def resistance(policy: Policy, engine: Engine, records: int) -> dict[str, Any]:
     release = _published(policy)
     if release is None:
         return found
+    said: list[str] = []
     try:
         found["risks"] = risks_of_release(policy, engine, release)
+    except (PolicyError, SourceError) as error:
+        said.append(f"risks were not measured: {error.message}")
+    try:
         found["attacks"] = as_data(attack(policy, engine, release=release, names=_names(records)))
         if records > MOST_ROWS:
-            found["attacks"]["left_out"] |= dict.fromkeys(SLOW, "it takes long on a table of this size")
+            found["attacks"]["not_judged"] |= dict.fromkeys(SLOW, "it takes long on a table of this size")
     except (PolicyError, SourceError) as error:
-        found["attacks"] = {"attacks": [], "notes": [f"not all attacks could be tried: {error.message}"]}
+        found["attacks"] = {"attacks": [], "notes": [f"attacks were not judged: {error.message}"]}
+    found["attacks"]["notes"] = [*said, *found["attacks"]["notes"]]
     if policy.history is not None:
         _without_source(found)
     return found

@@ -16,7 +16,7 @@ from sqlanon.compiler.compressed import root_only
 from sqlanon.compiler.script import created
 from sqlanon.compiler.source import relation, table_tree
 from sqlanon.compiler.transformed import Outline, rows_of, transformed
-from sqlanon.engines import ColumnInfo, Relation
+from sqlanon.engines import ColumnInfo, Reads, Relation
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.hierarchies import build_hierarchies
 from sqlanon.evidence.transformed import planned
@@ -31,6 +31,7 @@ class Paper:
     """An engine that writes nothing: the planned tables are all that is wanted of it."""
 
     dialect: str
+    read_only = True
 
     def query(self, tree: exp.Expr) -> list[tuple[Any, ...]]:
         raise NotImplementedError("a script asks no questions")
@@ -70,6 +71,12 @@ class Paper:
 
     def find(self, parts: Sequence[str]) -> Relation | None:
         return None
+
+    def reads(self, parts: Sequence[str]) -> Reads:
+        return Reads(frozenset())
+
+    def state(self, parts: Sequence[str]) -> str:
+        return ""
 
 
 def release_script(policy: Policy, plan: Plan, dialect: str) -> str:

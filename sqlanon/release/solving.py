@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,28 +12,26 @@ from typing import Any
 from sqlglot import exp
 
 from sqlanon import algorithms
-from sqlanon.algorithms._nodes import Infeasible
+from sqlanon.algorithms._nodes import MOST_NODES, Infeasible
 from sqlanon.algorithms._posing import problem
 from sqlanon.algorithms._problem import OF_NODES, Problem
 from sqlanon.algorithms._solution import Solution
 from sqlanon.compiler.classes import Prelude
 from sqlanon.compiler.compressed import root_only
+from sqlanon.compiler.matching import matches_any_value
 from sqlanon.compiler.source import relation
 from sqlanon.engines import Engine
 from sqlanon.engines.steps import drop_steps
-from sqlanon.errors import PolicyError
+from sqlanon.errors import NotReleased, PolicyError
 from sqlanon.evidence.hierarchies import build_hierarchies, require_valid
 from sqlanon.evidence.joined import as_one_table
 from sqlanon.evidence.transformed import apply
 from sqlanon.plan import Plan, policy_hash
 from sqlanon.policy import AlgorithmUse, Policy, missing_columns
-from sqlanon.release.asked import require_algorithm
+from sqlanon.policy.suppressed_cells import ALGORITHM
 from sqlanon.release.published import Progress, require_roles, tell
 from sqlanon.release.record import of_name
 from sqlanon.release.regions import digest
-
-# The most nodes of a lattice that the exact search holds in memory; beyond that a heuristic looks for a good one.
-MOST_NODES = 2_000_000
 
 
 def prepared(
@@ -44,6 +43,7 @@ def prepared(
     secret: str | None = None,
 ) -> Problem:
     """The compressed table of a policy, after its transformations, with hierarchies that are known to cover it."""
+    _require_cells(policy)
     if policy.source.joins and not policy.transformations:
         policy = policy if policy.source.due else policy.at(datetime.now(UTC))
         one, taken = as_one_table(policy, engine)
@@ -67,6 +67,16 @@ def prepared(
     return task
 
 
+def _require_cells(policy: Policy) -> None:
+    """Cells that match any value need an algorithm that suppresses cells; no other searches under that reading."""
+    if matches_any_value(policy) and (policy.algorithm is None or policy.algorithm.name != ALGORITHM):
+        raise policy.error(
+            f"'suppressed_cells: any_value' needs the algorithm {ALGORITHM}",
+            "suppressed_cells",
+            hint=f"add 'algorithm: {ALGORITHM}', or leave 'suppressed_cells' out",
+        )
+
+
 def _columns(policy: Policy, engine: Engine) -> list[str]:
     return [item.name for item in engine.columns(relation(engine.resolve(policy.source), engine.dialect))]
 
@@ -78,7 +88,6 @@ def _prepared(
     progress: Progress | None,
     prelude: Prelude | None = None,
 ) -> Problem:
-    require_algorithm(policy)
     if policy.source.due is None:  # one time for all statements, or they would not read the same rows
         policy = policy.at(datetime.now(UTC))
     rows = relation(engine.resolve(policy.source), engine.dialect)
@@ -136,6 +145,8 @@ def solved(task: Problem) -> tuple[Solution, Plan]:
         from sqlanon.release.blocked import blocked
 
         raise blocked(task) from None
+    except NotReleased:
+        raise
     except PolicyError as error:  # the algorithm does not do what the policy asks of it
         raise task.policy.error(error.message, "algorithm", hint=error.hint) from None
     solution = replace(solution, why=f"{chosen}: {solution.why}" if chosen else solution.why)
@@ -172,9 +183,7 @@ def _algorithm(task: Problem) -> tuple[str, Any, str]:
     if (kept := _earlier_levels(task)) is not None:
         params = algorithms.algorithm("fixed_levels").Params(levels=kept)
         return "fixed_levels", params, "fixed_levels, as in the release before: classes that are cut anew tell more"
-    nodes = 1
-    for size in task.shape:
-        nodes *= size
+    nodes = math.prod(task.shape)
     if nodes <= MOST_NODES:
         return "full_domain", algorithms.algorithm("full_domain").Params(), f"full_domain, of {nodes:,} nodes"
     return "heuristic", algorithms.algorithm("heuristic").Params(), f"heuristic, since {nodes:.1e} nodes are too many"

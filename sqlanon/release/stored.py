@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
 from sqlanon.algorithms._classes import Requirement
 from sqlanon.algorithms._minimized import minimized
+from sqlanon.algorithms._nodes import MOST_NODES
 from sqlanon.algorithms._problem import Problem
 from sqlanon.algorithms._search import Search
 from sqlanon.compiler.source import table_parts
@@ -43,6 +45,17 @@ def of_release(engine: Engine, name: str) -> dict[str, Any]:
     if found is None:
         raise PolicyError(f"there is no evidence for '{name}'", hint="publish it first: 'sqlanon publish POLICY'")
     return found
+
+
+def too_wide_to_map(task: Problem) -> str | None:
+    """Why no map is drawn: the exact search holds all nodes of the lattice in memory. None if it can be drawn."""
+    nodes = math.prod(task.shape)
+    if nodes <= MOST_NODES:
+        return None
+    return (
+        "what more privacy would cost is not shown: "
+        f"{len(task.shape)} quasi-identifiers have {nodes:.1e} combinations of levels, too many to search for each k"
+    )
 
 
 def risk_utility_map(task: Problem, chosen: tuple[int | None, float]) -> list[dict[str, Any]]:

@@ -18,16 +18,17 @@ from sqlglot import exp
 from sqlanon.compiler.parted import companion
 from sqlanon.compiler.source import READERS, query_tree, table_parts, table_tree
 from sqlanon.compiler.tree import column
-from sqlanon.engines import Engine, table_name
-from sqlanon.errors import EngineError, PolicyError
+from sqlanon.engines import WRITABLE, Engine, table_name
+from sqlanon.engines.companion_files import companion_file, evidence_file, file_digest
+from sqlanon.errors import EngineError, PolicyError, SourceError
 from sqlanon.plan import Planned
 from sqlanon.policy import Policy, Source
+from sqlanon.release.file_swap import clear_leftovers, replace_together
 from sqlanon.release.fingerprint import fingerprint
 from sqlanon.release.record import (
     CURRENT,
     Recorded,
     Shown,
-    evidence_file,
     foreign,
     forget_table,
     of_file,
@@ -87,6 +88,14 @@ def target_of(policy: Policy, engine: Engine) -> Target:
         )
     target.require_ours()
     return target
+
+
+def require_writable(target: Target, engine: Engine) -> None:
+    """A table or view is written by the database: better refused now than after the search."""
+    if target.kind != "path" and engine.read_only:
+        raise SourceError(
+            f"the release '{target.name}' cannot be written: the database is open for reading only", hint=WRITABLE
+        )
 
 
 def _sources(policy: Policy) -> Iterator[Source]:
@@ -153,10 +162,17 @@ class RelationTarget:
     def swap(self, staged: Staged, plan: Planned, document: Mapping[str, Any], data_version: str | None) -> None:
         _without_hidden(self.engine, staged)
         rows = exp.select("*").from_(table_tree(staged.name))
-        known = fingerprint(self.engine, rows) if self.keep else None  # rows that may be shown again
+        # Of rows that may be shown again, and that a gateway may show: both only if nobody changed them since.
+        known = fingerprint(self.engine, rows)
         old = self.show(staged.name, staged)
         behind = staged.name if self.kind == "view" else None
-        record(self.engine, self.name, plan, document, old, Shown(self.audience, data_version, known, behind))
+        belonging = {
+            name: fingerprint(self.engine, exp.select("*").from_(table_tree(name)))
+            for name in (companion(self.name, ending) for ending in (*staged.companions, *staged.views))
+        }
+        also = json.dumps(belonging) if belonging else None
+        shown = Shown(self.audience, data_version, known, behind, also)
+        record(self.engine, self.name, plan, document, old, shown)
         if old is not None and old.table is not None and not self.keep:
             _drop(self.engine, old.table, "table")  # also one of before the record named it
         self.prune(self.keep)
@@ -251,7 +267,8 @@ def beside(name: str, ending: str) -> str:
 
 @dataclass
 class FileTarget:
-    """A Parquet or CSV file, written under another name beside it and moved over it in one step of the file system."""
+    """A Parquet or CSV file, written under another name beside it and moved over it in one step of the file system.
+    Companions are further files, which are replaced together with it."""
 
     engine: Engine
     name: str
@@ -260,7 +277,7 @@ class FileTarget:
 
     def require_ours(self) -> Recorded | None:
         path = Path(self.name)
-        if path.suffix.lower() not in READERS:
+        if path.suffix.lower() not in READERS:  # of a policy that was put together in Python
             raise PolicyError(f"'{self.name}' is neither a Parquet nor a CSV file", hint="end it in .parquet or .csv")
         if not path.parent.is_dir():
             raise PolicyError(f"there is no folder '{path.parent}'", hint="create it first")
@@ -273,25 +290,46 @@ class FileTarget:
             return None
         return Recorded(self.name, document)
 
-    def described(self, staged: Staged) -> dict[str, str]:
-        return {"kind": self.kind, "name": self.name, **shared(self.audience)}
+    def require_free(self, endings: Iterable[str]) -> Recorded | None:
+        """Refuse to replace files that do not belong to this release; its evidence, if it was published."""
+        ours = self.require_ours()
+        known = {Path(name).name for name in ours.companions} if ours is not None else set()
+        for file in (Path(companion_file(self.name, ending)) for ending in endings):
+            if os.path.lexists(file) and file.name not in known:
+                raise foreign("folder" if file.is_dir() else "file", str(file))
+        return ours
+
+    def described(self, staged: Staged) -> dict[str, Any]:
+        also: dict[str, Any] = {}
+        if staged.companions:
+            written = {self.name: staged.name}
+            written |= {
+                companion_file(self.name, each): companion_file(staged.name, each) for each in staged.companions
+            }
+            also["companions"] = {name: "file" for name in written if name != self.name}
+            if staged.source.path is not None:  # and not a plan
+                also["sha256"] = {name: file_digest(Path(file)) for name, file in written.items()}
+        return {"kind": self.kind, "name": self.name, **also, **shared(self.audience)}
 
     def stage(self, how: Rewriting) -> Staged:
         path = Path(self.name)
         if how.hidden:
             raise PolicyError(
                 f"'{how.hidden[0]}' counts persons, but must not be written to a file",
-                hint="give it 'pseudonym: true', or release into a table",
+                hint="release into a table; or give it 'pseudonym: true', which links the rows of a person: then whole "
+                "sets of rows must be shared",
             )
-        for left_over in path.parent.glob(f".{path.stem}.*.staged{path.suffix}"):
-            left_over.unlink(missing_ok=True)  # of a run that was killed
-        staged = path.with_name(f".{path.stem}.{os.getpid()}.staged{path.suffix}")
+        clear_leftovers(path)
+        name = str(path.with_name(f".{path.stem}.{os.getpid()}.staged{path.suffix}"))
+        staged = Staged(name, Source(path=name), companions=tuple(how.companions))  # a file shows no views
         try:
-            self.engine.write_file(how.select, str(staged))
+            self.engine.write_file(how.select, name)
+            for ending, query in how.companions.items():
+                self.engine.write_file(query, companion_file(name, ending))
         except BaseException:
-            staged.unlink(missing_ok=True)
+            self.discard(staged)
             raise
-        return Staged(str(staged), Source(path=str(staged)))
+        return staged
 
     def swap(self, staged: Staged, plan: Planned, document: Mapping[str, Any], data_version: str | None) -> None:
         return None
@@ -301,9 +339,16 @@ class FileTarget:
         written = evidence.with_name(f".{evidence.name}.{os.getpid()}")
         try:
             written.write_text(json.dumps(document, ensure_ascii=False, indent=2), encoding="utf-8")
-            self.require_ours()
-            os.replace(staged.name, self.name)
-            os.replace(written, evidence)
+            ours = self.require_free(staged.companions)
+            old = [Path(self.name).with_name(Path(name).name) for name in ours.companions] if ours is not None else []
+            if old or staged.companions:
+                new = {evidence: written, Path(self.name): Path(staged.name)}
+                for each in staged.companions:
+                    new[Path(companion_file(self.name, each))] = Path(companion_file(staged.name, each))
+                replace_together(Path(self.name), new, old)
+            else:
+                os.replace(staged.name, self.name)
+                os.replace(written, evidence)
         except OSError as error:
             raise EngineError(
                 f"'{self.name}' could not be written: {error.strerror}", hint="the previous release is still in place"
@@ -312,4 +357,5 @@ class FileTarget:
             written.unlink(missing_ok=True)
 
     def discard(self, staged: Staged) -> None:
-        Path(staged.name).unlink(missing_ok=True)
+        for name in (staged.name, *(companion_file(staged.name, ending) for ending in staged.companions)):
+            Path(name).unlink(missing_ok=True)

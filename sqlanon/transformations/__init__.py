@@ -6,9 +6,11 @@ may say, `change(params, given)` gives the SQL. A name with an underscore in fro
 Nothing here has a connection: a method is told what the table looks like, and answers with the temporary tables to make
 (`Make`), the questions to ask of the data before (`Ask`), and the rows as they are afterwards.
 
-Draws are made of keyed hashes: of a seed, which is derived from the secret for each method and column, and of the
-identity of a row, or of four neighbours, each of which has its own part of the hash. So the same secret gives the same
-release, on every engine, and in every release that follows: who compares two of them cannot average the noise away.
+Draws are made of keyed hashes: of a seed, and of the identity of a row, or of four neighbours, each of which has its
+own part of the hash. The seed is derived from the secret, the method, its parameters, and all that was done to the
+column before. So the same policy gives the same release, on every engine, and in every release that follows: whoever
+compares two of them cannot average the noise away. And draws under other parameters have nothing to do with these: two
+releases with one draw at two levels would be two equations, which give the row back.
 """
 
 from __future__ import annotations
@@ -77,14 +79,17 @@ class Given:
     lasting: bool = False  # `rows` are read from one table, and are the same, by ROW, as often as they are read
     numbered: bool = False  # ROW is an integer by which a row is known, and KEY the same as text
     span: tuple[int, int] | None = None  # the ends of a range that ROW has most integers of; on DuckDB, if it will last
+    # Digests of what draws depend on, by column, step by step; "" has those of all columns that are changed together.
+    marks: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def name(self, what: str) -> str:
         """The name of a temporary table of this method."""
         return f"{self.prefix}_{what}"
 
-    def seed(self, what: str) -> str:
-        """The label of the seed for one column, or for another use."""
-        return f"{self.label}/{what}"
+    def seed(self, what: str, column: str | None = None, step: int = -1) -> str:
+        """The label of the seed for one column, or for another use; `step` is one part of a sum of draws."""
+        marks = self.marks.get(column or what) or self.marks[""]
+        return f"{self.label}/{what}#{marks[step]}"
 
 
 @dataclass(frozen=True)

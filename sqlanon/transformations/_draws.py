@@ -48,14 +48,14 @@ class Hashed:
     labels: Sequence[str]  # of the seeds
 
 
-def hashed(given: Given, uses: Sequence[str], made: str | None = None) -> Hashed:
-    """A hash for each use, such as a column that is changed; `made` goes in front of the names of temporary tables."""
+def hashed(given: Given, seeds: Sequence[str], made: str | None = None) -> Hashed:
+    """A hash for each label of a seed, such as that of a column; `made` begins the names of temporary tables."""
     tree = selected(given, {}, nested(given.rows, "t"))
     steps: list[Step] = []
     labels: list[str] = []
-    for place, use in enumerate(uses):
+    for place, own in enumerate(seeds):
         # Another seed than where each row has its own hash: there the hash of row 5 must not be that of rows 20 to 23.
-        label = given.seed(f"{use}:{ALIKE}" if given.numbered else use)
+        label = f"{own}:{ALIKE}" if given.numbered else own
         seed, found = f"d{place}", f"h{place}"
         if given.span is not None:
             name = f"{made or given.name('hashes')}_{place}"

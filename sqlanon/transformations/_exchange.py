@@ -54,7 +54,7 @@ def _draws(given: Given, label: str, within: tuple[str, ...]) -> exp.Select:
     """(row_id, stratum, key, draw, second); the seed is called `s`, the rows `r`."""
     parts: list[exp.Expr] = [string("")]
     for name in within:
-        parts += [canonical(name, given.columns[name]), string("|")]
+        parts += [canonical(name, given.columns[name], "r"), string("|")]
     chosen = [
         exp.alias_(column(ROW, "r"), "row_id"),
         exp.alias_(joined(parts), "stratum"),

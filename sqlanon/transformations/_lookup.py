@@ -98,7 +98,7 @@ def moved(given: Given, name: str, moves: str, prefix: str) -> Changed:
     scale = over(cells, minus(number(1.0), stay))
     both = [alias(scale, "scale"), alias(times(stay.copy(), scale.copy()), "staying")]
     size = exp.Select(expressions=both, from_=exp.From(this=table(index))).subquery(alias="z")
-    found = hashed(given, [name], f"{prefix}_hashes")
+    found = hashed(given, [given.seed(name)], f"{prefix}_hashes")
     place = minus(times(draw(given, "r"), exp.column("scale", table="z")), exp.column("staying", table="z"))
     spot = alias(place, DRAW)
     every = exp.Column(this=exp.Star(), table=exp.to_identifier("r"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -25,6 +25,19 @@ class Base(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    # Parameters that say how results are written, or what is promised of them, and change no draw: new draws for them
+    # would be a second look at the same values.
+    UNDRAWN: ClassVar[frozenset[str]] = frozenset({"decimals"})
+
+    def apart(self) -> bool:
+        """Whether each column is changed by itself, whatever other columns are listed beside it."""
+        return True
+
+    def steps(self) -> list[dict[str, Any]]:
+        """What the draws of a column depend on, beside the column: one item for each set of draws. A release whose
+        steps begin with those of another one is made of it, by more draws."""
+        return [self.model_dump(mode="json", exclude={"columns", *self.UNDRAWN})]
+
     def changed(self) -> tuple[str, ...]:
         """The columns whose values are changed."""
         return tuple(getattr(self, "columns", ()))
@@ -39,6 +52,9 @@ class Within(Base):
 
     columns: Columns
     within: Names = ()
+
+    def apart(self) -> bool:
+        return False
 
     def read(self) -> dict[str, tuple[str, ...]]:
         return {"columns": self.columns} | ({"within": self.within} if self.within else {})

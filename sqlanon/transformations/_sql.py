@@ -229,9 +229,12 @@ def scale_of(kind: exp.DataType) -> int | None:
     return int(kind.expressions[1].name)
 
 
-def canonical(name: str, kind: exp.DataType) -> exp.Expr:
-    """A value as text that is the same on every engine, '-' for NULL, and told apart from its neighbours."""
-    value: exp.Expr = column(name)
+def canonical(name: str, kind: exp.DataType, owner: str | None = None) -> exp.Expr:
+    """A value as text that is the same on every engine, '-' for NULL, and told apart from its neighbours.
+
+    `owner` is the alias of its rows, where others are joined to them, which may have a column of that name.
+    """
+    value: exp.Expr = column(name, owner)
     if kind.this in FLOATS:
         # Engines print floating-point numbers differently: two integers hold 13 decimals.
         scaled = times(double(value), number(10000.0))
@@ -239,20 +242,20 @@ def canonical(name: str, kind: exp.DataType) -> exp.Expr:
         rest = exp.Floor(this=times(minus(scaled.copy(), whole.copy()), number(1e9)))
         printed = joined([text(bigint(whole)), string("."), text(bigint(rest))])
         # Larger ones have no such decimals; what is beyond integers, too, is told from its neighbours no more.
-        floor = exp.Floor(this=double(column(name)))
-        left = exp.Floor(this=times(minus(double(column(name)), floor), number(1e9)))
+        floor = exp.Floor(this=double(column(name, owner)))
+        left = exp.Floor(this=times(minus(double(column(name, owner)), floor), number(1e9)))
         longer = joined([text(bigint(floor.copy())), string(","), text(bigint(left))])
         written = case(
-            (exp.LT(this=exp.Abs(this=double(column(name))), expression=number(9e14)), printed),
-            (exp.LT(this=exp.Abs(this=double(column(name))), expression=number(9e18)), longer),
-            (exp.EQ(this=double(column(name)), expression=double(string("NaN"))), string("NaN")),
-            (exp.EQ(this=double(column(name)), expression=double(string("Infinity"))), string("Infinity")),
-            (exp.EQ(this=double(column(name)), expression=double(string("-Infinity"))), string("-Infinity")),
-            (exp.GT(this=double(column(name)), expression=number(0.0)), string("large")),
+            (exp.LT(this=exp.Abs(this=double(column(name, owner))), expression=number(9e14)), printed),
+            (exp.LT(this=exp.Abs(this=double(column(name, owner))), expression=number(9e18)), longer),
+            (exp.EQ(this=double(column(name, owner)), expression=double(string("NaN"))), string("NaN")),
+            (exp.EQ(this=double(column(name, owner)), expression=double(string("Infinity"))), string("Infinity")),
+            (exp.EQ(this=double(column(name, owner)), expression=double(string("-Infinity"))), string("-Infinity")),
+            (exp.GT(this=double(column(name, owner)), expression=number(0.0)), string("large")),
             default=string("small"),
         )
     elif kind.this in TEXTS:
-        written = joined([text(call("LENGTH", value)), string(" "), column(name)])
+        written = joined([text(call("LENGTH", value)), string(" "), column(name, owner)])
     else:
         written = text(value)
     return exp.Coalesce(this=written, expressions=[string("-")])

@@ -2,22 +2,36 @@
 
     transformations:
       - additive_noise: {columns: [income, expenses], alpha: 0.1, kind: linear}
+      - additive_noise: {columns: [rent], alpha: 0.5, ladder: [0.1, 0.2, 0.5]}
 
 The noise is normal, and its variance is `alpha` times that of the column. `kind` says how it hangs together:
 `uncorrelated` (each column by itself: means stay, variances grow by 1 + alpha, correlations shrink);
 `correlated` (noise with the covariances of the columns, times alpha: correlations stay, covariances grow by 1 + alpha);
 `linear` (as correlated, then drawn together again around the mean: means and covariances stay on average).
 Results are rounded to `decimals`, integers to integers. NULL stays NULL where the kind is uncorrelated; covariances
-need rows without NULLs. NaN and infinities are refused. Each row has its own draw, which is the same in every release.
+need rows without NULLs. NaN and infinities are refused.
+
+Each row has its own draw, which is the same in every release with the same parameters. For readers who are trusted
+more and less, declare all levels as a `ladder`, the same in each policy, and take one of them as `alpha`: the noise of
+a level is that of the level below, and more on top, so that all versions together tell no more than the one with the
+least noise (the covariance of the noise of two of them is the smaller variance). Any other second level for the same
+rows is refused when it is published: two draws for one value can be averaged. Spreads are taken in steps of about 2
+percent, and each step has draws of its own: one draw at two scales, which differ by a row that came, would give the
+values back.
 
 What it does not protect: outliers, which stay outliers; and small tables, since a class of few rows is not made larger.
-Whoever knows several noisy columns of a person may still recognize the row: measure it with 'sqlanon risk'.
-cite: Kim 1986; Tendick and Matloff 1994; Brand 2002
+An attacker who knows several noisy columns of a person may still recognize the row: measure it with 'sqlanon risk'.
+Where a value changes from one release to the next, its draw stays: an attacker who has both knows the change.
+cite: Kim 1986; Tendick and Matloff 1994; Brand 2002; Xiao, Tao and Chen 2009; Li, Chen, Li and Zhang 2012 (ladders)
 """
 
 from __future__ import annotations
 
-from typing import Literal
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 from sqlglot import exp
@@ -29,12 +43,15 @@ from sqlanon.transformations._groups import not_finite
 from sqlanon.transformations._params import Base, Columns, Number
 from sqlanon.transformations._sql import (
     INTEGERS,
+    TEXT,
     alias,
     back,
+    bigint,
     column,
     crossed,
     double,
     is_null,
+    joined,
     minus,
     nested,
     number,
@@ -42,11 +59,16 @@ from sqlanon.transformations._sql import (
     plus,
     require,
     scale_of,
+    seeded,
     selected,
+    string,
     table,
+    text,
     times,
 )
 
+STEPS = 32  # of a standard deviation while it doubles
+SHARES = 256  # steps of a share of it
 MOST_TOGETHER = 20  # columns with covariances, all of which are written out
 
 
@@ -57,6 +79,28 @@ class Params(Base):
         "uncorrelated", description="Whether noise keeps correlations (correlated), or covariances and means (linear)."
     )
     decimals: int = Field(6, strict=True, ge=0, le=9, description="Decimals of results that are not integers.")
+    ladder: tuple[Annotated[Number, Field(gt=0, le=10)], ...] = Field(
+        (), max_length=20, description="All levels of alpha that are ever published of these rows, from low to high."
+    )
+
+    def apart(self) -> bool:
+        return self.kind == "uncorrelated"
+
+    def rungs(self) -> tuple[float, ...]:
+        """The levels up to that of this release: noise is a sum over them."""
+        return (*(level for level in self.ladder if level < self.alpha), self.alpha)
+
+    def steps(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = [{"from": low, "to": high} for low, high in pairwise((0.0, *self.rungs()))]
+        return found + ([{"undrawn": f"divided by the root of 1 + {self.alpha!r}"}] if self.kind == "linear" else [])
+
+    @model_validator(mode="after")
+    def _is_a_ladder(self) -> Params:
+        if any(low >= high for low, high in pairwise(self.ladder)):
+            raise ValueError("the levels of a ladder rise; sort them, and list each once")
+        if self.ladder and self.alpha not in self.ladder:
+            raise ValueError(f"alpha = {self.alpha:g} is no level of the ladder; take one of its levels, or add it")
+        return self
 
     @model_validator(mode="after")
     def _few_columns(self) -> Params:
@@ -93,19 +137,34 @@ def change(params: Params, given: Given) -> Changed:
     steps.append(Make(spread, crossed(tree, table(means, "m"))))
     steps += _questions(params, given, spread)
     if together:
-        roots, factors = cholesky(given.name("factor"), spread, len(values))
-        steps += [*roots, *_dependent(params, factors)]
+        roots, exact = cholesky(given.name("factor"), spread, len(values))
+        steps += [*roots, *_dependent(params, exact)]
     else:
-        factors = given.name("factors")
+        exact = given.name("roots")
         own_roots = [alias(exp.Sqrt(this=exp.column(f"s{i}_{i}")), f"l{i}_{i}") for i in values]
-        steps.append(Make(factors, exp.select(*own_roots).from_(table(spread))))
-    found = hashed(given, params.columns)
-    normals = {place: normal(given, "t", place) for place in values}
+        steps.append(Make(exact, exp.select(*own_roots).from_(table(spread))))
+    cells, factors, seeds = given.name("cells"), given.name("factors"), given.name("seeds")
+    rungs = (0.0, *params.rungs())
+    drawn = [
+        (step, j, given.seed(name, step=step))
+        for step in range(len(rungs) - 1)
+        for j, name in enumerate(params.columns)
+    ]
+    found = hashed(replace(given, seeds=seeds), [label for _, _, label in drawn])
+    read = {(step, j): place for place, (step, j, _) in enumerate(drawn)}
+    steps.append(Make(cells, exp.select(*_cells(pairs, together)).from_(table(exact))))
+    steps.append(Make(factors, exp.select(*_factors(pairs)).from_(table(cells))))
+    owners = [j for _, j, _ in drawn]
+    steps.append(Make(seeds, _seeds(given, cells, found.labels, [pairs if together else [(j, j)] for j in owners])))
     changes = {}
     for place, name in enumerate(params.columns):
         own = [j for j in values if (j <= place if together else j == place)]
-        noise = plus(*(times(exp.column(f"l{place}_{j}", table="f"), normals[j].copy()) for j in own))
-        noisy = plus(values[place].copy(), times(number(params.alpha**0.5), noise))
+        parts: list[exp.Expr] = []
+        for step, (low, high) in enumerate(pairwise(rungs)):
+            normals = {j: normal(given, "t", read[step, j]) for j in own}
+            noise = plus(*(times(exp.column(f"l{place}_{j}", table="f"), normals[j]) for j in own))
+            parts.append(times(number((high - low) ** 0.5), noise))
+        noisy = plus(values[place].copy(), *parts)
         if params.kind == "linear":
             mean = exp.column(f"m{place}", table="m")
             noisy = plus(mean, over(minus(noisy, mean.copy()), number((1 + params.alpha) ** 0.5)))
@@ -113,6 +172,50 @@ def change(params: Params, given: Given) -> Changed:
     tree = selected(given, changes, found.rows.subquery(alias="t"))
     steps += found.steps
     return Changed(crossed(tree, table(factors, "f"), table(means, "m")), steps, found.labels)
+
+
+def _cells(pairs: list[tuple[int, int]], together: bool) -> list[exp.Expr]:
+    """Integers: the step of each standard deviation, c0, c1, …, and the shares of it, r0_0, r1_0, r1_1, …"""
+    chosen: list[exp.Expr] = []
+    for i, j in pairs:
+        spread = exp.Sqrt(this=exp.column(f"v{i}")) if together else exp.column(f"l{i}_{i}")
+        if i == j:
+            steps = times(over(exp.Ln(this=spread.copy()), number(math.log(2))), number(float(STEPS)))
+            chosen.append(alias(_nearest(steps), f"c{i}"))
+        share = _nearest(times(over(exp.column(f"l{i}_{j}"), spread), number(float(SHARES))))
+        chosen.append(alias(exp.Greatest(this=share, expressions=[exp.convert(1)]) if i == j else share, f"r{i}_{j}"))
+    return chosen
+
+
+def _nearest(value: exp.Expr) -> exp.Expr:
+    return bigint(exp.Floor(this=plus(value, number(0.5))))
+
+
+def _factors(pairs: list[tuple[int, int]]) -> list[exp.Expr]:
+    found: list[exp.Expr] = []
+    for i, j in pairs:
+        spread = exp.Exp(this=times(double(exp.column(f"c{i}")), number(math.log(2) / STEPS)))
+        found.append(alias(times(spread, over(double(exp.column(f"r{i}_{j}")), number(float(SHARES)))), f"l{i}_{j}"))
+    return found
+
+
+def _seeds(given: Given, cells: str, labels: Sequence[str], read: Sequence[list[tuple[int, int]]]) -> exp.Query:
+    """(label, seed): what a seed was, hashed together with the scales that its draws are multiplied by."""
+    trees: list[exp.Query] = []
+    for label, pairs in zip(labels, read, strict=True):
+        parts: list[exp.Expr] = [exp.column("seed", table="s")]
+        for i, j in pairs:
+            parts += [
+                text(exp.column(f"c{i}", table="c")),
+                string(","),
+                text(exp.column(f"r{i}_{j}", table="c")),
+                string(";"),
+            ]
+        seed = joined([exp.MD5(this=joined(parts)), string(":")])
+        chosen = [alias(exp.Cast(this=string(label), to=TEXT.copy()), "label"), alias(seed, "seed")]
+        tree = exp.Select(expressions=chosen, from_=exp.From(this=seeded(given, label, "s")))
+        trees.append(crossed(tree, table(cells, "c")))
+    return exp.union(*trees, distinct=False, copy=False) if len(trees) > 1 else trees[0]
 
 
 def _questions(params: Params, given: Given, spread: str) -> list[Step]:

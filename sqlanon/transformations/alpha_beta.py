@@ -1,4 +1,4 @@
-"""Some records are left out, and counterfeit ones are added, so that nobody knows of a record whether it is real.
+"""Some records are left out, and counterfeit ones are added, so that nobody knows whether a record is real.
 
     transformations:
       - alpha_beta: {columns: [age, sex, disease], alpha: 0.4, beta: 0.1, d: 0.1, gamma: 0.5,
@@ -8,8 +8,8 @@ A record is a combination of the values of `columns`; rows that are equal in the
 are left empty. Each record of the table is kept with the probability alpha + beta, each other combination of the values
 of the `domain` is added with the probability beta. What is not given of the domain is what the table holds of a column.
 
-This is (d,gamma)-privacy: whoever believes in a record with a probability of at most d, and in each by itself, believes
-in it with gamma at most when it is published, and with d/gamma of that at least when it is not. It holds if
+This is (d,gamma)-privacy: an attacker who believes in a record with a probability of at most d, and in each by itself,
+believes in it with gamma at most when it is published, and with d/gamma of that at least when it is not. It holds if
 alpha/beta ≤ (gamma - d)/(d·(1 - gamma)) and (1 - alpha - beta)/(1 - beta) ≥ d/gamma; otherwise the policy is refused.
 From n published records, (n - beta·D)/alpha is an estimate of how many there are, if the domain has D combinations.
 
@@ -65,6 +65,8 @@ class Range(BaseModel):
 
 
 class Params(Base):
+    UNDRAWN = frozenset({"d", "gamma"})
+
     columns: Columns = Field(description="Columns that make a record; all others are left empty.")
     alpha: Share = Field(description="How much likelier a record of the table is to be published than any other.")
     beta: Share = Field(description="Probability with which a combination that is no record is published.")
@@ -73,6 +75,9 @@ class Params(Base):
     domain: dict[str, Range | Annotated[tuple[Label, ...], Field(min_length=1)]] = Field(
         default_factory=dict, description="All values of a column: a list, or {low: 0, high: 99}."
     )
+
+    def apart(self) -> bool:
+        return False
 
     @model_validator(mode="after")
     def _is_private(self) -> Params:

@@ -56,6 +56,9 @@ class Params(Base):
     exact: bool = Field(False, strict=True, description="Do not cut the table into blocks first.")
     block: int = Field(300, strict=True, ge=20, le=20_000, description="Most rows of a block.")
 
+    def apart(self) -> bool:
+        return False
+
     def changed(self) -> tuple[str, ...]:
         return (*self.ordered, *self.nominal)
 

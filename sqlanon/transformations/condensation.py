@@ -53,6 +53,9 @@ class Params(Base):
     block: int = Field(300, strict=True, ge=20, le=20_000, description="Most rows of a block.")
     decimals: int = Field(6, strict=True, ge=0, le=9, description="Decimals of results that are not integers.")
 
+    def apart(self) -> bool:
+        return False
+
     @field_validator("columns")
     @classmethod
     def _few_columns(cls, columns: tuple[str, ...]) -> tuple[str, ...]:

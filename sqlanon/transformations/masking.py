@@ -11,9 +11,9 @@ result, in all rows and all releases under one secret, and two values never beco
 counted and joined. (Letters beyond A to Z become letters of A to Z; where they are all that two values differ in, these
 may fall together.) NULL stays NULL. Values whose masked part has more than 64 characters are refused.
 
-What it does not protect: anybody. A pseudonym is one, whatever it looks like: how often a value occurs, its length, its
-shape and what was kept stay the same, and by them and by other columns a person is found. A masked address or number
-may belong to somebody else: never write to it, nor call it.
+What it does not protect: anybody. It is a pseudonym, whatever it looks like: how often a value occurs, its length, its
+shape and the kept characters stay the same, and an attacker finds a person by them and by other columns. A masked
+address or number may belong to somebody else: never write to it, nor call it.
 cite: Luby and Rackoff 1988 (permutations from keyed hashes, by rounds); Bellare, Ristenpart, Rogaway and Stegers 2009
 """
 

@@ -9,7 +9,7 @@
 `matrix` gives the probability of each new value for each old one; its rows add up to 1, and every value of the column
 has a row. `keep` stands for the matrix that keeps a value with this probability, and changes it to any other value of
 the column with equal ones. With `invariant` the matrix is put together with its own reversal, so that the distribution
-of the column is kept on average, without any correction by who reads it; fewer values stay unchanged then than `keep`
+of the column is kept on average, without any correction by the reader; fewer values stay unchanged then than `keep`
 says. NULL stays NULL. Each row has its own draw, which is the same in every release.
 
 What it does not protect: a value that is kept with a high probability is still most likely the true one; ask for

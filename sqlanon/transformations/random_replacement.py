@@ -50,6 +50,8 @@ OTHER = "\u2205 other"
 
 
 class Params(Base):
+    UNDRAWN = frozenset({"rho1", "rho2"})
+
     columns: Columns = Field(description="Columns of categories: text, integers, booleans or dates.")
     retention: Share = Field(description="Probability that a value is kept, between 0 and 1.")
     domain: tuple[Label, ...] | None = Field(

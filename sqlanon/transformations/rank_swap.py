@@ -8,8 +8,8 @@ dates and times have ranks. All values stay in the column, as often as before: i
 column is swapped by itself, so that its relation with other columns is weakened, the more the larger `percent` is. NULL
 stays where it is; with an odd number of values one of them stays, too. Equal values have their ranks in a random order.
 
-What it does not protect: a rank. Whoever knows the rank of a person in the column, such as the highest income, knows
-the value to within `percent`; and an outlier may swap with another outlier only.
+What it does not protect: a rank. An attacker who knows the rank of a person in the column, such as the highest income,
+knows the value to within `percent`; and an outlier may swap with another outlier only.
 cite: Moore 1996; Nin, Herranz and Torra 2008 (how well such files are linked)
 """
 
@@ -56,7 +56,7 @@ def change(params: Params, given: Given) -> Changed:
     joins: list[exp.Join] = []
     for place, name in enumerate(params.columns, start=1):
         swapped, short = given.name(f"swapped_{place}"), f"w{place}"
-        found = hashed(given, [name], given.name(f"hashes_{place}"))
+        found = hashed(given, [given.seed(name)], given.name(f"hashes_{place}"))
         labels += found.labels
         steps += [*_countable(params, given, name), *found.steps]
         relations = {"known": _known(given, name), "drawn": _drawn(given, name, found.rows)}

@@ -57,7 +57,7 @@ def change(params: Params, given: Given) -> Changed:
     joins: list[exp.Join] = []
     for place, name in enumerate(params.columns, start=1):
         ranked, drawn, means = (given.name(f"{what}_{place}") for what in ("ranked", "drawn", "means"))
-        own = [given.seed(f"{name}/{number}") for number in range((params.samples + 1) // 2)]
+        own = [given.seed(f"{name}/{number}", name) for number in range((params.samples + 1) // 2)]
         relations = {"ranked": ranked, "drawn": drawn}
         steps += [Make(ranked, _ranked(given, name)), _few(name, ranked), Make(drawn, _drawn(params, given, name, own))]
         steps.append(Make(means, File("resampling", {}, relations)))

@@ -7,8 +7,8 @@ With `random: true` a number goes to the multiple below or above it by chance, t
 are right on average (unbiased random rounding); each row has its own draw, which is the same in every release. A value
 that is a multiple already stays. NULL stays NULL. Numbers of more than 15 digits keep 15 of them.
 
-What it does not protect: a rounded value is still close to the true one, and a rare one is still rare. Whoever knows a
-value knows which multiple to look for.
+What it does not protect: a rounded value is still close to the true one, and a rare one is still rare. An
+attacker who knows a value knows which multiple to look for.
 cite: Willenborg and de Waal 2001, Elements of Statistical Disclosure Control, 5.2
 """
 
@@ -75,7 +75,9 @@ def change(params: Params, given: Given) -> Changed:
                 hint=f"take a base of at most {most} decimals" if most else "take a whole number as the base",
             )
     changes = {}
-    found = hashed(given, params.columns) if params.random else Hashed(given.rows, [], [])
+    found = (
+        hashed(given, [given.seed(name) for name in params.columns]) if params.random else Hashed(given.rows, [], [])
+    )
     for place, name in enumerate(params.columns):
         half: exp.Expr = number(0.5)
         if params.random:

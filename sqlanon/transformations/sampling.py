@@ -6,9 +6,10 @@
 
 Each row is drawn by itself with the probability `share`; with a person column each person, with all rows. With `exact`
 the share of the rows (of each stratum) is drawn to the nearest row, without replacement. The draw is the same in every
-release, so that several releases do not add up to everybody.
+release, whatever its share: a smaller sample is a part of a larger one, so that several releases tell no more than the
+largest, and do not add up to everybody.
 
-What it does not protect: those who were drawn. Who knows that a person is in the sample has gained nothing by it.
+What it does not protect: those who were drawn. It does not hinder an attacker who knows that a person is in the sample.
 Rows that are left out do not count as suppressed, and what a model compares a class with is the sample.
 cite: Cochran 1977, Sampling Techniques; Willenborg and de Waal 2001
 """
@@ -59,6 +60,7 @@ class Params(Base):
 
 keyed = True
 CHANGES_ROWS = True
+SHARED_DRAWS = True  # at all shares: samples that were drawn anew would show more persons, one beside the other
 
 
 def change(params: Params, given: Given) -> Changed:
@@ -68,12 +70,12 @@ def change(params: Params, given: Given) -> Changed:
             hint="leave 'exact' out: persons are drawn then",
         )
     label = given.seed("rows")
-    identity: exp.Expr = column(KEY)
+    identity: exp.Expr = column(KEY, "r")
     if given.person is not None:
-        identity = canonical(given.person, given.columns[given.person])
+        identity = canonical(given.person, given.columns[given.person], "r")
     inner = crossed(
         exp.select(
-            "*", exp.alias_(uniform(given.dialect, digest(given.dialect, "s", identity)), DRAW, quoted=True)
+            "r.*", exp.alias_(uniform(given.dialect, digest(given.dialect, "s", identity)), DRAW, quoted=True)
         ).from_(nested(given.rows, "r")),
         seeded(given, label, "s"),
     )

@@ -85,7 +85,7 @@ gateway:
     visits: {{unit: user_id, columns: {{{bounds}}}}}
   rows: {rows}
   groups: {groups}
-  time_grid: 0
+  answer_time: 0
   timeout: 3600
   budget:
     statement: {{epsilon: 1, delta: 1e-6}}

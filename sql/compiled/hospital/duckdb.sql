@@ -63,15 +63,18 @@ CREATE TEMPORARY TABLE sqlanon_class_values_1 AS
 SELECT
   n.class_id,
   t.value,
-  n.records
+  n.records,
+  n.known
 FROM (
   SELECT
     k.class_id,
     r.original,
-    r.records
+    r.records,
+    r.known
   FROM (
     SELECT
-      *
+      *,
+      CASE WHEN original IS NULL THEN 0 ELSE 1 END AS known
     FROM sqlanon_cells_1
   ) AS r
   JOIN sqlanon_classes_1 AS k
@@ -91,7 +94,7 @@ SELECT
 FROM (
   SELECT
     class_id,
-    COUNT(*) AS measured
+    CAST(SUM(known) AS BIGINT) AS measured
   FROM sqlanon_class_values_1
   GROUP BY
     class_id
@@ -205,17 +208,19 @@ SELECT
 FROM (
   SELECT
     c.class_id,
-    COALESCE(CAST(s.records AS DOUBLE), 0) / c.records AS measured
+    LEAST(COALESCE(s.records, 0) / c.records, 1) AS measured
   FROM sqlanon_classes_1 AS c
   LEFT JOIN (
     SELECT
       v.class_id,
-      v.records
+      CAST(SUM(v.records) AS DOUBLE) AS records
     FROM sqlanon_class_values_1 AS v
     JOIN sqlanon_totals_1 AS t
       ON t.value = v.value
     WHERE
-      t.label = 'HIV'
+      t.label = 'HIV' OR v.known = 0
+    GROUP BY
+      v.class_id
   ) AS s
     ON s.class_id = c.class_id
 ) AS confidence;

@@ -49,17 +49,20 @@ CREATE TEMPORARY TABLE sqlanon_class_values_1 AS
 SELECT
   class_id,
   DENSE_RANK() OVER (ORDER BY original ASC NULLS FIRST) AS value,
-  records
+  records,
+  known
 FROM (
   SELECT
     DENSE_RANK() OVER (
       ORDER BY c1 ASC NULLS FIRST, c2 ASC NULLS FIRST, c3 ASC NULLS FIRST, c4 ASC NULLS FIRST
     ) AS class_id,
     original,
-    records
+    records,
+    known
   FROM (
     SELECT
-      *
+      *,
+      CASE WHEN original IS NULL THEN 0 ELSE 1 END AS known
     FROM sqlanon_cells_1
   ) AS r
 ) AS n;
@@ -88,7 +91,7 @@ SELECT
 FROM (
   SELECT
     class_id,
-    COUNT(*) AS measured
+    CAST(SUM(known) AS BIGINT) AS measured
   FROM sqlanon_class_values_1
   GROUP BY
     class_id
@@ -202,17 +205,19 @@ SELECT
 FROM (
   SELECT
     c.class_id,
-    COALESCE(CAST(s.records AS DOUBLE PRECISION), 0) / c.records AS measured
+    LEAST(COALESCE(s.records, 0) / c.records, 1) AS measured
   FROM sqlanon_classes_1 AS c
   LEFT JOIN (
     SELECT
       v.class_id,
-      v.records
+      CAST(SUM(v.records) AS DOUBLE PRECISION) AS records
     FROM sqlanon_class_values_1 AS v
     JOIN sqlanon_totals_1 AS t
       ON t.value = v.value
     WHERE
-      t.label = 'HIV'
+      t.label = 'HIV' OR v.known = 0
+    GROUP BY
+      v.class_id
   ) AS s
     ON s.class_id = c.class_id
 ) AS confidence;

@@ -448,7 +448,18 @@ WITH class_sizes AS (
   SELECT
     k1 & CAST(3153136 AS BIGINT) AS class_id,
     v1 AS value,
-    CAST(SUM(n) AS BIGINT) AS records
+    CAST(SUM(n) AS BIGINT) AS records,
+    CASE
+      WHEN v1 IN (
+        SELECT
+          value
+        FROM sqlanon_search_totals_1
+        WHERE
+          label IS NULL
+      )
+      THEN 0
+      ELSE 1
+    END AS known
   FROM sqlanon_search_compressed_1
   GROUP BY
     k1 & CAST(3153136 AS BIGINT),
@@ -467,7 +478,7 @@ WITH class_sizes AS (
   FROM (
     SELECT
       class_id,
-      COUNT(*) AS measured
+      CAST(SUM(known) AS BIGINT) AS measured
     FROM class_values_1
     GROUP BY
       class_id
@@ -537,17 +548,19 @@ WITH class_sizes AS (
   FROM (
     SELECT
       c.class_id,
-      COALESCE(CAST(s.records AS DOUBLE PRECISION), 0) / c.records AS measured
+      LEAST(COALESCE(s.records, 0) / c.records, 1) AS measured
     FROM class_sizes AS c
     LEFT JOIN (
       SELECT
         v.class_id,
-        v.records
+        CAST(SUM(v.records) AS DOUBLE PRECISION) AS records
       FROM class_values_1 AS v
       JOIN sqlanon_search_totals_1 AS t
         ON t.value = v.value
       WHERE
-        t.label = 'HIV'
+        t.label = 'HIV' OR v.known = 0
+      GROUP BY
+        v.class_id
     ) AS s
       ON s.class_id = c.class_id
   ) AS confidence

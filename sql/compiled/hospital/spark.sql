@@ -47,15 +47,18 @@ CREATE OR REPLACE TEMPORARY VIEW sqlanon_class_values_1 AS
 SELECT
   class_id,
   DENSE_RANK() OVER (ORDER BY original ASC) AS value,
-  records
+  records,
+  known
 FROM (
   SELECT
     DENSE_RANK() OVER (ORDER BY c1 ASC, c2 ASC, c3 ASC, c4 ASC) AS class_id,
     original,
-    records
+    records,
+    known
   FROM (
     SELECT
-      *
+      *,
+      CASE WHEN original IS NULL THEN 0 ELSE 1 END AS known
     FROM sqlanon_cells_1
   ) AS r
 ) AS n;
@@ -84,7 +87,7 @@ SELECT
 FROM (
   SELECT
     class_id,
-    COUNT(*) AS measured
+    CAST(SUM(known) AS BIGINT) AS measured
   FROM sqlanon_class_values_1
   GROUP BY
     class_id
@@ -198,17 +201,19 @@ SELECT
 FROM (
   SELECT
     c.class_id,
-    COALESCE(CAST(s.records AS DOUBLE), 0) / c.records AS measured
+    LEAST(COALESCE(s.records, 0) / c.records, 1) AS measured
   FROM sqlanon_classes_1 AS c
   LEFT JOIN (
     SELECT
       v.class_id,
-      v.records
+      CAST(SUM(v.records) AS DOUBLE) AS records
     FROM sqlanon_class_values_1 AS v
     JOIN sqlanon_totals_1 AS t
       ON t.value = v.value
     WHERE
-      t.label = 'HIV'
+      t.label = 'HIV' OR v.known = 0
+    GROUP BY
+      v.class_id
   ) AS s
     ON s.class_id = c.class_id
 ) AS confidence;

@@ -24,7 +24,7 @@ from sqlanon.compiler.tree import (
     with_verdict,
 )
 from sqlanon.engines import Engine
-from sqlanon.errors import PolicyError
+from sqlanon.errors import NotReleased, PolicyError
 from sqlanon.families import plugin
 from sqlanon.policy import Policy
 from sqlanon.policy.history import JOINED, HistoryUse
@@ -74,7 +74,7 @@ def compare(
         everybody = _count(engine, found.members) + found.held_back
         now = _newly_held(found, held)
         if now > limit * everybody + 1e-9:
-            raise PolicyError(
+            raise NotReleased(
                 f"the release was not published: {now:,} of {everybody:,} rows more would have to be held back, "
                 f"since beside earlier releases they tell too much; the limit is {limit:.1%}",
                 hint="raise 'hold_back' under 'history'; the last release is still in place",
@@ -124,7 +124,7 @@ def require_safe(found: Comparison) -> None:
     if found.holds:
         return
     broken = [f"{item.model}: {item.broken:,} of {item.looked_at:,} broken" for item in found.results if not item.holds]
-    raise PolicyError(
+    raise NotReleased(
         "the release was not published: beside earlier releases it breaks the policy",
         detail="\n".join(broken),
         hint="the last release is still in place; see 'sqlanon explain' for what the models ask",

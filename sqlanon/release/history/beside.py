@@ -40,7 +40,7 @@ from sqlanon.evidence.hierarchies import build_hierarchies
 from sqlanon.families import Plugin, plugin
 from sqlanon.policy import Policy, parse
 from sqlanon.policy.history import JOINED, HistoryUse
-from sqlanon.release.history.comparison import PREFIX, AcrossResult, Comparison
+from sqlanon.release.history.comparison import PREFIX, AcrossResult, Comparison, unknown_values
 from sqlanon.release.history.kept import prefix_of
 from sqlanon.release.record import CURRENT, Version, newest, of_version, spelling, versions
 from sqlanon.release.target import Staged
@@ -192,6 +192,8 @@ def _joined(found: Comparison, staged: Staged, other: Other, version: int, use: 
     if "joined_values" not in referenced(model.sql) or not places:
         places = [(None, 0)]
     for attribute, place in places:
+        if "unknown" in referenced(model.sql):
+            own["unknown"] = unknown_values(found)
         if place:
             own["joined_values"] = found.make("joined_values", joins.values_of(pairs, place))
         elif "joined_values" in referenced(model.sql):
@@ -225,7 +227,8 @@ def _own_models(
             if attribute is not None:
                 place = sensitive.index(attribute) + 1
                 own["totals"] = found.make("join_totals", joins.totals_of(pairs, place))
-                own["class_values"] = found.make("join_values", joins.values_of(pairs, place, own["totals"]))
+                values = joins.values_of(pairs, place, own["totals"], null_is_value=owner.sensitive_nulls == "value")
+                own["class_values"] = found.make("join_values", values)
             yield _result(found, model, model.filled(use.params), own, attribute, beside=other.name)
 
 

@@ -34,6 +34,7 @@ BUILT = frozenset(
         "group_values",
         "left_values",
         "comparable",
+        "unknown",
     ]
 )
 
@@ -186,6 +187,7 @@ def tables(found: Comparison, place: int) -> dict[str, str]:
     kept = found.kept
     own: dict[str, str] = {"members": found.members, "persons": kept.table("persons"), "past": kept.table("past")}
     own["past_classes"] = kept.table("past_classes")
+    own["unknown"] = unknown_values(found)
     own["moves"] = found.make(f"moves_{place}", relations.moves(found.members, relations.step("gone", {}, own), place))
     shown = found.members if found.counterfeits is None else found.make("shown", _with_counterfeits(found))
     counted = select("class_id", alias(count_all(), "records"), source=table(shown), groups=["class_id"])
@@ -196,6 +198,15 @@ def tables(found: Comparison, place: int) -> dict[str, str]:
     own["left_values"] = found.make(f"left_values_{place}", relations.step("left_values", {}, own))
     found.current[place] = own
     return dict(own)
+
+
+def unknown_values(found: Comparison) -> str:
+    """The table of the labels that stand for no value."""
+    made = f"{PREFIX}_unknown"
+    if made not in found.temporary:
+        null_is_value = found.policy.sensitive_nulls == "value"
+        found.make("unknown", relations.unknown_values(null_is_value=null_is_value))
+    return made
 
 
 def _with_counterfeits(found: Comparison) -> exp.Query:

@@ -1,0 +1,77 @@
+"""What a policy may ask for where suppressed cells match any value: rows that match are counted, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from sqlanon.policy.checks import Draft
+from sqlanon.policy.yaml_lines import KeyPath, Problem
+
+MODEL = "k_anonymity"
+ALGORITHM = "local_suppression"
+READING = "a suppressed cell matches any value"
+HINT = "take 'suppressed_cells: own_value', for which every model is defined"
+
+
+def problems(draft: Draft) -> Iterator[Problem]:
+    if draft.data.get("suppressed_cells") != "any_value":
+        return
+    yield from _models(draft)
+    if (name := _algorithm(draft)) not in (None, ALGORITHM):
+        yield Problem(
+            f"{name} suppresses no single cells, so that none can match any value",
+            f"take 'algorithm: {ALGORITHM}', or leave 'suppressed_cells' out",
+            ("algorithm",),
+        )
+    others: Iterable[tuple[bool, str, str, KeyPath]] = (
+        (
+            draft.person() is not None,
+            f"persons are not counted where {READING}: it is rows that match",
+            "leave 'person' out if each person has one row, or take 'suppressed_cells: own_value'",
+            ("person",),
+        ),
+        (
+            draft.data.get("nulls") == "unique",
+            f"'nulls: unique' cannot be combined with 'suppressed_cells: any_value': {READING}, and a NULL none",
+            "fill NULLs, or take 'nulls: value'",
+            ("nulls",),
+        ),
+        (
+            draft.data.get("suppressed_rows") == "keep",
+            "'suppressed_rows: keep' cannot be combined with 'suppressed_cells: any_value': a row of '*' matches all",
+            "leave 'suppressed_rows' out",
+            ("suppressed_rows",),
+        ),
+        (
+            "population" in draft.data,
+            f"rows are not looked up in a population where {READING}",
+            "leave 'population' out, or take 'suppressed_cells: own_value'",
+            ("population",),
+        ),
+        (
+            "history" in draft.data,
+            f"releases are not compared with each other where {READING}",
+            "leave 'history' out, or take 'suppressed_cells: own_value'",
+            ("history",),
+        ),
+    )
+    for found, message, hint, path in others:
+        if found:
+            yield Problem(message, hint, path)
+
+
+def _models(draft: Draft) -> Iterator[Problem]:
+    for index, item in enumerate(draft.model_items()):
+        if not isinstance(item, Mapping) or len(item) != 1:
+            continue  # the shape of the list is checked elsewhere
+        name = next(iter(item))
+        if name != MODEL:
+            message = f"{name} is not defined where {READING}: classes overlap, only {MODEL} counts what matches"
+            yield Problem(message, HINT, ("models", index, name))
+
+
+def _algorithm(draft: Draft) -> str | None:
+    given = draft.data.get("algorithm")
+    if isinstance(given, Mapping) and len(given) == 1:
+        given = next(iter(given))
+    return given if isinstance(given, str) else None

@@ -1,0 +1,192 @@
+"""Write examples/REFERENCE.md from the headers of plug-ins, the help of commands and the schema of policies.
+
+    make reference
+
+`test_reference_is_current` fails when the file differs from what this module writes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import click
+
+from sqlanon import algorithms, hierarchies, transformations
+from sqlanon.cli import main
+from sqlanon.families import Plugin, family
+from sqlanon.policy import json_schema
+
+FILE = Path(__file__).parents[1] / "examples" / "REFERENCE.md"
+FAMILIES = {
+    "models": ("Privacy models", "Written under `models` in a policy. All of them must hold."),
+    "history": ("Privacy models across releases", "Written under `models` in the section `history`."),
+    "loss": ("Loss metrics", "Written as `minimize` in a policy; `sqlanon check --release` measures all of them."),
+    "risk": ("Risk measures", "Measured by `sqlanon risk` and shown in the report."),
+    "attacks": ("Attacks", "Run by `sqlanon attack` and shown in the report."),
+    "utility": ("Measures of utility", "Measured by `sqlanon compare`."),
+}
+SECTIONS = ("gateway", "serve", "marginals")
+INTRODUCTION = """# Reference
+
+Written by `make reference` from the headers of plug-ins, the help of commands and the schema of policies; a test fails
+when it is not current. `sqlanon explain NAME` prints one page, with its SQL.
+"""
+
+
+def reference() -> str:
+    """The whole file."""
+    parts = [INTRODUCTION, *contents(), *commands(), *policy_keys()]
+    for folder, (title, how) in FAMILIES.items():
+        parts += [f"## {title}", how]
+        # What makes a relation for other files of its family is no measure or attack by itself.
+        parts += [page for plugin in family(folder).values() if not plugin.makes for page in plugin_page(plugin)]
+    parts += ["## Algorithms", "Written as `algorithm` in a policy."]
+    parts += [page for name in algorithms.names() for page in module_page(name, algorithms.algorithm(name))]
+    parts += ["## Transformations", "Written under `transformations` in a policy, in the order in which they run."]
+    parts += [page for name in transformations.names() for page in module_page(name, transformations.method(name))]
+    parts += ["## Hierarchies", "Written under `hierarchies` in a policy, one for each column."]
+    parts += [page for name in hierarchies.names() for page in module_page(name, hierarchies.kind(name))]
+    return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
+
+
+def contents() -> Iterator[str]:
+    titles = ["Commands", "Policy keys", *(title for title, _ in FAMILIES.values())]
+    titles += ["Algorithms", "Transformations", "Hierarchies"]
+    yield "\n".join(f"- [{title}](#{title.lower().replace(' ', '-')})" for title in titles)
+
+
+# ---- plug-ins
+
+
+def plugin_page(plugin: Plugin) -> Iterator[str]:
+    yield f"### {plugin.name}"
+    yield plugin.summary
+    facts = {"defined in": plugin.cite, "measures": plugin.measures, "monotone": plugin.monotone}
+    facts["needs"] = ", ".join(plugin.needs)
+    yield "\n".join(f"- {key}: {value}" for key, value in facts.items() if value)
+    rows = []
+    for param in plugin.params:
+        given = "required" if param.required else "" if param.default is None else f"`{param.default}`"
+        rows.append((f"`{param.name}`", f"{param.type} {param.bound_text()}".strip(), given, param.meaning))
+    yield table(("parameter", "type", "default", "meaning"), rows)
+
+
+def module_page(name: str, module: ModuleType) -> Iterator[str]:
+    yield f"### {name}"
+    yield code_blocks((module.__doc__ or "").strip().replace("\ncite: ", "\n\n- defined in: "))
+    schema = module.Params.model_json_schema()
+    rows = []
+    for key, field in schema.get("properties", {}).items():
+        given = "required" if key in schema.get("required", ()) else default(field)
+        rows.append((f"`{key}`", given, field.get("description", "")))
+    yield table(("parameter", "default", "meaning"), rows)
+
+
+def code_blocks(text: str) -> str:
+    """Lines that are indented become blocks of code: the text is a docstring, not Markdown."""
+    paragraphs = text.split("\n\n")
+    return "\n\n".join(
+        "```yaml\n" + "\n".join(line.removeprefix("    ") for line in paragraph.splitlines()) + "\n```"
+        if paragraph.startswith("    ")
+        else paragraph
+        for paragraph in paragraphs
+    )
+
+
+def default(field: Mapping[str, Any]) -> str:
+    return f"`{json.dumps(field['default'], ensure_ascii=False)}`" if field.get("default") is not None else ""
+
+
+# ---- commands
+
+
+def commands() -> Iterator[str]:
+    yield "## Commands"
+    yield "`TARGET` is a policy file, a Parquet or CSV file or folder, a DuckDB file, or a `postgresql://` URL."
+    context = click.Context(main, info_name="sqlanon")
+    for name in main.list_commands(context):
+        command = main.get_command(context, name)
+        assert command is not None
+        yield from command_page(command, f"sqlanon {name}")
+
+
+def command_page(command: click.Command, name: str) -> Iterator[str]:
+    context = click.Context(command, info_name=name)
+    yield f"### {name}"
+    if not isinstance(command, click.Group):
+        yield f"`{' '.join([name, *command.collect_usage_pieces(context)])}`"
+    yield "\n\n".join(" ".join(part.split()) for part in (command.help or "").split("\n\n"))
+    records = [param.get_help_record(context) for param in command.params]
+    yield table(
+        ("option", "meaning"),
+        [(f"`{record[0]}`", record[1]) for record in records if record is not None and record[0].startswith("-")],
+    )
+    if isinstance(command, click.Group):
+        for part in command.list_commands(context):
+            yield from command_page(command.commands[part], f"{name} {part}")
+
+
+# ---- policies
+
+
+def policy_keys() -> Iterator[str]:
+    schema = json_schema()
+    yield "## Policy keys"
+    yield "`sqlanon schema` prints them as JSON Schema. `…` is a name that you choose, `[]` is each item of a list."
+    sections = {"What is published": [name for name in schema["properties"] if name not in SECTIONS]}
+    for title, names in (sections | {f"The section {name}": [name] for name in SECTIONS}).items():
+        yield f"### {title}"
+        rows = [row for name in names for row in keys(name, schema["properties"][name], schema["$defs"])]
+        yield table(("key", "values", "default", "meaning"), rows)
+
+
+def keys(path: str, field: Mapping[str, Any], known: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
+    """A key of a policy, and those below it."""
+    said = field.get("description", "")
+    yield f"`{path}`", values(field), default(field), said
+    for inner, below in parts(field, known):
+        yield from keys(path + inner, below, known)
+
+
+def parts(field: Mapping[str, Any], known: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """What a key holds: the keys of a mapping, the items of a list."""
+    if reference := field.get("$ref"):
+        name = reference.rsplit("/", 1)[1]
+        if not name.endswith("Use"):  # a plug-in with its parameters: they have pages of their own
+            yield from parts(known[name], known)
+        return
+    for choice in field.get("anyOf", ()):
+        yield from parts(choice, known)
+    for name, below in field.get("properties", {}).items():
+        yield f".{name}", below
+    if isinstance(below := field.get("additionalProperties"), Mapping):
+        yield from ((f".…{inner}", deeper) for inner, deeper in parts(below, known))
+    if isinstance(below := field.get("items"), Mapping):
+        yield from ((f"[]{inner}", deeper) for inner, deeper in parts(below, known))
+
+
+def values(field: Mapping[str, Any]) -> str:
+    choices = field.get("enum", [field["const"]] if "const" in field else [])
+    if choices:
+        return ", ".join(f"`{choice}`" for choice in choices)
+    kinds = [field, *field.get("anyOf", ())]
+    found = dict.fromkeys(str(kind["type"]) for kind in kinds if kind.get("type") not in (None, "null"))
+    names = {"object": "mapping", "array": "list", "string": "text"}
+    return ", ".join(names.get(kind, kind) for kind in found)
+
+
+def table(titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """A table of Markdown; nothing for no rows."""
+    if not rows:
+        return ""
+    lines = [titles, tuple("---" for _ in titles), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+if __name__ == "__main__":
+    FILE.write_text(reference(), encoding="utf-8")
+    print(f"wrote {FILE.relative_to(Path.cwd()) if FILE.is_relative_to(Path.cwd()) else FILE}")
