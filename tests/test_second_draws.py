@@ -538,7 +538,7 @@ def test_the_same_rows_are_found_through_views_and_queries(database: Database) -
     # Nobody is in both.
     put(database, noisy(0.5, "two", source={"query": "SELECT * FROM people WHERE id >= 60"}))
     # Another table that happens to have the same numbers.
-    load(database, "others", transforming.TYPES, people(80, nulls=False))
+    load(database, "others", transforming.TYPES, people(80, seed=2, nulls=False))
     put(database, noisy(0.2, "three", source={"table": "others"}))
     # Without an identity nobody knows.
     roles = dict.fromkeys(transforming.TYPES, "insensitive") | {"age": "quasi_identifier"}
@@ -546,6 +546,140 @@ def test_the_same_rows_are_found_through_views_and_queries(database: Database) -
     refused(database, noisy(0.2, "four", source=far, columns=roles))
     for view in ("further", "seen"):
         database.run(f"DROP VIEW {view}")
+
+
+def test_copies_and_other_names_are_the_same_rows(duck: Database, tmp_path: Path) -> None:
+    with_people(duck, people(120, nulls=False))
+    put(duck, noisy(0.1, "one"))
+    duck.run("CREATE SCHEMA far")
+    duck.run("CREATE TABLE far.people AS FROM people")
+    duck.run("CREATE TABLE copied AS FROM people WHERE id >= 20 ORDER BY income")
+    duck.run("UPDATE copied SET income = income + 1 WHERE id % 4 = 0")
+    duck.run("CREATE MACRO everybody() AS TABLE FROM people")
+    for ending in ("csv", "parquet"):
+        duck.run(f"COPY people TO '{tmp_path}/copied.{ending}'")
+    for source in (
+        {"table": "far.people"},
+        {"table": "copied"},
+        {"query": "SELECT * FROM everybody()"},
+        {"path": f"{tmp_path}/copied.csv"},
+        {"path": f"{tmp_path}/copied.parquet"},
+        {"query": f"SELECT * FROM read_csv('{tmp_path}/copied.csv')"},
+    ):
+        assert "with other parameters" in str(refused(duck, noisy(0.5, "two", source=source))), source
+        assert "under another key" in str(refused(duck, noisy(0.1, "two", source=source), OTHER_KEY)), source
+    roles = dict.fromkeys(transforming.TYPES, "insensitive") | {"id": "identifier", "age": "quasi_identifier"}
+    renamed = {("salary" if name == "income" else name): role for name, role in roles.items()}
+    for written in ("people", "copied"):
+        source = {"query": f"SELECT * EXCLUDE (income), income AS salary FROM {written}"}
+        use = [{"additive_noise": {"columns": ["salary"], "alpha": 0.1}}]
+        error = refused(duck, policy(use, source=source, columns=renamed, release={"table": "two"}))
+        assert "'salary', which holds the values of 'income', was drawn under another name" in str(error)
+    # Other columns of the same persons are other values, and so are those of other persons.
+    put(duck, policy([{"additive_noise": {"columns": ["tax"], "alpha": 0.5}}], source={"table": "copied"},
+                     release={"table": "two"}))  # fmt: skip
+    duck.run("CREATE TABLE others AS SELECT * REPLACE (119 - id AS id) FROM people")
+    put(duck, noisy(0.5, "three", source={"table": "others"}))
+
+
+def test_rows_without_an_identity_are_the_same_if_they_are_equal(duck: Database) -> None:
+    with_people(duck, people(120, nulls=False))
+    roles = dict.fromkeys(transforming.TYPES, "insensitive") | {"age": "quasi_identifier"}
+    put(duck, noisy(0.1, "one", columns=roles))
+    duck.run("CREATE TABLE copied AS FROM people WHERE id >= 20")
+    assert "'income'" in str(refused(duck, noisy(0.5, "two", columns=roles, source={"table": "copied"})))
+    load(duck, "others", transforming.TYPES, people(120, seed=2, nulls=False))
+    put(duck, noisy(0.5, "two", columns=roles, source={"table": "others"}))
+
+
+IDENTITIES = {
+    "more identifiers": {"columns": {"job": "identifier"}},
+    "another type": {"source": {"query": "SELECT * REPLACE (CAST(id AS VARCHAR) AS id) FROM people"}},
+    "rows that share it": {"source": {"query": "FROM people UNION ALL (FROM people WHERE id = 3)"}},
+}
+
+
+@pytest.mark.parametrize("what", sorted(IDENTITIES))
+def test_another_identity_is_another_draw(duck: Database, what: str) -> None:
+    """The parameters and the key are the same, and yet the second release averages the noise of the first."""
+    rows = people(400, nulls=False)
+    with_people(duck, rows)
+    roles = dict.fromkeys(transforming.TYPES, "insensitive") | {"id": "identifier", "age": "quasi_identifier"}
+    changes = dict(IDENTITIES[what])
+    changes["columns"] = roles | changes.get("columns", {})
+    use = [{"additive_noise": {"columns": ["rent"], "alpha": 0.5}}]
+    found = [{row["id"]: row["rent"] for row in changed(duck, use, **more)} for more in ({"columns": roles}, changes)]
+    noise = [[one.get(row["id"], one.get(str(row["id"]))) - row["rent"] for row in rows] for one in found]
+    assert abs(correlation(*noise)) < 4.5 / math.sqrt(400)
+    put(duck, noisy(0.1, "one", columns=roles))
+    error = refused(duck, noisy(0.1, "two", **changes))
+    assert "'income' was drawn by another identity in the release 'one'" in str(error)
+    assert "identify rows by id (integer), as that release does" in str(error.hint)
+
+
+def test_the_order_of_identifiers_and_of_columns_is_part_of_an_identity(duck: Database) -> None:
+    with_people(duck, people(120, nulls=False))
+    roles = dict.fromkeys(transforming.TYPES, "insensitive") | {"age": "quasi_identifier"}
+    both = roles | {"id": "identifier", "job": "identifier"}
+    put(duck, noisy(0.1, "one", columns=both))
+    turned = {"job": "identifier"} | {name: role for name, role in both.items() if name != "job"}
+    assert "by another identity" in str(refused(duck, noisy(0.1, "two", columns=turned)))
+    load(duck, "others", transforming.TYPES, people(120, seed=2, nulls=False))
+    put(duck, noisy(0.1, "two", columns=roles, source={"table": "others"}))
+    for read in ("SELECT town, * EXCLUDE (town) FROM others", "SELECT * FROM others"):
+        asked = noisy(0.1, "three", columns=roles, source={"query": read})
+        if read.startswith("SELECT town"):
+            assert "by another identity" in str(refused(duck, asked))
+        else:
+            put(duck, asked)
+
+
+def test_noise_at_another_scale_is_another_draw(database: Database) -> None:
+    """The scale follows the rows: a part of them, with the same policy, would have noise of its own to average."""
+    with_people(database, people(200, nulls=False))
+    done = put(database, noisy(0.1, "one"))
+    ((step, _),) = done.document["draws"]["scales"]["income"]
+    part = {"query": "SELECT * FROM people WHERE income < 25000"}
+    error = refused(database, noisy(0.1, "two", source=part))
+    assert "'income' spreads more or less than in the release 'one' of the same rows" in str(error)
+    kept = {"income": float(f"{2 ** (step / 32):.6g}")}
+    assert f"write 'spread: {{income: {kept['income']:g}}}'" in str(error.hint)
+    put(database, noisy(0.1, "two", source=part, spread=kept))
+    first, second = (
+        {row[:-1]: row[-1] for row in database.fetch(f"SELECT rent, tax, income FROM {name}")}
+        for name in ("one", "two")
+    )
+    assert len(second) > 50 and all(first.get(key, value) == value for key, value in second.items())
+    put(database, noisy(0.1, "one", spread=kept))
+    # Rows that come do not matter as long as the scale stays.
+    database.run("INSERT INTO people SELECT id + 1000, age, income, rent, tax, born, job, smoker, town FROM people")
+    put(database, noisy(0.1, "one"))
+
+
+def test_a_sample_under_another_key_shows_other_persons(duck: Database) -> None:
+    with_people(duck, people(200, nulls=False))
+
+    def sampled(share: float, release: str, **changes: Any) -> Any:
+        return policy([{"sampling": {"share": share}}], release={"table": release}, **changes)
+
+    put(duck, sampled(0.3, "one"))
+    put(duck, sampled(0.5, "two"))
+    assert "the sample was drawn under another key" in str(refused(duck, sampled(0.3, "three"), OTHER_KEY))
+    roles = dict.fromkeys(transforming.TYPES, "insensitive") | {"age": "quasi_identifier"}
+    assert "the sample was drawn by another identity" in str(refused(duck, sampled(0.3, "three", columns=roles)))
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"spread": {"tax": 3}}, "'spread' names 'tax', which gets no noise"),
+        ({"spread": {"income": 0}}, "must be > 0"),
+        ({"spread": {"income": 3}, "kind": "linear"}, "'spread' needs kind: uncorrelated"),
+    ],
+)
+def test_a_wrong_spread_is_refused(more: dict[str, Any], message: str) -> None:
+    with pytest.raises(PolicyError, match=message):
+        policy([{"additive_noise": {"columns": ["income"], "alpha": 0.5, **more}}])
 
 
 def test_other_columns_and_other_methods(duck: Database) -> None:

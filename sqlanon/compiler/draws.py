@@ -56,7 +56,7 @@ def _followed(policy: Policy) -> tuple[dict[str, Chain], list[dict[str, list[str
         module = transformations.method(use.name)
         params = module.Params.model_validate(use.params)
         keyed = transformations.is_keyed(use.name, params)
-        if getattr(module, "SHARED_DRAWS", False):
+        if transformations.shares_draws(use.name):
             samples += 1
             found.append({"": [digest_of([use.name, samples])]})
         elif params.apart():

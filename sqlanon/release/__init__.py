@@ -40,7 +40,7 @@ from sqlanon.release.published import Progress, Published, require_plan, tell
 from sqlanon.release.raising import LAST_RESORT, may_be_raised, raised
 from sqlanon.release.record import newest
 from sqlanon.release.rewriting import Rewriting, rewriting
-from sqlanon.release.second_draws import described_draws, require_same_draws
+from sqlanon.release.second_draws import described_draws, require_same_draws, require_same_scales
 from sqlanon.release.solving import plan_of, prepared, solved
 from sqlanon.release.target import Staged, Target, require_writable, target_of
 
@@ -83,6 +83,8 @@ def publish(
         return parting.publish(policy, engine, target, secret=secret, progress=progress, plan_hash=plan_hash, run=run)
     task = prepared(policy, engine, time_limit=time_limit, progress=progress, secret=secret)
     try:
+        if target is not None:
+            require_same_scales(policy, engine)
         if policy.release is not None:
             read_past(task, policy.release.table or policy.release.view or "", secret)
         with engine.one_thread() if task.records < FEW_ROWS else nullcontext():
@@ -178,7 +180,7 @@ def _write(
             found = check(rule, task.engine, release=staged.source, hidden=staged.hidden, limit=0)
             require_kept(found)
             document = described(task, solution, plan, how, found, target, staged)
-            document |= described_draws(task.written, secret)
+            document |= described_draws(task.written, task.engine, secret)
             if run is not None:
                 document["run"] = run
             if beside is not None:

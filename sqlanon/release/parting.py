@@ -32,7 +32,7 @@ from sqlanon.release.document import outlined, verdict
 from sqlanon.release.fingerprint import fingerprint
 from sqlanon.release.published import Progress, Published, require_plan, require_roles, tell
 from sqlanon.release.rewriting import Rewriting
-from sqlanon.release.second_draws import described_draws
+from sqlanon.release.second_draws import described_draws, require_same_scales
 from sqlanon.release.solving import searched
 from sqlanon.release.target import FileTarget, RelationTarget, Staged, Target
 
@@ -123,6 +123,7 @@ def publish(
         tell(progress, "making groups", 1, 1)
         if target is None:
             return Published(plan, described(task, plan))
+        require_same_scales(task.asked, engine)
         tell(progress, "writing the release", 0, 1)
         found, document = write(task, target, plan, run, secret)
         tell(progress, "writing the release", 1, 1)
@@ -174,7 +175,7 @@ def write(
         with task.engine.transaction():
             staged = target.stage(how)
             found = measured(task, staged)
-            document = described(task, plan, found, target, staged) | described_draws(task.asked, secret)
+            document = described(task, plan, found, target, staged) | described_draws(task.asked, task.engine, secret)
             if run is not None:
                 document["run"] = run
             rows = relation(task.engine.resolve(task.policy.source), task.engine.dialect)

@@ -19,7 +19,7 @@ from sqlanon.release.history import compare, require_safe
 from sqlanon.release.history.kept import kept_versions
 from sqlanon.release.published import Progress
 from sqlanon.release.rewriting import rewriting
-from sqlanon.release.second_draws import require_same_draws
+from sqlanon.release.second_draws import require_same_draws, require_same_scales
 from sqlanon.release.solving import prepared, solved
 from sqlanon.release.target import Staged, Target, target_of
 
@@ -60,6 +60,7 @@ def planned(policy: Policy, engine: Engine, *, secret: str | None = None, progre
         return Planned(None, None, current, error)
     found: dict[str, Any] = {}
     try:
+        require_same_scales(policy, engine)
         solution, plan = solved(task)
         how = rewriting(task, solution, secret)
         with engine.transaction():
@@ -96,6 +97,7 @@ def _of_parts(
     plan = parting.plan_of(task)
     found: dict[str, Any] = {}
     try:
+        require_same_scales(task.asked, engine)
         with engine.transaction():
             staged = parting.temporary(task, PLANNED)
             found = parting.described(task, plan, parting.measured(task, staged), target, staged)

@@ -1,9 +1,10 @@
 """Refuse to draw a second time for rows that were published already.
 
-Draws of one value that were made with other parameters, or under another key, are a second look at it: noise can be
-averaged, groups and intervals can be intersected. So a policy that draws is compared with all that the record of
-releases, and the evidence of files beside its own file, say of the same rows. It goes on where its draws are the same,
-or more of the same: the chain of what was done to a column begins that of the other release, or the other way round.
+Draws of one value that were made with other parameters, under another key, at another scale or for another identity of
+its row are a second look at it: noise can be averaged, groups and intervals can be intersected. So a policy that draws
+is compared with all that the record of releases, and the evidence of files beside its own file, say of the same rows.
+It goes on where its draws are the same, or more of the same: the chain of what was done to a column begins that of the
+other release, or the other way round.
 """
 
 from __future__ import annotations
@@ -11,29 +12,35 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sqlglot import exp
 
+from sqlanon import transformations
 from sqlanon.algorithms._parting import described_groups
-from sqlanon.compiler.draws import drawn_chains
-from sqlanon.compiler.source import query_tree, relation, table_parts
-from sqlanon.compiler.transformed import key_columns
-from sqlanon.compiler.tree import column, literal, nested, select, table, text
+from sqlanon.compiler.draws import drawn_chains, written
+from sqlanon.compiler.source import relation
+from sqlanon.compiler.transformed import PREFIX, SMALL_INTEGERS, key_columns
 from sqlanon.engines import Engine
 from sqlanon.engines.companion_files import evidence_file
-from sqlanon.errors import PolicyError, SqlanonError
+from sqlanon.engines.identities import told_apart
+from sqlanon.errors import PolicyError
 from sqlanon.evidence.transformed import needs_secret, require_secret
-from sqlanon.policy import Policy, Source, parse
+from sqlanon.policy import Policy, missing_columns, parse
 from sqlanon.release import folder
 from sqlanon.release.asked import is_parted
 from sqlanon.release.record import RETIRED, of_file, of_version, versions
+from sqlanon.release.same_persons import SamePersons
+from sqlanon.transformations._sql import FLOATS, TEXTS
 
 ROUNDS = 100_000  # of the hash of a key: to try keys must not be cheap
 CHECK = 8  # hexadecimal digits of it
 Chains = dict[str, list[str]]
+
+
+Scales = dict[str, list[list[int]]]
 
 
 @dataclass(frozen=True)
@@ -44,41 +51,100 @@ class Earlier:
     policy: Policy
     key: str | None
     chains: Chains | None
+    identity: Any = None  # what tells rows apart: draws are made of it
+    rows: Sequence[str] = ()  # the samples that were drawn
+    scales: Scales = field(default_factory=dict)
 
 
 def require_same_draws(policy: Policy, engine: Engine, secret: str | None) -> None:
     """Refuse a policy whose draws are other ones than those of a release of the same rows."""
-    own = _chains(policy)
-    if not own:
+    own, sampled = _chains(policy), _samples(policy)
+    if not own and not sampled:
         return
     if needs_secret(policy):
         require_secret(secret, "random transformations")
     elif is_parted(policy):
         require_secret(secret, "groups")
     key = _key_check(secret)
+    identity: Any = None
     for other in _earlier(policy, engine):
+        identity = identity or describe_identity(policy, engine)
+        alike = other.chains is not None and other.key == key and other.identity == identity
         theirs = other.chains if other.chains is not None else _chains(other.policy)
-        known = {name.lower(): chain for name, chain in theirs.items()}
-        for name, chain in own.items():
-            before = known.get(name.lower())
-            if before is None or (other.chains is not None and other.key == key and _goes_on(chain, before)):
-                continue
-            if not _same_rows(engine, policy, other.policy):
-                break
-            raise _refusal(policy, other, name, chain, before, key)
+        pair = SamePersons(engine, policy, other.policy)
+        if sampled and other.rows and not (alike and _goes_on(sampled, other.rows)) and pair.share_rows():
+            raise _refusal(policy, other, "the sample", sampled, other.rows, key, identity)
+        suspects = [
+            (name, before)
+            for name, chain in own.items()
+            for before in theirs
+            if not (name == before and alike and _goes_on(chain, theirs[before]))
+        ]
+        for name, before in pair.share_values(suspects):
+            what = f"'{name}'" if name == before else f"'{name}', which holds the values of '{before}',"
+            raise _refusal(policy, other, what, own[name], theirs[before], key, identity, renamed=name != before)
 
 
-def described_draws(policy: Policy, secret: str | None) -> dict[str, Any]:
-    """What the evidence keeps of draws: a check of the key, and what was done to each column that was drawn."""
-    chains = _chains(policy)
-    if not chains:
+def require_same_scales(policy: Policy, engine: Engine) -> None:
+    """Refuse noise at another scale than that of a release of the same rows with the same parameters: the scale follows
+    the rows, and at another one each of them has another draw. Its tables must have been made."""
+    own = _scales(policy, engine)
+    if not own:
+        return
+    for other in _earlier(policy, engine):
+        found = [name for name, scale in own.items() if not _goes_on(scale, other.scales.get(name, []))]
+        for name, _ in SamePersons(engine, policy, other.policy).share_values([(name, name) for name in found]):
+            before = other.scales[name]
+            plain = len(own[name]) == len(before) == 1 and len(own[name][0]) == len(before[0]) == 2
+            spread = f"{transformations.method('additive_noise').spread_at(before[0][0]):.6g}"
+            how = f"write 'spread: {{{name}: {spread}}}' to keep that scale, or " if plain else ""
+            raise policy.error(
+                f"'{name}' spreads more or less than in the release '{other.name}' of the same rows, and its noise "
+                "would be drawn anew: both together would tell more than each of them",
+                "transformations",
+                hint=f"{how}retire that release first; nobody can take back copies of it",
+            )
+
+
+def described_draws(policy: Policy, engine: Engine, secret: str | None) -> dict[str, Any]:
+    """What the evidence keeps of draws: a check of the key, what tells rows apart, and what was done to each column
+    that was drawn."""
+    chains, samples = _chains(policy), _samples(policy)
+    if not chains and not samples:
         return {}
+    scales = _scales(policy, engine)
     given = policy.release
     if given is not None and given.path is not None and not given.is_folder:
-        earlier = of_file(given.path)  # of which nothing else is left once it is replaced
-        for name, before in ((earlier or {}).get("draws") or {}).get("columns", {}).items():
+        earlier = (of_file(given.path) or {}).get("draws") or {}  # of which nothing else is left once it is replaced
+        for name, before in earlier.get("columns", {}).items():
             chains[name] = max(chains.get(name, []), before, key=len)
-    return {"draws": {"key": _key_check(secret), "columns": chains}}
+        for name, scale in earlier.get("scales", {}).items():
+            scales[name] = max(scales.get(name, []), scale, key=len)
+        samples = max(samples, earlier.get("rows", []), key=len)
+    found = {"key": _key_check(secret), "identity": describe_identity(policy, engine), "columns": chains}
+    return {"draws": found | ({"rows": samples} if samples else {}) | ({"scales": scales} if scales else {})}
+
+
+def describe_identity(policy: Policy, engine: Engine) -> dict[str, Any]:
+    """What the identity of a row is made of: other columns, another order or another type make another draw. Rows that
+    share it are told apart by all their columns."""
+    rows = relation(engine.resolve(policy.source), engine.dialect)
+    kinds = {item.name: item.type for item in engine.columns(rows)}
+    missing_columns(policy, list(kinds))
+    types = {name: exp.DataType.build(kind, dialect=engine.dialect) for name, kind in kinds.items()}
+    found: dict[str, Any] = {"by": [[name, _written_as(types[name])] for name in key_columns(policy)]}
+    if told_apart(engine, policy, rows, types) is None:
+        found["beside"] = [[name, _written_as(kind)] for name, kind in types.items()]
+    return found
+
+
+def _written_as(kind: exp.DataType) -> str:
+    """Types whose values have the same text have the same draws."""
+    if kind.this in TEXTS:
+        return "text"
+    if kind.this in FLOATS:
+        return "float"
+    return "integer" if kind.this in SMALL_INTEGERS else kind.sql().lower()
 
 
 def _chains(policy: Policy) -> Chains:
@@ -87,34 +153,69 @@ def _chains(policy: Policy) -> Chains:
     return {name: [link.text for link in chain] for name, chain in found.items() if name not in hidden}
 
 
+def _samples(policy: Policy) -> list[str]:
+    """What samples are drawn of. A smaller one is a part of a larger one, so that shares do not matter."""
+    shared = (use for use in policy.transformations if transformations.shares_draws(use.name))
+    return [written([use.name, {"person": policy.person}]) for use in shared]
+
+
+def _scales(policy: Policy, engine: Engine) -> Scales:
+    """The scale of the noise of each column, in steps; for columns with covariances those of all of them."""
+    found: Scales = {}
+    for place, use in enumerate(policy.transformations):
+        cells = getattr(transformations.method(use.name), "read_scales", None)
+        if cells is not None:
+            params = transformations.method(use.name).Params.model_validate(use.params)
+            for name, scale in cells(params, engine.query, f"{PREFIX}_{place + 1}").items():
+                found.setdefault(name, []).append(scale)
+    return found
+
+
 def _key_check(secret: str | None) -> str:
     if not secret:
         return ""
     return hashlib.pbkdf2_hmac("sha256", secret.encode(), b"sqlanon draws", ROUNDS).hex()[:CHECK]
 
 
-def _goes_on(one: Sequence[str], other: Sequence[str]) -> bool:
+def _goes_on(one: Sequence[Any], other: Sequence[Any]) -> bool:
     """Whether one chain begins the other."""
     shorter = min(len(one), len(other))
     return list(one[:shorter]) == list(other[:shorter])
 
 
 def _refusal(
-    policy: Policy, other: Earlier, name: str, chain: Sequence[str], before: Sequence[str], key: str
+    policy: Policy,
+    other: Earlier,
+    what: str,
+    chain: Sequence[str],
+    before: Sequence[str],
+    key: str,
+    identity: Any,
+    renamed: bool = False,
 ) -> PolicyError:
     if other.chains is None:
-        what, how = "by an older sqlanon, which drew otherwise", ""
-    elif _goes_on(chain, before) and other.key != key:
-        what, how = "under another key", "set SQLANON_KEY to the key of that release, "
+        drawn, how = "by an older sqlanon, which drew otherwise", ""
+    elif renamed:
+        drawn, how = "under another name", "take the name and the parameters of that release, "
+    elif not _goes_on(chain, before):
+        drawn, how = "with other parameters", f"take the parameters of that release{_ladder(chain, before)}, "
+    elif other.key != key:
+        drawn, how = "under another key", "set SQLANON_KEY to the key of that release, "
     else:
-        what, how = "with other parameters", f"take the parameters of that release{_ladder(chain, before)}, "
+        drawn = "by another identity"
+        how = f"identify rows by {_said(other.identity)}, as that release does, and not by {_said(identity)}, "
     place = "transformations" if policy.transformations else "algorithm"
     return policy.error(
-        f"'{name}' was drawn {what} in the release '{other.name}' of the same rows: "
+        f"{what} was drawn {drawn} in the release '{other.name}' of the same rows: "
         "both together would tell more than each of them",
         place,
         hint=f"{how}{'or ' if how else ''}retire that release first; nobody can take back copies of it",
     )
+
+
+def _said(identity: Mapping[str, Any]) -> str:
+    listed = [f"{name} ({kind})" for name, kind in (*identity["by"], *identity.get("beside", ()))]
+    return ", ".join(dict.fromkeys(listed))
 
 
 def _ladder(chain: Sequence[str], before: Sequence[str]) -> str:
@@ -169,83 +270,16 @@ def _beside(path: Path) -> Iterator[Earlier]:
 
 
 def _read(name: str, document: Mapping[str, Any] | None) -> Iterator[Earlier]:
-    written = (document or {}).get("policy", {}).get("text")
-    if document is None or written is None or "source" not in json.loads(written):  # marginals, which have a budget
+    text = (document or {}).get("policy", {}).get("text")
+    if document is None or text is None or "source" not in json.loads(text):  # marginals, which have a budget
         return
-    policy = parse(written)
+    policy = parse(text)
     draws = document.get("draws")
-    if draws is None and not _chains(policy):
+    if draws is None and not _chains(policy) and not _samples(policy):
         return
-    yield Earlier(name, policy, (draws or {}).get("key"), None if draws is None else draws["columns"])
-
-
-def _same_rows(engine: Engine, one: Policy, other: Policy) -> bool:
-    """Whether two policies read rows of the same tables, with an identity in common. Where that cannot be known, they
-    do."""
-    if not _tables(engine, one.source) & _tables(engine, other.source):
-        return False
-    named = key_columns(one)
-    if not named or named != key_columns(other):
-        return True
-    trees = []
-    try:
-        for policy in (one, other):
-            rows = relation(engine.resolve(policy.source), engine.dialect)
-            trees.append(select(*(column(name) for name in named), source=nested(rows, "source")))
-        same = [text(column(name, "a")).eq(text(column(name, "b"))) for name in named]
-        tree = select(literal(1), source=nested(trees[0], "a")).join(nested(trees[1], "b"), on=exp.and_(*same))
-        return bool(engine.query(tree.limit(1)))
-    except SqlanonError:
-        return True
-
-
-def _tables(engine: Engine, source: Source) -> set[tuple[str, ...]]:
-    """The tables and files that a source reads, through views too."""
-    if source.path is not None:
-        return {_file(source.path)}
-    found: set[tuple[str, ...]] = set()
-    waiting = [table_parts(source.text)] if source.query is None else []
-    if source.query is not None:
-        tree = query_tree(source.query, engine.dialect)
-        waiting += _named(tree)
-        functions = [item.this for item in tree.find_all(exp.Table) if not item.name and item.this is not None]
-        found |= {_file(item.name) for made in functions for item in made.find_all(exp.Literal) if item.is_string}
-    waiting += [table_parts(join.table) for join in source.joins]
-    while waiting:
-        parts = waiting.pop()
-        there = engine.find(parts)
-        own = there.full_name if there is not None else _file(".".join(parts))
-        if own in found:
-            continue
-        found.add(own)
-        if there is not None and there.kind == "view":
-            waiting += _named_by_view(engine, there.full_name)
-    return found
-
-
-def _file(path: str) -> tuple[str, ...]:
-    return ("file", str(Path(path).resolve()))
-
-
-def _named(tree: exp.Expr) -> list[list[str]]:
-    return [[part.name for part in item.parts] for item in tree.find_all(exp.Table) if item.name]
-
-
-def _named_by_view(engine: Engine, full_name: tuple[str, ...]) -> list[list[str]]:
-    *_, schema, name = full_name
-    if engine.dialect == "duckdb":
-        views: exp.Expr = exp.Table(this=exp.Anonymous(this="duckdb_views"))
-        lower = [exp.Lower(this=exp.column(item)) for item in ("schema_name", "view_name")]
-        tree = select("sql", source=views, where=exp.and_(lower[0].eq(schema), lower[1].eq(name)))
-    else:
-        mine = exp.and_(exp.column("schemaname").eq(literal(schema)), exp.column("viewname").eq(literal(name)))
-        tree = select("definition", source=table("pg_views"), where=mine)
-    found: list[list[str]] = []
-    for (sql,) in engine.query(tree):
-        try:
-            parsed = exp.maybe_parse(sql, dialect=engine.dialect)
-        except Exception:  # a view that only its engine can read
-            continue
-        made = parsed.expression if isinstance(parsed, exp.Create) and parsed.expression is not None else parsed
-        found += _named(made)
-    return found
+    if draws is None or "identity" not in draws:
+        yield Earlier(name, policy, None, None, rows=_samples(policy))
+        return
+    yield Earlier(
+        name, policy, draws["key"], draws["columns"], draws["identity"], draws.get("rows", []), draws.get("scales", {})
+    )

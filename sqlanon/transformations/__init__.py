@@ -124,3 +124,8 @@ def is_keyed(name: str, params: Any) -> bool:
     """Whether a method, with these parameters, draws from the secret."""
     keyed = method(name).keyed
     return bool(keyed(params)) if callable(keyed) else bool(keyed)
+
+
+def shares_draws(name: str) -> bool:
+    """Whether a method draws once for all parameters, as samples do."""
+    return bool(getattr(method(name), "SHARED_DRAWS", False))

@@ -17,7 +17,8 @@ a level is that of the level below, and more on top, so that all versions togeth
 least noise (the covariance of the noise of two of them is the smaller variance). Any other second level for the same
 rows is refused when it is published: two draws for one value can be averaged. Spreads are taken in steps of about 2
 percent, and each step has draws of its own: one draw at two scales, which differ by a row that came, would give the
-values back.
+values back. So a second release of the same rows is also refused where the column has come to spread more or less, by a
+step; 'spread: {income: 12000}' takes the scale of the release before.
 
 What it does not protect: outliers, which stay outliers; and small tables, since a class of few rows is not made larger.
 An attacker who knows several noisy columns of a person may still recognize the row: measure it with 'sqlanon risk'.
@@ -28,7 +29,7 @@ cite: Kim 1986; Tendick and Matloff 1994; Brand 2002; Xiao, Tao and Chen 2009; L
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Annotated, Any, Literal
@@ -82,6 +83,9 @@ class Params(Base):
     ladder: tuple[Annotated[Number, Field(gt=0, le=10)], ...] = Field(
         (), max_length=20, description="All levels of alpha that are ever published of these rows, from low to high."
     )
+    spread: dict[str, Annotated[Number, Field(gt=0)]] = Field(
+        {}, description="Standard deviations to take in place of those that columns have now (uncorrelated noise)."
+    )
 
     def apart(self) -> bool:
         return self.kind == "uncorrelated"
@@ -100,6 +104,15 @@ class Params(Base):
             raise ValueError("the levels of a ladder rise; sort them, and list each once")
         if self.ladder and self.alpha not in self.ladder:
             raise ValueError(f"alpha = {self.alpha:g} is no level of the ladder; take one of its levels, or add it")
+        return self
+
+    @model_validator(mode="after")
+    def _spreads_of_columns(self) -> Params:
+        if self.spread and self.kind != "uncorrelated":
+            raise ValueError("'spread' needs kind: uncorrelated; covariances are taken from the columns")
+        for name in self.spread:
+            if name not in self.columns:
+                raise ValueError(f"'spread' names '{name}', which gets no noise; list it in 'columns'")
         return self
 
     @model_validator(mode="after")
@@ -141,7 +154,13 @@ def change(params: Params, given: Given) -> Changed:
         steps += [*roots, *_dependent(params, exact)]
     else:
         exact = given.name("roots")
-        own_roots = [alias(exp.Sqrt(this=exp.column(f"s{i}_{i}")), f"l{i}_{i}") for i in values]
+        own_roots = [
+            alias(
+                number(params.spread[name]) if name in params.spread else exp.Sqrt(this=exp.column(f"s{i}_{i}")),
+                f"l{i}_{i}",
+            )
+            for i, name in enumerate(params.columns)
+        ]
         steps.append(Make(exact, exp.select(*own_roots).from_(table(spread))))
     cells, factors, seeds = given.name("cells"), given.name("factors"), given.name("seeds")
     rungs = (0.0, *params.rungs())
@@ -172,6 +191,31 @@ def change(params: Params, given: Given) -> Changed:
     tree = selected(given, changes, found.rows.subquery(alias="t"))
     steps += found.steps
     return Changed(crossed(tree, table(factors, "f"), table(means, "m")), steps, found.labels)
+
+
+def read_scales(
+    params: Params, ask: Callable[[exp.Query], Sequence[Sequence[Any]]], prefix: str
+) -> dict[str, list[int]]:
+    """The steps that the scale of each column is at, and its shares; with covariances those of all columns together."""
+    together = params.kind != "uncorrelated"
+    count = range(len(params.columns))
+    pairs = [(i, j) for i in count for j in count if (j <= i if together else i == j)]
+    names = [[f"c{i}", f"r{i}_{j}"] if i == j else [f"r{i}_{j}"] for i, j in pairs]
+    chosen = [exp.column(name) for listed in names for name in listed]
+    (found,) = ask(exp.Select(expressions=chosen, from_=exp.From(this=table(f"{prefix}_cells"))))
+    cells = [int(value) for value in found]
+    if together:
+        return dict.fromkeys(params.columns, cells)
+    return {name: cells[2 * place : 2 * place + 2] for place, name in enumerate(params.columns)}
+
+
+def spread_at(step: int) -> float:
+    """The standard deviation of a step.
+
+    >>> spread_at(320)
+    1024.0
+    """
+    return float(2.0 ** (step / STEPS))
 
 
 def _cells(pairs: list[tuple[int, int]], together: bool) -> list[exp.Expr]:
