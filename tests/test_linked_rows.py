@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pandas as pd
 import pytest
 from click.testing import CliRunner
@@ -21,6 +22,8 @@ from test_laws import ATTACKED, CANONICAL
 from sqlanon.cli import main
 from sqlanon.compiler.attacks import UNITS, add_unit
 from sqlanon.compiler.tree import bind
+from sqlanon.demo import generate
+from sqlanon.engines import connect
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.attacks import FOLLOWED, Attacks, attack
 from sqlanon.evidence.checks import Evidence, check
@@ -435,6 +438,47 @@ def test_owners_with_the_same_courses_are_published(database: Database) -> None:
 def test_how_often_a_row_occurs_belongs_to_the_set(database: Database) -> None:
     (found,) = check(owners(database, {1: ("Math", "Math"), 2: ("Math",)}), database.engine).checks
     assert (found.classes, found.measured) == (2, 1)
+
+
+# The examples ---------------------------------------------------------------------------------------------------------
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+SHOP = "SELECT customer_id, city, born // 10 AS born, month(ordered) AS month FROM customers NATURAL JOIN orders"
+# The rows of each example, its person, and its quasi-identifiers.
+PANELS = {
+    "check": ("FROM read_csv('{examples}/check/visits.csv')", "patient", ["birth_year", "city"]),
+    "gateway": (SHOP, "customer_id", ["city", "born", "month"]),
+    "publish": ("SELECT left(patient_id, 6) AS panelist, zip, sex, disease FROM patients", "panelist", ["zip", "sex"]),
+}
+
+
+@pytest.mark.parametrize("example", sorted(PANELS))
+def test_persons_of_the_examples_are_counted_by_sets_of_rows(example: str, tmp_path: Path) -> None:
+    query, person, qids = PANELS[example]
+    if example == "publish":
+        generate(tmp_path / "data.duckdb", 10_000)
+    elif example == "gateway":
+        with duckdb.connect(tmp_path / "data.duckdb") as made:
+            made.execute((EXAMPLES / "gateway" / "data.sql").read_text(encoding="utf-8"))
+    with duckdb.connect(tmp_path / "data.duckdb") as made:
+        made.execute(f"CREATE TABLE t AS {query.format(examples=EXAMPLES)}")
+        frame = made.sql("FROM t").df()
+    columns = dict.fromkeys(frame.columns, "insensitive") | dict.fromkeys(qids, "quasi_identifier")
+    policy = asked(columns=columns | {person: PSEUDONYM}, person=person, models=[{"k_anonymity": {"k": 3}}])
+    shared = sets_of(frame, person, qids)
+    alone = sum(count == 1 for count in shared.values())
+    engine = connect(str(tmp_path / "data.duckdb"))
+    try:
+        told = linked(check(policy, engine))
+        assert (told.persons, told.alone, told.fewest) == (len(shared), alone, min(shared.values()))
+        assert told.checks[0].broken_records == sum(count < 3 for count in shared.values())
+        measured = risk(policy, engine)
+        assert (measured.records, measured.counts) == (len(shared), "persons")
+        assert measured.measures["sample_uniqueness"]["uniques"] == alone
+        (found,) = attack(policy, engine, names=["linked_rows"]).attacks
+        assert (found.before.targets, found.before.broken, found.before.counts) == (len(shared), alone, "persons")
+    finally:
+        engine.close()
 
 
 # What people see ------------------------------------------------------------------------------------------------------
