@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +105,25 @@ def test_values_that_are_not_computed_with_come_as_they_are(policy: Path) -> Non
             assert types.decode(types.NUMERIC, 1, price) == 1.5 and raw == b"ab" and key == bytes(15) + b"\1"
             copied = await given(pool, "SELECT price, at FROM odd", copy=CopyOptions("csv"))
             assert copied.data == b"d" + (4 + 14).to_bytes(4, "big") + b"1.50,10:11:12\n"
+
+    asyncio.run(scenario())
+
+
+def test_noisy_numbers_come_as_the_numeric_that_was_asked_for(policy: Path) -> None:
+    """Of a declared size, of any, and in both formats."""
+    cast = "SELECT count(*)::numeric(12,2) AS n, avg(age)::numeric(5) AS a FROM users"
+    summed = "SELECT sum(n) FROM (SELECT region, count(*)::numeric(12,2) AS n FROM users GROUP BY region) t"
+
+    async def scenario() -> None:
+        async with pool_of(policy) as pool:
+            found = await given(pool, cast)
+            assert [column.type for column in found.described.columns] == [types.NUMERIC, types.NUMERIC]
+            assert re.fullmatch(rb"\d+\.00", found.cells[0][0]) and re.fullmatch(rb"\d+", found.cells[0][1])
+            binary = await given(pool, cast, formats=(1,))
+            assert types.decode(types.NUMERIC, 1, binary.cells[0][0]) == Decimal(found.cells[0][0].decode())
+            whole = await given(pool, summed)
+            assert [column.type for column in whole.described.columns] == [types.NUMERIC]
+            assert re.fullmatch(rb"\d+\.00", whole.cells[0][0])
 
     asyncio.run(scenario())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -45,8 +46,29 @@ def batch_of(rows: Sequence[Sequence[Any]], names: Sequence[str], types: Sequenc
     wanted = arrow_types()
     columns = []
     for place, name in enumerate(types):
+        values = [row[place] for row in rows]
         try:
-            columns.append(pyarrow.array([row[place] for row in rows], type=wanted[name.partition("(")[0]]))
+            if name.startswith("numeric"):
+                columns.append(_numeric(values, name))
+            else:
+                columns.append(pyarrow.array(values, type=wanted[name.partition("(")[0]]))
         except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, OverflowError):
             raise ArithmeticError(name) from None
     return pyarrow.RecordBatch.from_arrays(columns, names=list(names))
+
+
+def _numeric(values: Sequence[Any], name: str) -> pyarrow.Array:
+    """Numbers of a declared size as decimals; of any size as text, which the wire writes as it stands.
+
+    >>> _numeric([Decimal("1.5"), None], "numeric(10,2)").to_pylist()
+    [Decimal('1.50'), None]
+    >>> _numeric([2**70, 0.5, Decimal("1E+2"), None], "numeric").to_pylist()
+    ['1180591620717411303424', '0.5', '100', None]
+    """
+    import pyarrow
+
+    sizes = [int(size) for size in name.removeprefix("numeric").strip("()").split(",") if size]
+    if sizes:
+        return pyarrow.array(values, type=pyarrow.decimal128(sizes[0], (*sizes, 0)[1]))
+    texts = [None if value is None else format(Decimal(str(value)), "f") for value in values]
+    return pyarrow.array(texts, type=pyarrow.string())
