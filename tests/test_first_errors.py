@@ -164,6 +164,8 @@ def test_a_file_that_only_calls_itself_parquet(people: Path) -> None:
             "yml:5: the release 'released.xlsx' would be neither a Parquet",
         ),
         ("released.csv", "released.csv.gz", "would be neither a Parquet nor a CSV"),
+        ("released.csv", "s3://bucket/released.csv", "a file is written on this machine"),
+        ("released.csv", "s3://bucket/releases/", "a file is written on this machine"),
     ],
 )
 def test_every_command_reads_the_whole_policy(people: Path, command: str, old: str, new: str, said: str) -> None:

@@ -199,7 +199,12 @@ def check_file_formats(draft: Draft) -> Iterator[Problem]:
         message, hint = describe_other_format(path)
         yield Problem(message, hint, (part, "path"))
     path = draft.mapping("release").get("path")
-    if isinstance(path, str) and not path.endswith("/") and not path.lower().endswith(ENDINGS):
+    if isinstance(path, str) and "://" in path:
+        hint = "give a path on this machine, and copy the release from there"
+        yield Problem(
+            f"the release '{path}' would lie elsewhere: a file is written on this machine", hint, ("release", "path")
+        )
+    elif isinstance(path, str) and not path.endswith("/") and not path.lower().endswith(ENDINGS):
         hint = f"end it in {' or '.join(ENDINGS)}, or in / for a folder with one file a version"
         yield Problem(f"the release '{path}' would be neither a Parquet nor a CSV file", hint, ("release", "path"))
 
