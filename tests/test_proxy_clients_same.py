@@ -96,6 +96,8 @@ EXACT = [
     "SELECT set_config('bytea_output', 'hex', false)",
     "SELECT pg_catalog.set_config('search_path', 'public', false)",
     "SELECT set_config('bytea_output','hex',false) FROM pg_show_all_settings() WHERE name = 'bytea_output'",
+    "SELECT set_config(name, 'hex', false) FROM pg_settings WHERE name = 'bytea_output'",
+    "SET synchronize_seqscans TO off",
     "SELECT current_setting('bytea_output') AS cur, set_config('bytea_output', 'hex', false) AS new",
     "SELECT current_setting('nothing.here', true), set_config('bytea_output', 'hex', 'f')",
     "SELECT name, setting FROM pg_show_all_settings() WHERE name = 'DateStyle'",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlanon.proxy.command_reader import Reader
 from sqlanon.proxy.commands import SelectSettings, SettingCall
 from sqlanon.proxy.lexing import Statement
 
 # How many arguments a function takes.
 ARGUMENTS = {"set_config": (3,), "current_setting": (1, 2)}
+COLUMN = 0  # no parameter has this number
 BOOLEANS = {"true": "true", "t": "true", "on": "true", "false": "false", "f": "false", "off": "false"}
 
 
@@ -19,6 +22,11 @@ def select_settings(statement: Statement) -> SelectSettings | None:
     >>> [(call.function, call.arguments, call.label) for call in select_settings(statements(asked)[0]).calls]
     [('current_setting', ('jit',), 'cur'), ('set_config', ('jit', 1, 'false'), 'new')]
     >>> select_settings(statements("SELECT set_config('jit', 'off', false) FROM cities")[0]) is None
+    True
+    >>> asked = "SELECT set_config(name, 'off', false) FROM pg_settings WHERE name = 'jit'"
+    >>> select_settings(statements(asked)[0]).calls[0].arguments
+    ('jit', 'off', 'false')
+    >>> select_settings(statements("SELECT set_config(name, 'off', false)")[0]) is None
     True
     """
     reader = Reader(statement)
@@ -35,8 +43,14 @@ def select_settings(statement: Statement) -> SelectSettings | None:
         reader.take("pg_catalog", ".")
         if not (reader.take("pg_show_all_settings", "(", ")") or reader.take("pg_settings")):
             return None
-        if not reader.take("where", "name", "=") or len(calls) != 1 or _argument(reader) != calls[0].arguments[0]:
+        if not reader.take("where", "name", "=") or len(calls) != 1:
             return None
+        asked, (first, *rest) = _argument(reader), calls[0].arguments
+        if asked is None or first not in (asked, COLUMN):
+            return None
+        calls = [replace(calls[0], arguments=(asked, *rest))]
+    if any(COLUMN in each.arguments for each in calls):
+        return None
     return SelectSettings(tuple(calls)) if reader.token is None else None
 
 
@@ -49,6 +63,9 @@ def _call(reader: Reader) -> SettingCall | None:
     while not reader.take(")"):
         if given and not reader.take(","):
             return None
+        if not given and reader.take("name"):  # the column of pg_settings, as pg_dump asks
+            given.append(COLUMN)
+            continue
         argument = _argument(reader, boolean=len(given) == ARGUMENTS[function][-1] - 1)
         if argument is None:
             return None

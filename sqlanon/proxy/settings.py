@@ -35,6 +35,7 @@ FREE = {
     "backslash_quote": "safe_encoding", "gin_fuzzy_search_limit": "0", "force_parallel_mode": "off",
     "check_function_bodies": "on", "tcp_keepalives_idle": "0", "idle_session_timeout": "0",
     "plan_cache_mode": "auto", "max_parallel_workers_per_gather": "0", "cursor_tuple_fraction": "0.1",
+    "synchronize_seqscans": "on", "quote_all_identifiers": "off", "restrict_nonsystem_relation_kind": "",
 }  # fmt: skip
 _SPELLING = {name.lower(): name for name in REPORTED}
 _UNITS = {"": 0.001, "ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
