@@ -174,3 +174,57 @@ def test_a_key_that_is_null_is_shared_by_nobody(database: Database, tmp_path: Pa
     fill(database, shared=False)
     database.run("INSERT INTO orders VALUES (NULL, 1, 4), (NULL, 1, 5)")
     assert opened(database, tmp_path).rows(COUNT) == [(50,)]
+
+
+# ---- types that an engine compares by a cast
+
+FAR = 2**57  # from where on a double stands for 32 whole numbers
+UUID_TEXT = "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"
+CAST = [
+    ("BIGINT", "DOUBLE PRECISION", [FAR + 17, FAR + 18], FAR + 32, "both"),
+    ("DECIMAL(38,0)", "DOUBLE PRECISION", [FAR + 17, FAR + 18], FAR + 32, "both"),
+    ("VARCHAR", "UUID", [UUID_TEXT, UUID_TEXT.upper()], UUID_TEXT, "duckdb"),
+    ("VARCHAR", "CHAR(5)", ["a", "a "], "a", "postgres"),
+]
+
+
+def fill_cast(database: Database, parent: str, child: str, keys: list[Any], item: Any) -> None:
+    """Two persons with an order each, whose numbers differ, and an item that an engine finds both of them for."""
+    database.table("users", {"user_id": "BIGINT"}, [{"user_id": who} for who in range(2)])
+    database.run(f"CREATE TABLE orders (order_id {parent} UNIQUE, user_id BIGINT)")
+    for who, key in enumerate(keys):
+        database.run(f"INSERT INTO orders VALUES ({key!r}, {who})")
+    database.run(f"CREATE TABLE items (order_id {child})")
+    database.run(f"INSERT INTO items VALUES ({item!r})")
+
+
+@pytest.mark.parametrize(("parent", "child", "keys", "item", "engine"), CAST)
+def test_a_unique_key_is_shared_if_the_engine_casts_it(
+    database: Database, parent: str, child: str, keys: list[Any], item: Any, engine: str
+) -> None:
+    if engine not in ("both", database.engine.dialect):
+        pytest.skip(f"{database.engine.dialect} has no such comparison")
+    fill_cast(database, parent, child, keys, item)
+    joined = "SELECT COUNT(*) FROM items i JOIN orders o ON o.order_id = i.order_id"
+    assert database.fetch(joined) == [(2,)], "why it is refused"
+    with pytest.raises(PolicyError, match=r"'items\.order_id' and 'orders\.order_id' .* of different types"):
+        schema_of(database.engine, policy())
+
+
+@pytest.mark.parametrize(("holder", "other"), [("BIGINT", "DOUBLE PRECISION"), ("DOUBLE PRECISION", "BIGINT")])
+def test_the_unit_is_of_one_type_everywhere(database: Database, holder: str, other: str) -> None:
+    database.table("users", {"user_id": holder}, [])
+    database.table("orders", {"order_id": "BIGINT", "user_id": other}, [])
+    database.table("items", {"order_id": "BIGINT"}, [])
+    with pytest.raises(PolicyError, match=r"'orders\.user_id' and 'users\.user_id' .* of different types"):
+        schema_of(database.engine, policy())
+
+
+@pytest.mark.parametrize(
+    ("parent", "child"), [("BIGINT", "INTEGER"), ("DECIMAL(12,0)", "BIGINT"), ("VARCHAR(9)", "TEXT"), ("UUID", "UUID")]
+)
+def test_types_that_are_compared_as_they_are_stored(database: Database, parent: str, child: str) -> None:
+    database.table("users", {"user_id": "BIGINT"}, [])
+    database.table("orders", {"order_id": parent, "user_id": "INTEGER"}, [])
+    database.table("items", {"order_id": child}, [])
+    assert schema_of(database.engine, policy()).columns["items"][0].name == "order_id"

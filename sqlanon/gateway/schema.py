@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Literal
 
@@ -10,7 +11,7 @@ from sqlglot import exp
 
 from sqlanon.engines import ColumnInfo, Engine
 from sqlanon.errors import EngineError, PolicyError, SourceError, did_you_mean
-from sqlanon.gateway.catalog import Constraint, Schema, aliased_table, kind_of
+from sqlanon.gateway.catalog import Constraint, Schema, aliased_table, kind_of, stored_as
 from sqlanon.gateway.identities import Tables, find_tables, identify_tables
 from sqlanon.gateway.values import NUMBERS, OWN, WRITTEN
 from sqlanon.policy.gateway import Gateway
@@ -142,12 +143,60 @@ def _links(policy: Gateway) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]
     yield from ((each, first) for each in others)
 
 
+WHOLE_DIGITS = {
+    "TINYINT": 3, "SMALLINT": 5, "INT2": 5, "INTEGER": 10, "INT4": 10, "BIGINT": 19, "INT8": 19, "UTINYINT": 3,
+    "USMALLINT": 5, "UINTEGER": 10, "UBIGINT": 20, "HUGEINT": 39,
+}  # fmt: skip
+MOST_DIGITS = 38  # of DuckDB's DECIMAL
+BINARY = ("FLOAT", "DOUBLE", "REAL", "FLOAT4", "FLOAT8")
+# Texts and times that an engine compares with others of their kind in a way that takes different values for the same.
+APART = ("uuid", "bpchar", "timestamptz")
+
+
+def same_when_equal(one: str, other: str) -> bool:
+    """Whether values of two types that an engine finds equal are the same value, and no value makes it fail.
+
+    >>> same_when_equal("INTEGER", "BIGINT"), same_when_equal("DECIMAL(10,0)", "BIGINT")
+    (True, True)
+    >>> same_when_equal("BIGINT", "DOUBLE"), same_when_equal("HUGEINT", "DECIMAL(18,3)")
+    (False, False)
+    >>> same_when_equal("UUID", "VARCHAR"), same_when_equal("FLOAT", "DOUBLE")
+    (False, True)
+    """
+    if one.upper() == other.upper():
+        return True
+    kinds = {kind_of(one), kind_of(other)}
+    if kinds <= set(NUMBERS):
+        return _same_numbers(one.upper(), other.upper())
+    if None in kinds:
+        return False
+    apart = [next((base for base in APART if (stored_as(each) or "").startswith(base)), None) for each in (one, other)]
+    return len(kinds) == 1 and apart[0] == apart[1]
+
+
+def _same_numbers(one: str, other: str) -> bool:
+    bases = [each.split("(")[0].strip() for each in (one, other)]
+    binary = [base in BINARY for base in bases]
+    if any(binary) or all(base in WHOLE_DIGITS for base in bases):
+        return all(binary) or not any(binary)
+    sizes = [re.fullmatch(r".*\((\d+), *(\d+)\)", each) for each in (one, other)]
+    if any(size is None and base not in WHOLE_DIGITS for size, base in zip(sizes, bases, strict=True)):
+        return True  # PostgreSQL's numeric without a length has as many digits as it needs
+    before = [
+        int(size[1]) - int(size[2]) if size is not None else WHOLE_DIGITS[base]
+        for size, base in zip(sizes, bases, strict=True)
+    ]
+    behind = [int(size[2]) if size is not None else 0 for size in sizes]
+    return max(before) + max(behind) <= MOST_DIGITS
+
+
 def _check_links(policy: Gateway, columns: Mapping[str, Sequence[ColumnInfo]]) -> None:
-    """Columns that are compared are of one kind: an engine would cast a text to a number, and fail on some rows."""
-    kinds = {(name, info.name): kind_of(info.type) for name, infos in columns.items() for info in infos}
+    """Columns that are compared are of types that an engine compares as they are stored: a text that it casts to a
+    number fails on some rows, and a whole number that it casts to a double is the same as its neighbours, which are
+    other persons."""
+    types = {(name, info.name): info.type for name, infos in columns.items() for info in infos}
     for (name, own), (parent, other) in _links(policy):
-        both = {kinds.get((name, own)), kinds.get((parent, other))}
-        if (parent, other) in kinds and len(both) > 1 and not both <= set(NUMBERS):
+        if (parent, other) in types and not same_when_equal(types[name, own], types[parent, other]):
             raise PolicyError(
                 f"{policy.name}:{policy.line_of('tables', name)}: '{name}.{own}' and '{parent}.{other}' say which rows "
                 f"are of one person, and are of different types",
