@@ -128,9 +128,30 @@ DOUBLED = "SELECT count(*) FROM " + "(SELECT t || t AS t FROM " * 12 + "(SELECT 
 DOUBLED += "".join(f") {name}" for name in "bcdefghijklm") + " WHERE t = 'x'"
 
 
+# A thousand copies of a row, with a text of 8,000 characters if it is the chosen person's, and no function of it.
+COPIES = (
+    f"FROM (SELECT user_id, i, CASE WHEN user_id = 7 THEN '{'x' * 8000}' ELSE 'a' END AS t, "
+    f"CASE WHEN user_id = 7 THEN '{'x' * 8000}y' ELSE 'a' END AS u FROM visits "
+    "CROSS JOIN generate_series(1, 1000) s(i)) v"
+)
+
+
 @pytest.mark.parametrize(
     "sql",
     [
+        f"SELECT count(*) {COPIES} WHERE t < u",
+        f"SELECT count(*) {COPIES} WHERE u BETWEEN t AND t",
+        f"SELECT count(*) {COPIES} WHERE t = u",
+        f"SELECT count(*) {COPIES} WHERE CASE t WHEN u THEN TRUE END",
+        f"SELECT count(*) {COPIES} WHERE nullif(t, u) IS NULL",
+        f"SELECT count(DISTINCT t) {COPIES}",
+        f"SELECT t, count(*) {COPIES} GROUP BY t",
+        f"SELECT count(*) FROM (SELECT user_id, max(t) AS m {COPIES} GROUP BY user_id) w",
+        f"SELECT count(*) FROM (SELECT user_id, count(DISTINCT t) AS m {COPIES} GROUP BY user_id) w",
+        f"SELECT count(*) FROM (SELECT rank() OVER (PARTITION BY user_id ORDER BY t) AS m {COPIES}) w WHERE m > 1",
+        # Each row stands there four times.
+        "SELECT count(*) FROM (" + " UNION ALL ".join(["SELECT note AS t FROM visits"] * 4) + ") v "
+        f"WHERE t LIKE '%{'x' * 150}%'",
         f"SELECT count(*) FROM visits WHERE note LIKE '%{'x' * 500}%'",
         f"SELECT count(*) FROM visits WHERE note ILIKE '%{'x' * 500}%'",
         f"SELECT count(*) FROM visits WHERE '{'x' * 9000}' || note LIKE '%{'x' * 50}%'",
@@ -172,6 +193,19 @@ def test_a_row_that_costs_too_much_is_refused(small: World, sql: str) -> None:
 )
 def test_a_row_that_costs_little_is_answered(small: World, sql: str) -> None:
     assert small.rows(sql)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [f"count(*) FILTER (WHERE note LIKE '%{'x' * 500}%')", f"sum(age) FILTER (WHERE note LIKE '%{'x' * 500}%')"],
+)
+def test_a_row_of_an_exact_answer_is_bounded_too(tmp_path: Path, asked: str) -> None:
+    given = policy(principals={"analyst": {"controls": True}}, controls={"query_set_size": 5, "overlap": 0})
+    made = world(tmp_path, given=given)
+    refusal = made.refusal(f"SELECT {asked} FROM visits")
+    assert refusal is not None and "too much work for one row" in refusal[1]
+    assert made.gate.ledger.history() == []
+    made.close()
 
 
 def test_max_length_lets_more_be_asked(tmp_path: Path) -> None:

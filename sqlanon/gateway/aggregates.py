@@ -22,6 +22,7 @@ from sqlanon.gateway.core import (
     reference,
     steps,
 )
+from sqlanon.gateway.row_work import weigh_comparison
 from sqlanon.gateway.scalars import Scope, bind, refused
 from sqlanon.gateway.values import (
     NUMBERS,
@@ -187,6 +188,7 @@ def _distinct(core: Core, value: Value, holds: exp.Expr | None, call: Call) -> A
         tree = value.tree.copy()
         if holds is not None:
             tree = exp.Case().when(holds.copy(), tree, copy=False).else_(exp.Null(), copy=False)
+        tree = weigh_comparison(exp.Paren(this=tree), value.longest, bytewise=True)
         atom = Atom("distinct", tree, label="distinct values")
     noisy, width = _number(core, core.atom(atom))
     return Answered(

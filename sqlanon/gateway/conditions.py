@@ -8,6 +8,7 @@ from uuid import UUID
 from sqlglot import exp
 
 from sqlanon.gateway.arrays import array_in, elements_of
+from sqlanon.gateway.row_work import weigh_comparison
 from sqlanon.gateway.scalars import (
     Scope,
     bind,
@@ -80,8 +81,14 @@ def _comparison(node: exp.Binary, scope: Scope) -> Value:
     if given is not None:
         return _of_array(node, given, scope)
     left, right = bind(node.this, scope), bind(node.expression, scope)
+    return made(exp.Paren(this=compared(type(node), node, left, right)), "bool", [left, right])
+
+
+def compared(kind: type[exp.Expr], node: exp.Expr, left: Value, right: Value) -> exp.Expr:
+    """A comparison, which looks at no more characters than the shorter text has."""
     a, b = comparable(node, left, right)
-    return made(exp.Paren(this=type(node)(this=a, expression=b)), "bool", [left, right])
+    length = min(left.longest, right.longest)
+    return weigh_comparison(kind(this=a, expression=b), length, bytewise=kind in EQUALITIES)
 
 
 @rule(exp.And, exp.Or)
@@ -114,9 +121,7 @@ def _is(node: exp.Is, scope: Scope) -> Value:
 def _between(node: exp.Between, scope: Scope) -> Value:
     only(node, "this", "low", "high")
     value, low, high = (bind(node.args[name], scope) for name in ("this", "low", "high"))
-    a, b = comparable(node, value, low)
-    c, d = comparable(node, value, high)
-    both = exp.And(this=exp.GTE(this=a, expression=b), expression=exp.LTE(this=c, expression=d))
+    both = exp.And(this=compared(exp.GTE, node, value, low), expression=compared(exp.LTE, node, value, high))
     return made(exp.Paren(this=both), "bool", [value, low, high])
 
 
@@ -138,7 +143,9 @@ def _listed(node: exp.Expr, value: Value, items: Sequence[Value]) -> exp.Expr:
     sides = [comparable(node, value, item) for item in items]
     # One date beside one timestamp is held to years that both can be: then it must be, for all of them.
     held = next((left for left, _ in sides if left not in (value.tree, value.whole)), sides[0][0])
-    return exp.Paren(this=exp.In(this=held, expressions=[right for _, right in sides]))
+    found = exp.In(this=held, expressions=[right for _, right in sides])
+    length = sum(min(value.longest, item.longest) for item in items)
+    return exp.Paren(this=weigh_comparison(found, length + len(items), bytewise=True))
 
 
 def _of_array(node: exp.Binary, given: exp.Expr, scope: Scope) -> Value:
@@ -165,8 +172,8 @@ def _case(node: exp.Case, scope: Scope) -> Value:
         if subject is None:
             tests.append(condition(each.this, scope))
         else:
-            a, b = comparable(each, subject, other := bind(each.this, scope))
-            tests.append(made(exp.Paren(this=exp.EQ(this=a, expression=b)), "bool", [subject, other]))
+            equal = compared(exp.EQ, each, subject, other := bind(each.this, scope))
+            tests.append(made(exp.Paren(this=equal), "bool", [subject, other]))
         results.append(bind(each.args["true"], scope))
     default = node.args.get("default")
     results.append(bind(default, scope) if default is not None else Value(exp.Null(), "null", public=True))

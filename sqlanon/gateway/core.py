@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from sqlglot import exp
 
-from sqlanon.gateway.row_work import work_of
+from sqlanon.gateway.row_work import BYTEWISE, work_of
 from sqlanon.gateway.values import (
     NUMBERS,
     TIMES,
@@ -91,7 +91,8 @@ class Core:
     def work(self) -> int:
         """The most work that a row causes, for each copy of it; see `row_work`."""
         parts = (self.rows, *(key.tree for key in self.keys), *(atom.tree for atom in self.atoms))
-        return self.joined * sum(map(work_of, parts))
+        grouped = sum(key.longest // BYTEWISE for key in self.keys)
+        return self.joined * (grouped + sum(map(work_of, parts)))
 
     def atom(self, wanted: Atom) -> int:
         """The number of an atom; an equal one is shared, at the larger weight."""

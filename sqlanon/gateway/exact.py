@@ -131,7 +131,9 @@ def _measured(core: Core, asked: Asked, measure: Measure, quantum: float = 1.0) 
     """The column of a measure in the table that holds the answer; an equal one is shared."""
     if measure not in asked.measures:
         asked.measures.append(measure)
-        core.atoms.append(Atom("exact", exp.Null(), quantum=quantum, label=f"exact {measure.kind}"))
+        # Its tree is never written: it tells how much work the measure takes.
+        tree = asked.values[measure.value][1] if measure.kind == "sum" else asked.sets[measure.present]
+        core.atoms.append(Atom("exact", tree, quantum=quantum, label=f"exact {measure.kind}"))
     tree = reference(core, f"a{asked.measures.index(measure)}")
     if quantum == 1.0:
         return tree

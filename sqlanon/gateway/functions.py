@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.gateway.conditions import comparable
+from sqlanon.gateway.conditions import compared
 from sqlanon.gateway.core import key_tree
 from sqlanon.gateway.row_work import LONGEST_TEXT, pattern_looks
 from sqlanon.gateway.scalars import (
@@ -210,8 +210,7 @@ def _coalesce(node: exp.Coalesce, scope: Scope) -> Value:
 def _nullif(node: exp.Nullif, scope: Scope) -> Value:
     only(node, "this", "expression")
     value, other = bind(node.this, scope), bind(node.expression, scope)
-    a, b = comparable(node, value, other)
-    tree = exp.Case().when(exp.EQ(this=a, expression=b), exp.Null(), copy=False)
+    tree = exp.Case().when(compared(exp.EQ, node, value, other), exp.Null(), copy=False)
     tree = tree.else_(branch(value, value.kind), copy=False)
     return made(tree, value.kind, [value, other], value.bounds)
 

@@ -9,6 +9,7 @@ from sqlglot import exp
 from sqlanon.gateway.calls import Call
 from sqlanon.gateway.conditions import condition
 from sqlanon.gateway.core import WIDEST_BOUNDS, fixed_point, quantum_for
+from sqlanon.gateway.row_work import weigh_comparison
 from sqlanon.gateway.scalars import Scope, bind, refused
 from sqlanon.gateway.values import NUMBERS, UNDECLARED, Interval, Kind, Value, as_computed, double, number
 
@@ -54,11 +55,13 @@ def _tree(call: Call, value: Value) -> tuple[exp.Expr, Kind]:
     if call.name == "count":
         return exp.Count(this=inner), "int"
     if call.name == "count_distinct":
-        return exp.Count(this=exp.Distinct(expressions=[inner])), "int"
+        values = weigh_comparison(exp.Distinct(expressions=[inner]), value.longest, bytewise=True)
+        return exp.Count(this=values), "int"
     if call.name in ("min", "max"):
         if value.kind == "bool":
             raise refused(call.node, f"{call.name.upper()}() of a condition is not answered", sqlstate="42883")
-        return (exp.Min if call.name == "min" else exp.Max)(this=inner), value.kind
+        extreme = (exp.Min if call.name == "min" else exp.Max)(this=inner)
+        return weigh_comparison(extreme, value.longest, bytewise=False), value.kind
     if value.kind not in NUMBERS:
         raise refused(call.node, f"{call.name.upper()}() needs numbers, not {value.kind}", sqlstate="42883")
     if call.name in ("median", "quantile"):

@@ -16,12 +16,23 @@ from sqlanon.errors import Refused
 WORK = "work"  # what a node costs, in `meta`
 MOST_WORK = 2_000_000  # of a row with all copies that joins make of it
 CHARACTER = 5  # units that one look at one character costs
+BYTEWISE = 4  # characters that are copied, hashed or tested for equality in one unit
+SORTING = 10  # comparisons that a row takes part in while it is sorted among those of its person
 LONGEST_TEXT = 10_000  # characters of any text that is computed with
 
 
 def weigh_text(tree: exp.Expr, characters: int) -> exp.Expr:
     """The same tree, whose uppermost node looks at so many characters."""
     return weigh(tree, CHARACTER * characters)
+
+
+def weigh_comparison(tree: exp.Expr, characters: int, *, bytewise: bool) -> exp.Expr:
+    """The same tree, which compares texts of so many characters. A collation looks at each; equality needs none.
+
+    >>> [work_of(weigh_comparison(exp.LT(), 800, bytewise=bytewise)) for bytewise in (False, True)]
+    [4001, 201]
+    """
+    return weigh(tree, 1 + (characters // BYTEWISE if bytewise else CHARACTER * characters))
 
 
 def weigh(tree: exp.Expr, work: int) -> exp.Expr:

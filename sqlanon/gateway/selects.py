@@ -403,7 +403,7 @@ class Binder:
             return self._around(node, Relation(made, columns, left.nature, labels=left.labels))
         return Relation(
             made, columns, "private", fanouts=(*left.fanouts, *right.fanouts), privates=left.privates + right.privates,
-            multiplied=left.multiplied or right.multiplied, joined=left.joined * right.joined,
+            multiplied=left.multiplied or right.multiplied, joined=left.joined + right.joined,
         )  # fmt: skip
 
     def _around(self, node: exp.Expr, relation: Relation) -> Relation:

@@ -7,6 +7,7 @@ from sqlglot import exp
 from sqlanon.gateway.calls import call_of
 from sqlanon.gateway.core import bytewise
 from sqlanon.gateway.plain import plain_aggregate
+from sqlanon.gateway.row_work import SORTING, weigh_comparison
 from sqlanon.gateway.scalars import Scope, bind, only, refused, spelling
 from sqlanon.gateway.sources import Rows
 from sqlanon.gateway.values import UNDECLARED, Interval, Value, number
@@ -63,13 +64,13 @@ def ordered(node: exp.Expr | None, scope: Scope) -> list[exp.Expr]:
     made: list[exp.Expr] = []
     for each in node.expressions:
         only(each, "this", "desc", "nulls_first")
-        made.append(
-            exp.Ordered(
-                this=bind(each.this, scope).tree,
-                desc=bool(each.args.get("desc")),
-                nulls_first=bool(each.args.get("nulls_first")),
-            )
+        value = bind(each.this, scope)
+        placed = exp.Ordered(
+            this=value.tree,
+            desc=bool(each.args.get("desc")),
+            nulls_first=bool(each.args.get("nulls_first")),
         )
+        made.append(weigh_comparison(placed, SORTING * value.longest, bytewise=False))
     return made
 
 
