@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from sqlanon.policy import parse as parse
     from sqlanon.release import Published as Published
     from sqlanon.release import publish as publish
-    from sqlanon.release.comparing import Compared as Compared
-    from sqlanon.release.comparing import compare as compare
+    from sqlanon.release.compare_policies import Compared as Compared
+    from sqlanon.release.compare_policies import compare as compare
 
 _HOMES = {
     "connect": "engines",

@@ -14,21 +14,21 @@ from pathlib import Path
 from typing import TypeVar
 
 from sqlanon import marginals
-from sqlanon.compiler.source import asks_due
-from sqlanon.engines import Engine, connect
-from sqlanon.engines.writing import writing
-from sqlanon.errors import BudgetExhausted, EngineError, PolicyError, SqlanonError
-from sqlanon.ledger.runs import LEASE, Run, Runs
+from sqlanon.relations.source import asks_due
+from sqlanon.engines import (Engine, connect)
+from sqlanon.engines.open_writable import writing
+from sqlanon.errors import (BudgetExhausted, EngineError, PolicyError, SqlanonError)
+from sqlanon.ledger.runs import (LEASE, Run, Runs)
 from sqlanon.marginals import Refreshed
-from sqlanon.policy import Policy, load
+from sqlanon.policy import (Policy, load)
 from sqlanon.policy.files import load_marginals
 from sqlanon.policy.marginals import Marginals
 from sqlanon.policy.schedule import Schedule
-from sqlanon.release import Published, publish
-from sqlanon.release.past import evidence_shown
+from sqlanon.release import (Published, publish)
+from sqlanon.release.versions import evidence_shown
 from sqlanon.release.record import Version
-from sqlanon.release.retiring import retire as drop
-from sqlanon.release.retiring import rollback
+from sqlanon.release.retire_release import retire as drop
+from sqlanon.release.retire_release import rollback
 
 FIRST_DELAY = timedelta(seconds=30)  # before a try that failed is repeated; twice as long each time
 LONGEST_WAIT = 60.0  # seconds until the clock and the policies are looked at again

@@ -6,12 +6,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from sqlanon.engines import Hardened, connect
+from sqlanon.engines import (Hardened, connect)
 from sqlanon.engines.duckdb import DuckDB
-from sqlanon.gateway.typed import batch_of
-from sqlanon.proxy import types, worker
-from sqlanon.proxy.backend import Column
-from sqlanon.proxy.work import Ask, Described, Frame, Opening, Summary
+from sqlanon.gateway.answer.arrow_rows import batch_of
+from sqlanon.pgwire import types
+from sqlanon.server import worker
+from sqlanon.pgwire.backend import Column
+from sqlanon.server.work_messages import (Ask, Described, Frame, Opening, Summary)
 
 
 class Bombs:

@@ -14,7 +14,7 @@ from itertools import combinations_with_replacement, permutations, product
 from math import ceil, factorial, prod
 from typing import Any
 
-from sqlanon.compiler.buckets import filled
+from sqlanon.relations.bucket_quotas import filled
 
 Values = tuple[str, ...]
 Belief = dict[str, Fraction]

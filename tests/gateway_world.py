@@ -10,14 +10,14 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.engines import ColumnInfo, Engine, connect
+from sqlanon.engines import (ColumnInfo, Engine, connect)
 from sqlanon.errors import SqlanonError
-from sqlanon.gateway import Gate, Prepared
-from sqlanon.gateway.catalog import Catalog
-from sqlanon.gateway.noise import Mechanisms
-from sqlanon.gateway.schema import schema_of
+from sqlanon.gateway import (Gate, Prepared)
+from sqlanon.gateway.bind.catalog import Catalog
+from sqlanon.gateway.price.noise import Mechanisms
+from sqlanon.gateway.bind.schema import schema_of
 from sqlanon.ledger import Ledger
-from sqlanon.mechanisms import Choice, Cost, KeySelection, Mechanism
+from sqlanon.mechanisms import (Choice, Cost, KeySelection, Mechanism)
 from sqlanon.policy.gateway import Gateway
 
 Row = dict[str, Any]

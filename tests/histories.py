@@ -14,7 +14,7 @@ from typing import Any
 from conftest import Database
 from sqlglot import exp
 
-from sqlanon.compiler.tree import bind, with_verdict
+from sqlanon.sqltree.tree import (bind, with_verdict)
 from sqlanon.families import family
 
 NULL = "\u2205 NULL"  # the label of an unknown value

@@ -10,11 +10,11 @@ from conftest import Database
 from transforming import KEY, load
 
 import sqlanon
-from sqlanon.algorithms._parting import posed
+from sqlanon.buckets.bucketize import posed
 from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError
-from sqlanon.release import Published, publish
-from sqlanon.release.retiring import retire
+from sqlanon.release import (Published, publish)
+from sqlanon.release.retire_release import retire
 
 TYPES = {
     "id": "BIGINT",

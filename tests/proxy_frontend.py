@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from sqlanon.proxy import wire
-from sqlanon.proxy.wire import Message
+from sqlanon.pgwire import frontend as wire
+from sqlanon.pgwire.frontend import Message
 
 
 def framed(kind: bytes, body: bytes) -> bytes:

@@ -16,8 +16,9 @@ import duckdb
 import psycopg
 
 from sqlanon.ledger import Ledger
-from sqlanon.proxy import serving, tls, users
-from sqlanon.proxy.server import Server
+from sqlanon.server import (serve as serving, users)
+from sqlanon.pgwire import tls
+from sqlanon.server.server import Server
 
 PASSWORD = "correct horse battery"
 POLICY = """

@@ -20,15 +20,15 @@ from transforming import KEY, OTHER_KEY
 
 import sqlanon
 from sqlanon.algorithms import anatomy as module
-from sqlanon.algorithms._parting import posed
+from sqlanon.buckets.bucketize import posed
 from sqlanon.cli import main
-from sqlanon.compiler.parted import GROUP, estimates
-from sqlanon.errors import PolicyError, SqlanonError
+from sqlanon.relations.bucketization import (GROUP, estimates)
+from sqlanon.errors import (PolicyError, SqlanonError)
 from sqlanon.evidence.checks import check
 from sqlanon.policy import Source
 from sqlanon.release import publish
-from sqlanon.release.planning import planned
-from sqlanon.release.retiring import retire
+from sqlanon.release.plan_refresh import planned
+from sqlanon.release.retire_release import retire
 
 # Table III of the survey by Fung, Wang, Chen and Yu.
 TABLE = [(30, "Male", "Hepatitis"), (30, "Male", "Hepatitis"), (30, "Male", "HIV"), (32, "Male", "Hepatitis")]

@@ -22,13 +22,13 @@ from transforming import KEY, OTHER_KEY
 
 import sqlanon
 from sqlanon.cli import main
-from sqlanon.compiler.parted import GROUP
-from sqlanon.errors import EngineError, PolicyError, SourceError, SqlanonError
+from sqlanon.relations.bucketization import GROUP
+from sqlanon.errors import (EngineError, PolicyError, SourceError, SqlanonError)
 from sqlanon.evidence.attacks import attack
 from sqlanon.evidence.checks import check
 from sqlanon.policy import Source
 from sqlanon.release import report
-from sqlanon.release.planning import planned
+from sqlanon.release.plan_refresh import planned
 
 ENDINGS = ["csv", "parquet", "tsv"]
 

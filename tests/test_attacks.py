@@ -11,10 +11,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sqlanon.errors import PolicyError
-from sqlanon.evidence.attacks import Attacks, Outcome, as_data, attack
-from sqlanon.evidence.attacks.placements import placement, surest_values
-from sqlanon.evidence.attacks.worlds import conclusions, configuration
-from sqlanon.policy import Policy, Source, parse
+from sqlanon.evidence.attacks import (Attacks, Outcome, as_data, attack)
+from sqlanon.evidence.attacks.placements import (placement, surest_values)
+from sqlanon.evidence.attacks.value_worlds import (conclusions, configuration)
+from sqlanon.policy import (Policy, Source, parse)
 
 COLUMNS = {"job": "TEXT", "age": "INTEGER", "s": "TEXT", "n": "DOUBLE PRECISION"}
 LABELS = {"job": "TEXT", "age": "TEXT", "s": "TEXT", "n": "DOUBLE PRECISION"}
@@ -360,7 +360,7 @@ def test_the_nearest_records(
 
 def test_many_targets_are_sampled(duck: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     duck.table("t", COLUMNS, [{"job": "clerk", "age": age, "s": "flu", "n": 1.0} for age in range(30)])
-    monkeypatch.setattr("sqlanon.evidence.attacks.guessing.MOST_TARGETS", 7)
+    monkeypatch.setattr("sqlanon.evidence.attacks.learning_attacks.MOST_TARGETS", 7)
     found = attack(policy(), duck.engine, names=["distance_linkage"])
     assert found.attacks[0].before.targets == 7
     assert "a sample of 7 of 30 kinds of targets" in found.notes[0]
@@ -485,6 +485,6 @@ def test_splink_weighs_columns_as_fellegi_and_sunter_do(duck: Database, table: l
 
 
 def test_without_splink_it_is_not_judged(small: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sqlanon.evidence.attacks.probabilistic.installed", lambda: False)
+    monkeypatch.setattr("sqlanon.evidence.attacks.record_linkage.installed", lambda: False)
     found = attack(policy(), small.engine, names=["probabilistic_linkage"])
     assert found.not_judged == {"probabilistic_linkage": "it needs Splink: pip install 'sqlanon[splink]'"}

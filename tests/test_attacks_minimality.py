@@ -23,15 +23,15 @@ from hypothesis import strategies as st
 from test_worked_examples import fill
 
 from sqlanon.cli import main
-from sqlanon.compiler.guarding import taxonomy_of
+from sqlanon.relations.guarding_nodes import taxonomy_of
 from sqlanon.errors import PolicyError
-from sqlanon.evidence.attacks import Attack, Attacks, Outcome, anatomy_worlds, attack, invariance_worlds
-from sqlanon.evidence.attacks.anatomy_worlds import Dealt, expected_values
+from sqlanon.evidence.attacks import (Attack, Attacks, Outcome, anatomy_worlds, attack, invariance_worlds)
+from sqlanon.evidence.attacks.anatomy_worlds import (Dealt, expected_values)
 from sqlanon.evidence.attacks.guarding_worlds import Guarding
-from sqlanon.evidence.attacks.invariance_worlds import Person, Release, curve, likely_values, likely_values_of_two
-from sqlanon.evidence.attacks.side import NotJudged
+from sqlanon.evidence.attacks.invariance_worlds import (Person, Release, curve, likely_values, likely_values_of_two)
+from sqlanon.evidence.attacks.attacked_table import NotJudged
 from sqlanon.hierarchies import Hierarchy
-from sqlanon.policy import Source, parse
+from sqlanon.policy import (Source, parse)
 from sqlanon.release import publish
 
 KEY = "a key that is long enough"

@@ -13,7 +13,7 @@ from report_page import parse
 
 import sqlanon
 from sqlanon.cli import main
-from sqlanon.release.resistance import resistance
+from sqlanon.release.measure_resistance import resistance
 
 SECRETS = ("Alice", "Bobby", "leprosy", "scurvy", "17171")
 TABLE = """

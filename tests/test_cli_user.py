@@ -15,8 +15,8 @@ import pytest
 from click.testing import Result
 from clinic import TWO, run
 
-from sqlanon.cli_user import user
-from sqlanon.proxy.users import Users
+from sqlanon.cli.user import user
+from sqlanon.server.users import Users
 
 PASSWORD = "correct horse battery"
 

@@ -14,11 +14,11 @@ from report_page import parse as read_page
 
 from sqlanon.cli import main
 from sqlanon.errors import PolicyError
-from sqlanon.evidence.utility import Utility, utility
-from sqlanon.policy import Policy, Source, parse
-from sqlanon.policy.varying import put, varied
+from sqlanon.evidence.utility import (Utility, utility)
+from sqlanon.policy import (Policy, Source, parse)
+from sqlanon.policy.policy_variants import (put, varied)
 from sqlanon.release import publish
-from sqlanon.release.comparing import ORIGINAL, RELEASED, Compared, compare, with_best, with_loss
+from sqlanon.release.compare_policies import (ORIGINAL, RELEASED, Compared, compare, with_best, with_loss)
 from sqlanon.report.comparison import render_comparison
 
 KEY = "a key of the tests, long enough"

@@ -18,7 +18,7 @@ from conftest import Database
 import sqlanon
 from sqlanon import policy as policies
 from sqlanon.cli import main
-from sqlanon.errors import PolicyError, SourceError
+from sqlanon.errors import (PolicyError, SourceError)
 
 POLICY = """\
 source: {path: people.csv}
@@ -74,7 +74,7 @@ def test_numbers_dates_and_leading_zeros_keep_their_types(tmp_path: Path) -> Non
         "n,x,d,t,z,w\n1,1.5,2020-01-05,2020-01-05 10:00:00,0101,yes\n2,2.5,2020-01-06,2020-01-06 11:00:00,0202,no\n"
     )
     engine = sqlanon.connect()
-    from sqlanon.compiler.source import relation
+    from sqlanon.relations.source import relation
 
     kinds = [item.type for item in engine.columns(relation(policies.Source(path=str(file)), "duckdb"))]
     assert kinds == ["BIGINT", "DOUBLE", "DATE", "TIMESTAMP", "VARCHAR", "VARCHAR"]

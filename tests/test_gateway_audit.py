@@ -13,12 +13,12 @@ import pytest
 from auditing import epsilon_lower_bound, lower_bound
 
 from sqlanon.engines import connect
-from sqlanon.gateway import Gate, Part
-from sqlanon.gateway.catalog import Catalog
-from sqlanon.gateway.noise import Mechanisms, noisy_table
-from sqlanon.gateway.schema import schema_of
+from sqlanon.gateway import (Gate, Part)
+from sqlanon.gateway.bind.catalog import Catalog
+from sqlanon.gateway.price.noise import (Mechanisms, noisy_table)
+from sqlanon.gateway.bind.schema import schema_of
 from sqlanon.ledger import Ledger
-from sqlanon.mechanisms import Choice, KeySelection, Mechanism, choose_best, gaussian, laplace, select_keys
+from sqlanon.mechanisms import (Choice, KeySelection, Mechanism, choose_best, gaussian, laplace, select_keys)
 from sqlanon.policy.gateway import Gateway
 
 SHORT, LONG = 3_000, 100_000

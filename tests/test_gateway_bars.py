@@ -9,7 +9,7 @@ import pytest
 from gateway_world import EXACT, World, people, policy, reopened, world
 
 from sqlanon.engines import connect
-from sqlanon.gateway.noise import noisy_table
+from sqlanon.gateway.price.noise import noisy_table
 
 ASKED = {
     "variance": "VARIANCE(age)",

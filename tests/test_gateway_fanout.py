@@ -10,8 +10,8 @@ import pytest
 from sqlanon.engines import connect
 from sqlanon.errors import Refused
 from sqlanon.gateway import Gate
-from sqlanon.gateway.catalog import Catalog
-from sqlanon.gateway.schema import schema_of
+from sqlanon.gateway.bind.catalog import Catalog
+from sqlanon.gateway.bind.schema import schema_of
 from sqlanon.ledger import Ledger
 from sqlanon.policy.gateway import Gateway
 

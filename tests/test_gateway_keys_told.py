@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from gateway_world import reopened
 
-from sqlanon.engines import Engine, connect
+from sqlanon.engines import (Engine, connect)
 from sqlanon.policy.gateway import Gateway
-from sqlanon.proxy.catalogue import Metadata
-from sqlanon.proxy.catalogue.view import View
-from sqlanon.proxy.cataloguing import metadata_of
-from sqlanon.proxy.querying import tables_of
+from sqlanon.pgcatalog import Metadata
+from sqlanon.pgcatalog.principal_view import View
+from sqlanon.server.catalog_worker import metadata_of
+from sqlanon.server.query_worker import tables_of
 
 TABLES = (
     "CREATE TABLE towns (town TEXT PRIMARY KEY, mayor TEXT NOT NULL UNIQUE, size SMALLINT, area NUMERIC(8, 2))",

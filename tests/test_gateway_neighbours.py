@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from sqlanon.engines import connect
 from sqlanon.errors import Refused
-from sqlanon.gateway import Part, Prepared
-from sqlanon.gateway.core import same_key
-from sqlanon.gateway.prepared import main_columns
+from sqlanon.gateway import (Part, Prepared)
+from sqlanon.gateway.bind.core import same_key
+from sqlanon.gateway.price.prepared_statement import main_columns
 from sqlanon.mechanisms import quantile_scores
 
 LIMITS = {"rows": 3, "groups": 2, "minimum_group": 1}
@@ -30,7 +30,7 @@ Exact = dict[tuple[Any, ...], int]
 def few_rows_are_many() -> Iterator[None]:
     """The rows of persons are thinned before joins on the unit, as those of persons with hundreds of rows are."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("sqlanon.gateway.sources.MOST_JOINED", 1)
+        patched.setattr("sqlanon.gateway.bind.sources.MOST_JOINED", 1)
         yield
 
 

@@ -11,7 +11,7 @@ from gateway_world import EXACT, World, policy, world
 
 from sqlanon.engines import connect
 from sqlanon.errors import Refused
-from sqlanon.gateway.schema import schema_of
+from sqlanon.gateway.bind.schema import schema_of
 
 
 @pytest.fixture(scope="module")

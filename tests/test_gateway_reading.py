@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from sqlanon.errors import Refused
-from sqlanon.gateway.parser_tokens import tokenize
-from sqlanon.gateway.reading import TESTED, read
-from sqlanon.gateway.scalars import only
-from sqlanon.proxy.catalogue.dialect import read as read_catalogue
-from sqlanon.proxy.lexing import tokens
+from sqlanon.sqlfront.parser_tokens import tokenize
+from sqlanon.gateway.bind.read_statement import (TESTED, read)
+from sqlanon.gateway.bind.scalars import only
+from sqlanon.pgcatalog.dialect import read as read_catalogue
+from sqlanon.sqlfront.lexer import tokens
 
 ROOT = Path(__file__).parents[1]
 

@@ -16,7 +16,7 @@ import yaml
 from gateway_world import EXACT, World, people, policy, world
 
 from sqlanon.errors import BudgetExhausted
-from sqlanon.gateway.noise import Mechanisms
+from sqlanon.gateway.price.noise import Mechanisms
 
 Array = np.ndarray[Any, Any]
 PERSONS = 80

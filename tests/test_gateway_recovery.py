@@ -15,8 +15,8 @@ from scipy.optimize import linprog
 from test_gateway_controls import Site, exam
 
 from sqlanon.engines import connect
-from sqlanon.errors import PolicyError, Withheld
-from sqlanon.gateway.audit import audit
+from sqlanon.errors import (PolicyError, Withheld)
+from sqlanon.gateway.controls.audit import audit
 from sqlanon.policy.files import parse_gateway
 
 # Three cells that one person dominates; all others are even.

@@ -12,9 +12,9 @@ import pytest
 from conftest import Database
 from gateway_world import EXACT, World, policy, world
 
-from sqlanon.errors import PolicyError, Refused
-from sqlanon.gateway.dialects import Joined
-from sqlanon.gateway.reading import read
+from sqlanon.errors import (PolicyError, Refused)
+from sqlanon.sqlfront.dialects import Joined
+from sqlanon.gateway.bind.read_statement import read
 
 COLUMNS = {
     "users": {"user_id": "BIGINT", "real": "DOUBLE PRECISION", "word": "TEXT", "padded": "TEXT"},

@@ -17,13 +17,13 @@ from timing_attack import LEVEL, chance, guessed_right, long_question, longest_p
 
 from sqlanon.cli import main
 from sqlanon.engines import Hardened
-from sqlanon.errors import EngineError, PolicyError, Refused
-from sqlanon.gateway import Gate, open_gateway
-from sqlanon.gateway.data import failed
-from sqlanon.gateway.release_time import slow_tables
-from sqlanon.gateway.row_work import MOST_WORK
-from sqlanon.ledger import Cost, Ledger, Limits
-from sqlanon.proxy.work import CHARGED, failure_of
+from sqlanon.errors import (EngineError, PolicyError, Refused)
+from sqlanon.gateway import (Gate, open_gateway)
+from sqlanon.gateway.answer.read_data import failed
+from sqlanon.gateway.answer.release_time import slow_tables
+from sqlanon.gateway.bind.row_work import MOST_WORK
+from sqlanon.ledger import (Cost, Ledger, Limits)
+from sqlanon.server.work_messages import (CHARGED, failure_of)
 
 LONG = "é" + "x" * 12_000  # longer than any column is looked at
 

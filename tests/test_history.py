@@ -12,10 +12,10 @@ import pytest
 from conftest import Database
 
 from sqlanon.errors import PolicyError
-from sqlanon.policy import Policy, parse
-from sqlanon.release import Published, publish
-from sqlanon.release.record import of_version, versions
-from sqlanon.release.stored import stored
+from sqlanon.policy import (Policy, parse)
+from sqlanon.release import (Published, publish)
+from sqlanon.release.record import (of_version, versions)
+from sqlanon.release.stored_evidence import stored
 
 KEY = "a key that is long enough"
 # The column `mark` tells who is in which class. Only the attacker of these tests looks at it, who is to know that.

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from conftest import Database
 
-from sqlanon.compiler.tree import select, table
+from sqlanon.sqltree.tree import (select, table)
 from sqlanon.errors import PolicyError
 from sqlanon.policy import parse
 from sqlanon.release import publish
-from sqlanon.release.history.kept import COLUMNS, Kept
-from sqlanon.release.history.sealing import SEALED
+from sqlanon.release.history.history_tables import (COLUMNS, Kept)
+from sqlanon.release.history.sealed_tables import SEALED
 
 KEY = "a key that is long enough"
 POLICY = """

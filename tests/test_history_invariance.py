@@ -14,11 +14,11 @@ from conftest import Database
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sqlanon.algorithms.m_invariance import read, written
-from sqlanon.compiler.buckets import filled
+from sqlanon.algorithms.m_invariance import (read, written)
+from sqlanon.relations.bucket_quotas import filled
 from sqlanon.errors import PolicyError
 from sqlanon.policy import parse
-from sqlanon.release import Published, publish
+from sqlanon.release import (Published, publish)
 
 KEY = "a key that is long enough"
 POLICY = """

@@ -17,9 +17,9 @@ import pytest
 from sqlanon.engines import connect
 from sqlanon.engines.manifest import current_file
 from sqlanon.policy import load
-from sqlanon.release.history.kept import Kept
-from sqlanon.release.past import evidence_shown, versions
-from sqlanon.schedule import Job, refresh
+from sqlanon.release.history.history_tables import Kept
+from sqlanon.release.versions import (evidence_shown, versions)
+from sqlanon.schedule import (Job, refresh)
 
 POLICY = """
 source: {database: warehouse.duckdb, table: people}

@@ -11,7 +11,7 @@ from conftest import Database
 from test_history import COLUMNS, POLICY, broken, deduced, person, policy, refresh, seen
 
 from sqlanon.errors import PolicyError
-from sqlanon.release.history.kept import prefix_of
+from sqlanon.release.history.history_tables import prefix_of
 
 REGIONS = "algorithm: mondrian\nhistory: {hold_back: 1}\n"
 

@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from sqlanon import policy
 from sqlanon.cli import main
 from sqlanon.engines import connect
-from sqlanon.errors import PolicyError, SourceError
-from sqlanon.evidence import profile
+from sqlanon.errors import (PolicyError, SourceError)
+from sqlanon.evidence import profile_table as profile
 from sqlanon.evidence.checks import check
-from sqlanon.evidence.hierarchies import build_hierarchies, validate_hierarchies
-from sqlanon.evidence.profile import scalar, starter_policy
-from sqlanon.evidence.suggest import Facts, suggest, widths
-from sqlanon.policy import Policy, yaml_lines
+from sqlanon.evidence.hierarchies import (build_hierarchies, validate_hierarchies)
+from sqlanon.evidence.profile_table import (scalar, starter_policy)
+from sqlanon.evidence.suggest_roles import (Facts, suggest, widths)
+from sqlanon.policy import (Policy, yaml_lines)
 
 
 class Home:
@@ -541,7 +541,7 @@ def test_a_wide_table(home: Home) -> None:
 
 def test_large_tables_have_fewer_pairs_and_say_so(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profile, "VERY_LARGE", 10)
-    monkeypatch.setattr("sqlanon.evidence.suggest.LARGE", 10)
+    monkeypatch.setattr("sqlanon.evidence.suggest_roles.LARGE", 10)
     columns = ["age", "city", "job", "race", "region", "zip", "state"]
     home.table("t", dict.fromkeys(columns, "INTEGER"), [[row % (7 + place) for place in range(7)] for row in range(40)])
     text, _ = home.drafted("t")

@@ -19,7 +19,7 @@ from transforming import KEY, OTHER_KEY
 import sqlanon
 from sqlanon.algorithms import k_e_grouping
 from sqlanon.algorithms.k_e_grouping import widest
-from sqlanon.compiler.parted import GROUP
+from sqlanon.relations.bucketization import GROUP
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.checks import check
 from sqlanon.policy import Source

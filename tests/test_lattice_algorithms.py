@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from searching import GROUP, K2, K3, L2, PAST, PATHS, Row, T, broken_classes, generalized, opened, solve, tables
 
-from sqlanon.algorithms._nodes import Infeasible
+from sqlanon.lattice.nodes import Infeasible
 from sqlanon.errors import PolicyError
 
 TOPS = [len(next(iter(PATHS[c].values()))) - 1 for c in GROUP]

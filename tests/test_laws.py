@@ -14,9 +14,9 @@ from conftest import Database
 from sqlglot import exp
 
 from sqlanon import hierarchies
-from sqlanon.compiler.tree import FILE_DIALECT, referenced, threshold
+from sqlanon.sqltree.tree import (FILE_DIALECT, referenced, threshold)
 from sqlanon.evidence.attacks import FOLLOWED
-from sqlanon.families import family, sql_root
+from sqlanon.families import (family, sql_root)
 
 PACKAGE = Path(__file__).parents[1] / "sqlanon"
 # From the top down: a module imports only from lines below its own, never sideways.

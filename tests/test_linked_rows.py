@@ -20,19 +20,19 @@ from hypothesis import strategies as st
 from test_laws import ATTACKED, CANONICAL
 
 from sqlanon.cli import main
-from sqlanon.compiler.attacks import UNITS, add_unit
-from sqlanon.compiler.tree import bind
+from sqlanon.relations.attacks.attack_relations import (UNITS, add_unit)
+from sqlanon.sqltree.tree import bind
 from sqlanon.demo import generate
 from sqlanon.engines import connect
 from sqlanon.errors import PolicyError
-from sqlanon.evidence.attacks import FOLLOWED, Attacks, attack
-from sqlanon.evidence.checks import Evidence, check
+from sqlanon.evidence.attacks import (FOLLOWED, Attacks, attack)
+from sqlanon.evidence.checks import (Evidence, check)
 from sqlanon.evidence.risk import risk
 from sqlanon.families import family
-from sqlanon.policy import Policy, Source, parse
-from sqlanon.release import publish, report
-from sqlanon.release.planning import planned
-from sqlanon.release.stored import stored
+from sqlanon.policy import (Policy, Source, parse)
+from sqlanon.release import (publish, report)
+from sqlanon.release.plan_refresh import planned
+from sqlanon.release.stored_evidence import stored
 from sqlanon.report import render
 
 KEY = "a key that nobody would ever guess"

@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from sqlanon.algorithms import local_suppression
-from sqlanon.algorithms._nodes import Infeasible
-from sqlanon.algorithms._posing import problem
-from sqlanon.algorithms._solution import Solution
+from sqlanon.lattice.nodes import Infeasible
+from sqlanon.lattice.pose_problem import problem
+from sqlanon.lattice.solution import Solution
 from sqlanon.algorithms.local_suppression import Params
-from sqlanon.compiler.classes import NULL_NODE
-from sqlanon.compiler.compressed import root_only
-from sqlanon.compiler.source import relation
+from sqlanon.relations.classes import NULL_NODE
+from sqlanon.relations.compressed_rows import root_only
+from sqlanon.relations.source import relation
 from sqlanon.errors import PolicyError
 from sqlanon.policy import parse
 

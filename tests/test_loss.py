@@ -17,8 +17,8 @@ from measuring import measure, policy_for
 
 from sqlanon.evidence.loss import loss
 from sqlanon.families import family
-from sqlanon.policy import Policy, Source, parse
-from sqlanon.release.solving import prepared, solved
+from sqlanon.policy import (Policy, Source, parse)
+from sqlanon.release.solve_policy import (prepared, solved)
 
 TREES = {
     "a": {"*": {"low": ["x", "y"], "high": ["z"]}},

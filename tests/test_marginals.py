@@ -17,15 +17,15 @@ from hypothesis import strategies as st
 from marginals_world import COLUMNS, as_counter, counted, gate_over, reopened, section, table, visits
 
 from sqlanon.engines import connect
-from sqlanon.errors import BudgetExhausted, EngineError, PolicyError
+from sqlanon.errors import (BudgetExhausted, EngineError, PolicyError)
 from sqlanon.gateway import Gate
-from sqlanon.gateway.noise import Mechanisms
-from sqlanon.marginals import expected_error, joint_of, refresh
+from sqlanon.gateway.price.noise import Mechanisms
+from sqlanon.marginals import (expected_error, joint_of, refresh)
 from sqlanon.marginals.axes import axes_of
-from sqlanon.marginals.counting import Task, exact_joint, noisy_counts, task_of
-from sqlanon.marginals.fitting import even, fitted, marginal, of_all
-from sqlanon.marginals.rounding import in_tree, rounded
-from sqlanon.mechanisms import Cost, Mechanism
+from sqlanon.marginals.counting import (Task, exact_joint, noisy_counts, task_of)
+from sqlanon.marginals.fitting import (even, fitted, marginal, of_all)
+from sqlanon.marginals.rounding import (in_tree, rounded)
+from sqlanon.mechanisms import (Cost, Mechanism)
 from sqlanon.policy.marginals import Marginals
 
 ALL = {"by_age": ["age", "sex"], "by_region": ["region", "sex"], "by_seen": ["seen", "ok"], "by_cost": ["cost", "ok"]}

@@ -15,11 +15,11 @@ import pytest
 from conftest import Database
 from measuring import measure
 
-from sqlanon.engines.steps import run_steps
-from sqlanon.evidence.checks import check, prepare
+from sqlanon.engines.temp_tables import run_steps
+from sqlanon.evidence.checks import (check, prepare)
 from sqlanon.families import family
 from sqlanon.hierarchies import names
-from sqlanon.policy import Policy, Source, parse
+from sqlanon.policy import (Policy, Source, parse)
 from sqlanon.release import publish
 
 CITIES = ["Rome", "Milan", "Lyon", "Paris"]

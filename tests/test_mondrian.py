@@ -17,14 +17,15 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 import sqlanon
-from sqlanon.algorithms import _packing, _partition, algorithm, infogain_mondrian, mondrian
-from sqlanon.algorithms._nodes import Infeasible
-from sqlanon.algorithms._orders import orders
-from sqlanon.algorithms._posing import problem
-from sqlanon.algorithms._problem import Problem
-from sqlanon.algorithms._solution import Solution
-from sqlanon.compiler.source import relation
-from sqlanon.errors import HierarchyError, PolicyError
+from sqlanon.regions import (pack_places as _packing, partition as _partition)
+from sqlanon.algorithms import (algorithm, infogain_mondrian, mondrian)
+from sqlanon.lattice.nodes import Infeasible
+from sqlanon.regions.value_orders import orders
+from sqlanon.lattice.pose_problem import problem
+from sqlanon.lattice.problem import Problem
+from sqlanon.lattice.solution import Solution
+from sqlanon.relations.source import relation
+from sqlanon.errors import (HierarchyError, PolicyError)
 from sqlanon.evidence.hierarchies import build_hierarchies
 
 JOBS = {"*": {"Artist": ["Dancer", "Writer"], "Trade": {"Wood": ["Joiner"], "Metal": ["Smith", "Welder"]}}}

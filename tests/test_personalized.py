@@ -21,7 +21,7 @@ import sqlanon
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.checks import check
 from sqlanon.policy import Source
-from sqlanon.release.planning import planned
+from sqlanon.release.plan_refresh import planned
 
 TYPES = {
     "id": "BIGINT",

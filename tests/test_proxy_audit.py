@@ -19,8 +19,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sqlanon.proxy import audit
-from sqlanon.proxy.audit import AuditError, AuditLog, Head, Record, recent, verify
+from sqlanon.server import audit
+from sqlanon.server.audit import (AuditError, AuditLog, Head, Record, recent, verify)
 
 RECORD = Record(
     "s1", "alice", "pg", "answered", kind="dp", shape="SELECT COUNT(*) FROM visits WHERE age > ?", policy="f" * 64,

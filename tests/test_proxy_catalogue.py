@@ -12,10 +12,10 @@ from conftest import shared
 from proxy_postgres import Postgres15, Told, started
 
 from sqlanon.errors import SqlanonError
-from sqlanon.proxy.catalogue import Catalogue, ColumnInfo, Metadata, RoleInfo, TableInfo
-from sqlanon.proxy.catalogue.kinds import BY_OID
-from sqlanon.proxy.catalogue.relations import RELATIONS
-from sqlanon.proxy.types import DATE, INT4, INT8, NUMERIC, TEXT, TIMESTAMPTZ, by_oid, encode
+from sqlanon.pgcatalog import (Catalogue, ColumnInfo, Metadata, RoleInfo, TableInfo)
+from sqlanon.pgcatalog.kinds import BY_OID
+from sqlanon.pgcatalog.relations import RELATIONS
+from sqlanon.pgwire.types import (DATE, INT4, INT8, NUMERIC, TEXT, TIMESTAMPTZ, by_oid, encode)
 
 FOLDER = Path(__file__).parent / "catalogue"
 COMMENT = "private: answered with differential privacy"
@@ -196,7 +196,7 @@ def test_columns_of_the_catalogue() -> None:
         "information_schema.character_data": "character varying", "information_schema.yes_or_no": "character varying",
         "information_schema.time_stamp": "timestamp with time zone",
     }  # fmt: skip
-    from sqlanon.proxy.catalogue.kinds import sql_name
+    from sqlanon.pgcatalog.kinds import sql_name
 
     assert len(RELATIONS) > 100
     for key, relation in RELATIONS.items():

@@ -14,14 +14,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_proxy_catalogue import TABLES
 
-from sqlanon.errors import Refused, SqlanonError
-from sqlanon.proxy.catalogue import Answer, Catalogue, Metadata, RoleInfo
-from sqlanon.proxy.catalogue.database import MetadataDatabase
-from sqlanon.proxy.catalogue.functions import FUNCTIONS
-from sqlanon.proxy.catalogue.kinds import FACTS
-from sqlanon.proxy.catalogue.relations import FORBIDDEN, RELATIONS
-from sqlanon.proxy.rows import data_rows
-from sqlanon.proxy.types import KNOWN
+from sqlanon.errors import (Refused, SqlanonError)
+from sqlanon.pgcatalog import (Answer, Catalogue, Metadata, RoleInfo)
+from sqlanon.pgcatalog.database import MetadataDatabase
+from sqlanon.pgcatalog.functions import FUNCTIONS
+from sqlanon.pgcatalog.kinds import FACTS
+from sqlanon.pgcatalog.relations import (FORBIDDEN, RELATIONS)
+from sqlanon.pgwire.rows import data_rows
+from sqlanon.pgwire.types import KNOWN
 
 FOLDER = Path(__file__).parent / "catalogue"
 HOSTILE = [line for line in (FOLDER / "hostile.txt").read_text().splitlines() if not line.startswith("#")]

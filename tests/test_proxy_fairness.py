@@ -14,7 +14,7 @@ from proxy_world import OTHER, OTHER_PASSWORD
 from raw_client import Raw, query
 from worker_world import COUNT, HEAVY, POLICY, failure, given, make, pool_of
 
-from sqlanon.proxy.pool import Pool
+from sqlanon.server.pool import Pool
 
 PLAIN = "SELECT count(*) FROM released"
 

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from proxy_frontend import framed, openings, requests, text, written
 
-from sqlanon.proxy import wire
-from sqlanon.proxy.wire import Message, ProtocolError, Reader
+from sqlanon.pgwire import frontend as wire
+from sqlanon.pgwire.frontend import (Message, ProtocolError, Reader)
 
 SHORT, FULL = 2_000, 100_000
 # What psycopg's and asyncpg's sessions look like on the wire; the tests of the reader compare it with real ones.

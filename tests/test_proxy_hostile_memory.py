@@ -8,10 +8,10 @@ import time
 import pytest
 from worker_world import alive, failure, given, memory_of
 
-from sqlanon.proxy import types
-from sqlanon.proxy.catalogue import ColumnInfo, Metadata, RoleInfo, TableInfo
-from sqlanon.proxy.pool import Pool
-from sqlanon.proxy.serving import CATALOGUE_MEMORY
+from sqlanon.pgwire import types
+from sqlanon.pgcatalog import (ColumnInfo, Metadata, RoleInfo, TableInfo)
+from sqlanon.server.pool import Pool
+from sqlanon.server.serve import CATALOGUE_MEMORY
 
 COLUMNS = tuple(ColumnInfo(f"column{place}", types.INT4) for place in range(20))
 TABLES = tuple(TableInfo(f"table{number}", COLUMNS) for number in range(20))

@@ -22,15 +22,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from proxy_login import certificate
 
-from sqlanon.errors import BudgetExhausted, EngineError, LedgerError, Refused
+from sqlanon.errors import (BudgetExhausted, EngineError, LedgerError, Refused)
 from sqlanon.gateway.explain import explained
-from sqlanon.proxy import tls, users
-from sqlanon.proxy.audit import AuditLog, Record
-from sqlanon.proxy.http_api import Api, HttpError, Result, read_body
-from sqlanon.proxy.users import Users
+from sqlanon.pgwire import tls
+from sqlanon.server import users
+from sqlanon.server.audit import (AuditLog, Record)
+from sqlanon.server.http_api import (Api, HttpError, Result, read_body)
+from sqlanon.server.users import Users
 
 pytest.importorskip("h11", reason="needs the package h11")
-from sqlanon.proxy.http import HttpLimits, HttpServer
+from sqlanon.server.http import (HttpLimits, HttpServer)
 
 PASSWORD = "correct horse battery"
 

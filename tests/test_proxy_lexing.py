@@ -10,25 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sqlanon.errors import Refused
-from sqlanon.proxy.commands import (
-    Close,
-    Copy,
-    Deallocate,
-    Declare,
-    Discard,
-    Execute,
-    Fetch,
-    Nothing,
-    Prepare,
-    Question,
-    Reset,
-    Set,
-    Show,
-    Transaction,
-)
-from sqlanon.proxy.door import shape
-from sqlanon.proxy.lexing import MAX_TEXT, MAX_TOKENS, comment_end, statements, tokens
-from sqlanon.proxy.understanding import understood
+from sqlanon.server.commands import (Close, Copy, Deallocate, Declare, Discard, Execute, Fetch, Nothing, Prepare, Question, Reset, Set, Show, Transaction)
+from sqlanon.server.broker import shape
+from sqlanon.sqlfront.lexer import (MAX_TEXT, MAX_TOKENS, comment_end, statements, tokens)
+from sqlanon.server.read_command import understood
 
 
 def one(text: str) -> object:

@@ -12,9 +12,9 @@ import pytest
 from proxy_running import PASSWORD, POLICY, Running, running
 
 from sqlanon.errors import Refused
-from sqlanon.proxy.audit import Record
-from sqlanon.proxy.audit_chain import verify
-from sqlanon.proxy.logins import KINDS, Logins, address_of
+from sqlanon.server.audit import Record
+from sqlanon.server.audit_chain import verify
+from sqlanon.server.login_log import (KINDS, Logins, address_of)
 
 LIMITS = "  limits: {connections: 2, unauthenticated: 8, wrong_passwords: 10000}\n"
 

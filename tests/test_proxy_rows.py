@@ -17,11 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from proxy_oracle import Oracle, oracle
 
-from sqlanon.proxy import rows, types
-from sqlanon.proxy.backend import Column
-from sqlanon.proxy.rows import copy_begin, copy_end, copy_rows, data_rows
-from sqlanon.proxy.types import PgType, encode
-from sqlanon.proxy.wire import ProtocolError
+from sqlanon.pgwire import (rows, types)
+from sqlanon.pgwire.backend import Column
+from sqlanon.pgwire.rows import (copy_begin, copy_end, copy_rows, data_rows)
+from sqlanon.pgwire.types import (PgType, encode)
+from sqlanon.pgwire.frontend import ProtocolError
 
 pa = pytest.importorskip("pyarrow", reason="needs the package pyarrow")
 

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from proxy_login import SECRET, LoginServer, certificate
 
 from sqlanon.errors import PolicyError
-from sqlanon.proxy import tls
-from sqlanon.proxy.scram import PLAIN, PLUS, AuthenticationFailed, Exchange, Malformed, Verifier, mock, prepared
+from sqlanon.pgwire import tls
+from sqlanon.pgwire.scram import (PLAIN, PLUS, AuthenticationFailed, Exchange, Malformed, Verifier, mock, prepared)
 
 SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
 PENCIL = Verifier.of("pencil", SALT)

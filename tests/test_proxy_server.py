@@ -22,10 +22,10 @@ from proxy_running import PASSWORD, POLICY, Running, running
 from psycopg import generators
 
 from sqlanon.errors import SqlanonError
-from sqlanon.proxy import users
-from sqlanon.proxy.audit import AuditLog
-from sqlanon.proxy.startup import starting
-from sqlanon.proxy.wire import ProtocolError
+from sqlanon.server import users
+from sqlanon.server.audit import AuditLog
+from sqlanon.server.startup import starting
+from sqlanon.pgwire.frontend import ProtocolError
 
 
 @pytest.fixture(scope="module")
@@ -489,7 +489,7 @@ def test_a_mistake_of_the_server_ends_one_session_and_tells_nothing(
 
     with here.connect() as connection:
         with monkeypatch.context() as patched:
-            patched.setattr("sqlanon.proxy.session.statements", wrong)
+            patched.setattr("sqlanon.server.session.statements", wrong)
             with pytest.raises(psycopg.Error) as error:
                 connection.execute("SELECT 'secret'")
         assert error.value.sqlstate == "XX000" and "secret" not in str(error.value)

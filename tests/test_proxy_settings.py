@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sqlanon.errors import Refused
-from sqlanon.proxy.settings import Settings
+from sqlanon.pgcatalog.session_settings import Settings
 
 
 def settings(**started: str) -> Settings:

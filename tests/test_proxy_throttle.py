@@ -13,7 +13,7 @@ from proxy_running import PASSWORD, POLICY, Running, running
 from worker_world import HEAVY, failure, given, make, pool_of
 
 from sqlanon.errors import Refused
-from sqlanon.proxy.login_throttle import ALL_NAMES, PERIOD, LoginThrottle
+from sqlanon.server.login_throttle import (ALL_NAMES, PERIOD, LoginThrottle)
 
 MOST = 3
 WRONG, MANY = "password authentication failed", "too many wrong passwords"
@@ -81,7 +81,7 @@ def test_guesses_over_many_names_or_from_many_addresses_end_too() -> None:
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sqlanon.proxy.login_throttle.REMEMBERED", 50)
+    monkeypatch.setattr("sqlanon.server.login_throttle.REMEMBERED", 50)
     throttle = LoginThrottle(lambda: MOST, clock=lambda: 0.0)
     for number in range(500):
         throttle.begin(f"10.0.{number}.1", f"name {number}")

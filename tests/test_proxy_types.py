@@ -17,9 +17,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from proxy_oracle import Oracle, Refusal, oracle
 
-from sqlanon.proxy import types
-from sqlanon.proxy.types import PgType, by_oid, decode, encode
-from sqlanon.proxy.wire import ProtocolError
+from sqlanon.pgwire import types
+from sqlanon.pgwire.types import (PgType, by_oid, decode, encode)
+from sqlanon.pgwire.frontend import ProtocolError
 
 psycopg = pytest.importorskip("psycopg", reason="needs the package psycopg")
 

@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sqlanon.errors import PolicyError
-from sqlanon.proxy import users
-from sqlanon.proxy.scram import Verifier
-from sqlanon.proxy.users import Users, UsersError
+from sqlanon.server import users
+from sqlanon.pgwire.scram import Verifier
+from sqlanon.server.users import (Users, UsersError)
 
 PASSWORD = "correct horse battery"
 
@@ -249,7 +249,7 @@ def test_a_killed_process_leaves_the_old_file(file: Path, step: str) -> None:
 
 
 def test_changes_at_the_same_time_are_all_kept(file: Path) -> None:
-    code = "import sys; from pathlib import Path; from sqlanon.proxy import users\n"
+    code = "import sys; from pathlib import Path; from sqlanon.server import users\n"
     code += "for i in range(5): users.set_password(Path(sys.argv[1]), f'{sys.argv[2]}{i}', 'x' * 12, new=True)"
     started = [subprocess.Popen([sys.executable, "-c", code, str(file), who]) for who in "pqr"]
     seen, stop = [0], threading.Event()

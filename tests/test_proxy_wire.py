@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from proxy_frontend import framed, openings, requests, text, written
 
-from sqlanon.proxy import backend, types, wire
-from sqlanon.proxy.backend import Column
-from sqlanon.proxy.wire import Message, ProtocolError, Reader
+from sqlanon.pgwire import (backend, types, frontend as wire)
+from sqlanon.pgwire.backend import Column
+from sqlanon.pgwire.frontend import (Message, ProtocolError, Reader)
 
 psycopg = pytest.importorskip("psycopg", reason="needs the package psycopg")
 from proxy_relay import Tapped, tapped  # noqa: E402

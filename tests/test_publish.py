@@ -20,15 +20,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sqlanon.cli import main
-from sqlanon.compiler.source import relation
-from sqlanon.errors import PolicyError, SqlanonError
+from sqlanon.relations.source import relation
+from sqlanon.errors import (PolicyError, SqlanonError)
 from sqlanon.evidence.checks import check
 from sqlanon.evidence.loss import loss
 from sqlanon.plan import Plan
-from sqlanon.policy import Policy, Source, parse
+from sqlanon.policy import (Policy, Source, parse)
 from sqlanon.release import publish
-from sqlanon.release.script import release_script
-from sqlanon.release.stored import stored
+from sqlanon.release.release_script import release_script
+from sqlanon.release.stored_evidence import stored
 
 TYPES = {"id": "TEXT", "age": "INTEGER", "zip": "TEXT", "sex": "TEXT", "disease": "TEXT", "note": "INTEGER"}
 HIERARCHIES = {"age": {"intervals": {"widths": [10, 20]}}, "zip": {"prefix": {"length": 3}}}
@@ -650,7 +650,7 @@ def test_a_failing_check_leaves_the_previous_release(database: Database, monkeyp
         return real(task, replace(solution, passes=(task.bottom,)), secret)
 
     monkeypatch.setattr(release, "rewriting", forgetful)
-    monkeypatch.setattr("sqlanon.algorithms._problem.Problem.passes", unsuppressed)
+    monkeypatch.setattr("sqlanon.lattice.problem.Problem.passes", unsuppressed)
     with pytest.raises(PolicyError, match="was not published"):
         publish(policy([{"k_anonymity": {"k": 9}}], suppression_limit=0.2), database.engine)
     assert sorted(map(str, database.fetch("SELECT * FROM r"))) == before
@@ -658,7 +658,7 @@ def test_a_failing_check_leaves_the_previous_release(database: Database, monkeyp
 
 
 def unsuppressed(self: Any, nodes: Any, **more: Any) -> Any:
-    from sqlanon.compiler.rewrite import Pass
+    from sqlanon.relations.rewrite import Pass
 
     return [Pass(node, None) for node in nodes]
 

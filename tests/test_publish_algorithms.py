@@ -20,9 +20,9 @@ from sqlanon.cli import main
 from sqlanon.engines import connect
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.checks import check
-from sqlanon.policy import Policy, Source, parse
+from sqlanon.policy import (Policy, Source, parse)
 from sqlanon.release import publish
-from sqlanon.release.stored import stored
+from sqlanon.release.stored_evidence import stored
 
 Row = dict[str, Any]
 TYPES = {

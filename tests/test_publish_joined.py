@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from measuring import policy_for
 from test_examples import statements
 
-from sqlanon.errors import NotReleased, PolicyError
+from sqlanon.errors import (NotReleased, PolicyError)
 from sqlanon.plan import Plan
 from sqlanon.release import publish
-from sqlanon.release.script import release_script
+from sqlanon.release.release_script import release_script
 
 TREES = {"a": {"*": {"low": ["1", "2"], "high": ["3"]}}, "b": {"*": {"x": ["x1", "x2"], "y": ["y1"]}}}
 # NULL is a leaf of its own below the root.

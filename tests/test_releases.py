@@ -17,13 +17,13 @@ from conftest import Database
 from sqlanon.cli import main
 from sqlanon.engines import connect
 from sqlanon.engines.manifest import current_file
-from sqlanon.engines.writing import writing
-from sqlanon.errors import EngineError, PolicyError, SourceError
-from sqlanon.policy import Policy, Source, load, parse
+from sqlanon.engines.open_writable import writing
+from sqlanon.errors import (EngineError, PolicyError, SourceError)
+from sqlanon.policy import (Policy, Source, load, parse)
 from sqlanon.release import publish
-from sqlanon.release.past import versions
-from sqlanon.release.planning import differences, planned
-from sqlanon.release.retiring import retire, rollback
+from sqlanon.release.versions import versions
+from sqlanon.release.plan_refresh import (differences, planned)
+from sqlanon.release.retire_release import (retire, rollback)
 
 KEY = "a key that is long enough"
 POLICY = """

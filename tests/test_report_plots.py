@@ -13,9 +13,9 @@ from report_page import parse
 
 import sqlanon.report
 from sqlanon.report.plots.bars import columns
-from sqlanon.report.plots.class_sizes import Sizes, pyramid
+from sqlanon.report.plots.class_sizes import (Sizes, pyramid)
 from sqlanon.report.plots.svg import ticks
-from sqlanon.report.plots.tradeoff import _spread, lines
+from sqlanon.report.plots.tradeoff import (_spread, lines)
 
 
 def test_bars_of_class_sizes_are_as_long_as_they_say() -> None:

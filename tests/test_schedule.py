@@ -23,10 +23,10 @@ from hypothesis import strategies as st
 
 from sqlanon.cli import main
 from sqlanon.errors import PolicyError
-from sqlanon.ledger.runs import LEASE, Runs
+from sqlanon.ledger.runs import (LEASE, Runs)
 from sqlanon.policy import parse
 from sqlanon.policy.schedule import Schedule
-from sqlanon.schedule import Job, Outcome, due, refresh, serve_schedule
+from sqlanon.schedule import (Job, Outcome, due, refresh, serve_schedule)
 
 POLICY = """
 source: {database: warehouse.duckdb, table: people}

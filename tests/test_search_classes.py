@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from measuring import policy_for
 from test_search import solve
 
-from sqlanon.algorithms._nodes import Infeasible
+from sqlanon.lattice.nodes import Infeasible
 from sqlanon.errors import PolicyError
 from sqlanon.policy import Policy
-from sqlanon.release import publish, report
-from sqlanon.release.script import release_script
+from sqlanon.release import (publish, report)
+from sqlanon.release.release_script import release_script
 
 Row = dict[str, Any]
 GROUP = ["a", "b", "c"]

@@ -21,13 +21,13 @@ from sqlglot import exp
 from transforming import KEY, OTHER_KEY, changed, load, people, policy, with_people
 
 from sqlanon import transformations
-from sqlanon.compiler.classes import Prelude
-from sqlanon.compiler.transformed import Outline, transformed
+from sqlanon.relations.classes import Prelude
+from sqlanon.relations.transformation_tables import (Outline, transformed)
 from sqlanon.engines import connect
 from sqlanon.errors import PolicyError
 from sqlanon.release import publish
-from sqlanon.release.planning import planned
-from sqlanon.release.retiring import retire
+from sqlanon.release.plan_refresh import planned
+from sqlanon.release.retire_release import retire
 
 Use = dict[str, dict[str, Any]]
 Row = dict[str, Any]

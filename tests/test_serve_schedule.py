@@ -19,7 +19,7 @@ from conftest import Database
 
 from sqlanon.cli import main
 from sqlanon.ledger import Ledger
-from sqlanon.proxy import users
+from sqlanon.server import users
 
 KEY = "a key that is long enough"
 PASSWORD = "correct horse battery"

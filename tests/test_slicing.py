@@ -18,9 +18,9 @@ from transforming import OTHER_KEY
 
 import sqlanon
 from sqlanon.algorithms import slicing
-from sqlanon.compiler.parted import GROUP
-from sqlanon.compiler.sliced import posterior
-from sqlanon.engines.steps import drop_steps, run_steps
+from sqlanon.relations.bucketization import GROUP
+from sqlanon.relations.slicing_posterior import posterior
+from sqlanon.engines.temp_tables import (drop_steps, run_steps)
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.checks import check
 from sqlanon.policy import Source

@@ -30,10 +30,10 @@ from searching import (
     tables,
 )
 
-from sqlanon.algorithms import _cuts, _splits
-from sqlanon.algorithms._forest import Forest
-from sqlanon.algorithms._nodes import Infeasible
-from sqlanon.compiler import compressed
+from sqlanon.lattice import (subtree_cuts as _cuts, split_nodes as _splits)
+from sqlanon.lattice.hierarchy_trees import Forest
+from sqlanon.lattice.nodes import Infeasible
+from sqlanon.relations import compressed_rows as compressed
 from sqlanon.errors import PolicyError
 
 BOTH = ["top_down_specialization", "bottom_up_generalization"]

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from recoded import covers, opened, policy, released
 
 from sqlanon.algorithms import top_down_recoding
-from sqlanon.algorithms._nodes import Infeasible
-from sqlanon.algorithms._solution import Solution
+from sqlanon.lattice.nodes import Infeasible
+from sqlanon.lattice.solution import Solution
 
 CATEGORIES = [["HIV", "Cancer"], ["Phthisis", "Hepatitis"], ["Obesity", "Asthma"], ["Flu", "Indigestion"]]
 DISEASES = [disease for category in CATEGORIES for disease in category]

@@ -17,15 +17,15 @@ from transforming import KEY, OTHER_KEY, changed, load, people, policy, with_peo
 
 import sqlanon
 from sqlanon.cli import main
-from sqlanon.engines.steps import drop_steps
-from sqlanon.errors import PolicyError, SqlanonError
+from sqlanon.engines.temp_tables import drop_steps
+from sqlanon.errors import (PolicyError, SqlanonError)
 from sqlanon.evidence.checks import check
-from sqlanon.evidence.transformed import apply
+from sqlanon.evidence.apply_transformations import apply
 from sqlanon.policy import Source
 from sqlanon.release import publish
-from sqlanon.release.planning import planned
-from sqlanon.release.retiring import retire
-from sqlanon.release.script import release_script
+from sqlanon.release.plan_refresh import planned
+from sqlanon.release.retire_release import retire
+from sqlanon.release.release_script import release_script
 
 SWAPPED = [
     {"pram": {"columns": ["job"], "keep": 0.6, "invariant": True}},

@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlglot import exp, parse_one
 
-from sqlanon.algorithms._posing import problem
-from sqlanon.algorithms._problem import Problem
-from sqlanon.compiler.source import relation
+from sqlanon.lattice.pose_problem import problem
+from sqlanon.lattice.problem import Problem
+from sqlanon.relations.source import relation
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.hierarchies import build_hierarchies
-from sqlanon.evidence.ranges import boxes_at, boxes_of
-from sqlanon.evidence.workload import Query, Workload, draw, workload
+from sqlanon.evidence.ranges import (boxes_at, boxes_of)
+from sqlanon.evidence.workload import (Query, Workload, draw, workload)
 from sqlanon.policy import parse
 
 Row = dict[str, Any]

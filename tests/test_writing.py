@@ -10,8 +10,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from sqlanon.engines import writing as module
-from sqlanon.engines.writing import writing
+from sqlanon.engines import open_writable as module
+from sqlanon.engines.open_writable import writing
 
 HOLDER = "import duckdb, sys; c = duckdb.connect(sys.argv[1], read_only=True); print(flush=True); sys.stdin.read()"
 KILLED = """

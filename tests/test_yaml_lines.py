@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sqlanon.policy import yaml_lines
-from sqlanon.policy.yaml_lines import Origin, Problem
+from sqlanon.policy.yaml_lines import (Origin, Problem)
 
 
 @pytest.mark.parametrize(

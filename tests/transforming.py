@@ -11,8 +11,8 @@ import pyarrow
 from conftest import Database
 
 import sqlanon
-from sqlanon.engines.steps import drop_steps
-from sqlanon.evidence.transformed import apply
+from sqlanon.engines.temp_tables import drop_steps
+from sqlanon.evidence.apply_transformations import apply
 
 KEY = "a secret that is longer than sixteen characters"
 OTHER_KEY = "another secret, just as long as the first one"

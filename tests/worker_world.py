@@ -12,8 +12,8 @@ from typing import Any
 import duckdb
 
 from sqlanon.ledger import Ledger
-from sqlanon.proxy.pool import Pool
-from sqlanon.proxy.work import Ask, Described, Failed, Failure, Summary
+from sqlanon.server.pool import Pool
+from sqlanon.server.work_messages import (Ask, Described, Failed, Failure, Summary)
 
 POLICY = """
 gateway:

@@ -31,10 +31,10 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
-from sqlanon.algorithms._dealing import dealt, dealt_closely, eligible
-from sqlanon.algorithms._parting import Parted, Rows
-from sqlanon.compiler.parted import ESTIMATES, GROUP, RECORDS, SENSITIVE, estimates
-from sqlanon.compiler.tree import alias, bigint, column, joined, literal, nested, select, table
+from sqlanon.buckets.deal_rows import (dealt, dealt_closely, eligible)
+from sqlanon.buckets.bucketize import (Parted, Rows)
+from sqlanon.relations.bucketization import (ESTIMATES, GROUP, RECORDS, SENSITIVE, estimates)
+from sqlanon.sqltree.tree import (alias, bigint, column, joined, literal, nested, select, table)
 from sqlanon.transformations import ROW
 
 SEEDS = ("anatomy/rows", "anatomy/values")

@@ -14,13 +14,13 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sqlanon.algorithms._cuts import Cuts, Sizes, smallest
-from sqlanon.algorithms._forest import Forest, TreeNode
-from sqlanon.algorithms._minimized import minimized
-from sqlanon.algorithms._nodes import Infeasible
-from sqlanon.algorithms._problem import Problem
-from sqlanon.algorithms._solution import Solution
-from sqlanon.algorithms._splits import Splitting
+from sqlanon.lattice.subtree_cuts import (Cuts, Sizes, smallest)
+from sqlanon.lattice.hierarchy_trees import (Forest, TreeNode)
+from sqlanon.lattice.minimized_metric import minimized
+from sqlanon.lattice.nodes import Infeasible
+from sqlanon.lattice.problem import Problem
+from sqlanon.lattice.solution import Solution
+from sqlanon.lattice.split_nodes import Splitting
 
 
 class Params(BaseModel):

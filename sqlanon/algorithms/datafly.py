@@ -11,11 +11,11 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
-from sqlanon.algorithms._found import found
-from sqlanon.algorithms._minimized import minimized
-from sqlanon.algorithms._problem import OF_NODES, Problem
-from sqlanon.algorithms._solution import Solution
-from sqlanon.compiler.tree import table
+from sqlanon.lattice.best_node import found
+from sqlanon.lattice.minimized_metric import minimized
+from sqlanon.lattice.problem import (OF_NODES, Problem)
+from sqlanon.lattice.solution import Solution
+from sqlanon.sqltree.tree import table
 
 BRINGS = OF_NODES
 

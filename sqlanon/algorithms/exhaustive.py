@@ -9,10 +9,10 @@ import itertools
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sqlanon.algorithms._found import best_of, found
-from sqlanon.algorithms._minimized import minimized
-from sqlanon.algorithms._problem import OF_NODES, Problem
-from sqlanon.algorithms._solution import Solution
+from sqlanon.lattice.best_node import (best_of, found)
+from sqlanon.lattice.minimized_metric import minimized
+from sqlanon.lattice.problem import (OF_NODES, Problem)
+from sqlanon.lattice.solution import Solution
 
 BATCH = 8
 

@@ -12,12 +12,12 @@ from dataclasses import replace
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sqlanon.algorithms._found import found
-from sqlanon.algorithms._minimized import minimized
-from sqlanon.algorithms._nodes import Infeasible, Measured, Node
-from sqlanon.algorithms._problem import OF_NODES, Problem
-from sqlanon.algorithms._search import Search
-from sqlanon.algorithms._solution import Solution
+from sqlanon.lattice.best_node import found
+from sqlanon.lattice.minimized_metric import minimized
+from sqlanon.lattice.nodes import (Infeasible, Measured, Node)
+from sqlanon.lattice.problem import (OF_NODES, Problem)
+from sqlanon.lattice.search import Search
+from sqlanon.lattice.solution import Solution
 from sqlanon.errors import PolicyError
 
 LOSS = "ncp"  # what each pass minimizes: a mean over records, so that passes add up

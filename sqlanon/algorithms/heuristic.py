@@ -12,11 +12,11 @@ import time
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sqlanon.algorithms._found import best_of, found
-from sqlanon.algorithms._minimized import minimized
-from sqlanon.algorithms._nodes import Node
-from sqlanon.algorithms._problem import OF_NODES, Problem
-from sqlanon.algorithms._solution import Solution
+from sqlanon.lattice.best_node import (best_of, found)
+from sqlanon.lattice.minimized_metric import minimized
+from sqlanon.lattice.nodes import Node
+from sqlanon.lattice.problem import (OF_NODES, Problem)
+from sqlanon.lattice.solution import Solution
 
 BATCH = 8
 

@@ -16,14 +16,14 @@ from itertools import combinations
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from sqlanon.algorithms._found import best_of, found
-from sqlanon.algorithms._metrics import Array
-from sqlanon.algorithms._minimized import minimized
-from sqlanon.algorithms._nodes import Node
-from sqlanon.algorithms._problem import OF_NODES, Problem
-from sqlanon.algorithms._search import Search
-from sqlanon.algorithms._solution import Candidate, Solution
-from sqlanon.algorithms._tags import Tags, heights, nodes_where, require_nested
+from sqlanon.lattice.best_node import (best_of, found)
+from sqlanon.lattice.metrics import Array
+from sqlanon.lattice.minimized_metric import minimized
+from sqlanon.lattice.nodes import Node
+from sqlanon.lattice.problem import (OF_NODES, Problem)
+from sqlanon.lattice.search import Search
+from sqlanon.lattice.solution import (Candidate, Solution)
+from sqlanon.lattice.node_tags import (Tags, heights, nodes_where, require_nested)
 
 BRINGS = OF_NODES
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
-from sqlanon.algorithms._halves import Size, points_everywhere, telling
-from sqlanon.algorithms._partition import Partition
-from sqlanon.algorithms._problem import Problem
-from sqlanon.algorithms._ranges import solution
-from sqlanon.algorithms._solution import Solution
+from sqlanon.regions.cut_regions import (Size, points_everywhere, telling)
+from sqlanon.regions.partition import Partition
+from sqlanon.lattice.problem import Problem
+from sqlanon.regions.range_labels import solution
+from sqlanon.lattice.solution import Solution
 from sqlanon.algorithms.mondrian import told
-from sqlanon.compiler.tree import literal
-from sqlanon.errors import PolicyError, did_you_mean
+from sqlanon.sqltree.tree import literal
+from sqlanon.errors import (PolicyError, did_you_mean)
 
 
 class Params(BaseModel):

@@ -23,26 +23,13 @@ from collections.abc import Sequence
 from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
-from sqlanon.algorithms._parting import Parted, Rows, drawn_twice, permuted
-from sqlanon.compiler.classes import finite
-from sqlanon.compiler.parted import GROUP
-from sqlanon.compiler.tree import (
-    alias,
-    bigint,
-    case,
-    column,
-    count_all,
-    joined,
-    literal,
-    nested,
-    select,
-    summed,
-    table,
-    window,
-)
+from sqlanon.buckets.bucketize import (Parted, Rows, drawn_twice, permuted)
+from sqlanon.relations.classes import finite
+from sqlanon.relations.bucketization import GROUP
+from sqlanon.sqltree.tree import (alias, bigint, case, column, count_all, joined, literal, nested, select, summed, table, window)
 from sqlanon.errors import PolicyError
 from sqlanon.transformations import ROW
-from sqlanon.transformations._sql import is_number
+from sqlanon.transformations.draw_sql import is_number
 
 SEEDS = ("k_e_grouping/rows",)
 MOST_CUTS = 200_000

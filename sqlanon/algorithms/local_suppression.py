@@ -28,14 +28,14 @@ from dataclasses import replace
 from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
-from sqlanon.algorithms._cells import ALL, Cells, Lending
-from sqlanon.algorithms._matching_cells import MatchingCells
-from sqlanon.algorithms._nodes import Infeasible
-from sqlanon.algorithms._problem import Problem
-from sqlanon.algorithms._solution import Solution
-from sqlanon.compiler.matching import matches_any_value, suppressed_labels
-from sqlanon.compiler.tree import count_all, literal, select, table, text
-from sqlanon.errors import PolicyError, did_you_mean
+from sqlanon.cells.cell_tables import (ALL, Cells, Lending)
+from sqlanon.cells.matching_cells import MatchingCells
+from sqlanon.lattice.nodes import Infeasible
+from sqlanon.lattice.problem import Problem
+from sqlanon.lattice.solution import Solution
+from sqlanon.relations.matching_classes import (matches_any_value, suppressed_labels)
+from sqlanon.sqltree.tree import (count_all, literal, select, table, text)
+from sqlanon.errors import (PolicyError, did_you_mean)
 
 # Costs that differ by less are a tie.
 TIE = 1e-9

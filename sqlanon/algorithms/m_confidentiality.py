@@ -28,30 +28,15 @@ from collections.abc import Sequence
 from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
-from sqlanon.algorithms._parting import MOST_BITS, Parted, Rows
-from sqlanon.compiler.classes import as_label
-from sqlanon.compiler.rewrite import SHOWN, Output, by_levels
-from sqlanon.compiler.transformed import written_key
-from sqlanon.compiler.tree import (
-    alias,
-    bind,
-    case,
-    column,
-    count_all,
-    double,
-    joined,
-    literal,
-    nested,
-    select,
-    summed,
-    table,
-    text,
-    window,
-)
+from sqlanon.buckets.bucketize import (MOST_BITS, Parted, Rows)
+from sqlanon.relations.classes import as_label
+from sqlanon.relations.rewrite import (SHOWN, Output, by_levels)
+from sqlanon.relations.transformation_tables import written_key
+from sqlanon.sqltree.tree import (alias, bind, case, column, count_all, double, joined, literal, nested, select, summed, table, text, window)
 from sqlanon.errors import PolicyError
 from sqlanon.families import plugin
-from sqlanon.transformations import KEY, ROW
-from sqlanon.transformations._sql import canonical
+from sqlanon.transformations import (KEY, ROW)
+from sqlanon.transformations.draw_sql import canonical
 
 SEEDS = tuple(f"m_confidentiality/{what}" for what in ("classes", "rows", "values"))
 

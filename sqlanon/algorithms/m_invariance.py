@@ -26,30 +26,18 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 from sqlglot import exp
 
-from sqlanon.algorithms._nodes import Infeasible
-from sqlanon.algorithms._orders import Order, orders
-from sqlanon.algorithms._partition import Parts
-from sqlanon.algorithms._problem import Problem
-from sqlanon.algorithms._ranges import labels_of, loss_of
-from sqlanon.algorithms._solution import Assigned, Solution
-from sqlanon.compiler.buckets import Bucket, Signature, filled
-from sqlanon.compiler.classes import NULL_NODE
-from sqlanon.compiler.compressed import code, same_value
-from sqlanon.compiler.history import value_label
-from sqlanon.compiler.tree import (
-    alias,
-    bigint,
-    column,
-    count_all,
-    joined,
-    literal,
-    nested,
-    select,
-    table,
-    union_all,
-    window,
-)
-from sqlanon.errors import NotReleased, PolicyError
+from sqlanon.lattice.nodes import Infeasible
+from sqlanon.regions.value_orders import (Order, orders)
+from sqlanon.regions.partition import Parts
+from sqlanon.lattice.problem import Problem
+from sqlanon.regions.range_labels import (labels_of, loss_of)
+from sqlanon.lattice.solution import (Assigned, Solution)
+from sqlanon.relations.bucket_quotas import (Bucket, Signature, filled)
+from sqlanon.relations.classes import NULL_NODE
+from sqlanon.relations.compressed_rows import (code, same_value)
+from sqlanon.relations.history_relations import value_label
+from sqlanon.sqltree.tree import (alias, bigint, column, count_all, joined, literal, nested, select, table, union_all, window)
+from sqlanon.errors import (NotReleased, PolicyError)
 
 BITS = 60  # of a number that orders rows so that neighbours are alike
 TEXT, BIGINT = exp.DataType.build("text"), exp.DataType.build("bigint")

@@ -19,11 +19,11 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
-from sqlanon.algorithms._halves import Size, balanced, halved, points, size
-from sqlanon.algorithms._partition import Partition, Parts
-from sqlanon.algorithms._problem import Problem
-from sqlanon.algorithms._ranges import solution
-from sqlanon.algorithms._solution import Solution
+from sqlanon.regions.cut_regions import (Size, balanced, halved, points, size)
+from sqlanon.regions.partition import (Partition, Parts)
+from sqlanon.lattice.problem import Problem
+from sqlanon.regions.range_labels import solution
+from sqlanon.lattice.solution import Solution
 from sqlanon.errors import PolicyError
 
 

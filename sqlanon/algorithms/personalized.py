@@ -26,31 +26,17 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
 from sqlanon import hierarchies
-from sqlanon.algorithms._minimized import minimized
-from sqlanon.algorithms._nodes import Node
-from sqlanon.algorithms._parting import MOST_BITS, Parted, Rows
-from sqlanon.algorithms._problem import Problem
-from sqlanon.compiler.guarding import Taxonomy, taxonomy_of
-from sqlanon.compiler.rewrite import SHOWN, Output, by_levels
-from sqlanon.compiler.transformed import written_key
-from sqlanon.compiler.tree import (
-    DOUBLE,
-    TEXT,
-    alias,
-    bind,
-    column,
-    count_all,
-    joined,
-    literal,
-    nested,
-    rows_relation,
-    select,
-    table,
-    text,
-)
-from sqlanon.errors import PolicyError, did_you_mean
+from sqlanon.lattice.minimized_metric import minimized
+from sqlanon.lattice.nodes import Node
+from sqlanon.buckets.bucketize import (MOST_BITS, Parted, Rows)
+from sqlanon.lattice.problem import Problem
+from sqlanon.relations.guarding_nodes import (Taxonomy, taxonomy_of)
+from sqlanon.relations.rewrite import (SHOWN, Output, by_levels)
+from sqlanon.relations.transformation_tables import written_key
+from sqlanon.sqltree.tree import (DOUBLE, TEXT, alias, bind, column, count_all, joined, literal, nested, rows_relation, select, table, text)
+from sqlanon.errors import (PolicyError, did_you_mean)
 from sqlanon.families import plugin
-from sqlanon.transformations import KEY, ROW
+from sqlanon.transformations import (KEY, ROW)
 
 SEEDS = ("personalized/rows",)
 MOST_ROUNDS = 10_000

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sqlanon.algorithms._found import TIE, best_of, found, is_better
-from sqlanon.algorithms._minimized import minimized
-from sqlanon.algorithms._nodes import Measured
-from sqlanon.algorithms._problem import OF_NODES, Problem
-from sqlanon.algorithms._solution import Solution
-from sqlanon.algorithms._tags import BATCH, Tags, heights, nodes_where, require_nested
+from sqlanon.lattice.best_node import (TIE, best_of, found, is_better)
+from sqlanon.lattice.minimized_metric import minimized
+from sqlanon.lattice.nodes import Measured
+from sqlanon.lattice.problem import (OF_NODES, Problem)
+from sqlanon.lattice.solution import Solution
+from sqlanon.lattice.node_tags import (BATCH, Tags, heights, nodes_where, require_nested)
 
 BRINGS = OF_NODES
 

@@ -16,15 +16,15 @@ from dataclasses import dataclass, replace
 from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
-from sqlanon.algorithms._classes import Requirement
-from sqlanon.algorithms._nodes import Infeasible
-from sqlanon.algorithms._problem import Problem
-from sqlanon.algorithms._public import class_probability, shown
-from sqlanon.algorithms._recoding import Tables, by_level, cells, solution, verdicts
-from sqlanon.algorithms._solution import Solution
-from sqlanon.compiler.lookups import lookup
-from sqlanon.compiler.tree import BIGINT, alias, rows_relation, summed, table, union_all, window
-from sqlanon.errors import PolicyError, did_you_mean
+from sqlanon.lattice.class_queries import Requirement
+from sqlanon.lattice.nodes import Infeasible
+from sqlanon.lattice.problem import Problem
+from sqlanon.regions.public_probability import (class_probability, shown)
+from sqlanon.regions.local_recoding import (Tables, by_level, cells, solution, verdicts)
+from sqlanon.lattice.solution import Solution
+from sqlanon.relations.hierarchy_lookups import lookup
+from sqlanon.sqltree.tree import (BIGINT, alias, rows_relation, summed, table, union_all, window)
+from sqlanon.errors import (PolicyError, did_you_mean)
 
 BRINGS = frozenset({"class_probability"})
 RECORD_MODEL = "expected_confidence"

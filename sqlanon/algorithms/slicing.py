@@ -24,13 +24,13 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
-from sqlanon.algorithms._dealing import dealt, eligible
-from sqlanon.algorithms._parting import Parted, Rows, drawn_twice, permuted
-from sqlanon.compiler.parted import GROUP
-from sqlanon.compiler.sliced import posterior
-from sqlanon.compiler.tree import alias, column, count_all, joined, nested, select, table
-from sqlanon.engines.steps import drop_steps, run_steps
-from sqlanon.errors import PolicyError, did_you_mean
+from sqlanon.buckets.deal_rows import (dealt, eligible)
+from sqlanon.buckets.bucketize import (Parted, Rows, drawn_twice, permuted)
+from sqlanon.relations.bucketization import GROUP
+from sqlanon.relations.slicing_posterior import posterior
+from sqlanon.sqltree.tree import (alias, column, count_all, joined, nested, select, table)
+from sqlanon.engines.temp_tables import (drop_steps, run_steps)
+from sqlanon.errors import (PolicyError, did_you_mean)
 from sqlanon.transformations import ROW
 
 MOST_PARTS = 20

@@ -15,31 +15,12 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
-from sqlanon.algorithms._nodes import Infeasible
-from sqlanon.algorithms._problem import ALSO_SUPPRESSED, Problem
-from sqlanon.algorithms._recoding import (
-    Tables,
-    by_level,
-    cells,
-    leaves_at,
-    released_rows,
-    solution,
-    verdicts,
-)
-from sqlanon.algorithms._solution import Solution
-from sqlanon.compiler.compressed import Domain
-from sqlanon.compiler.tree import (
-    BIGINT,
-    DOUBLE,
-    alias,
-    bigint,
-    bind,
-    count_all,
-    literal,
-    rows_relation,
-    table,
-    union_all,
-)
+from sqlanon.lattice.nodes import Infeasible
+from sqlanon.lattice.problem import (ALSO_SUPPRESSED, Problem)
+from sqlanon.regions.local_recoding import (Tables, by_level, cells, leaves_at, released_rows, solution, verdicts)
+from sqlanon.lattice.solution import Solution
+from sqlanon.relations.compressed_rows import Domain
+from sqlanon.sqltree.tree import (BIGINT, DOUBLE, alias, bigint, bind, count_all, literal, rows_relation, table, union_all)
 from sqlanon.families import plugin
 
 # Heights and widths of donations: every number at first, then four in each doubling.

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sqlanon.algorithms._cuts import Cuts
-from sqlanon.algorithms._forest import Forest
-from sqlanon.algorithms._minimized import minimized
-from sqlanon.algorithms._nodes import Infeasible
-from sqlanon.algorithms._problem import Problem
-from sqlanon.algorithms._solution import Solution
-from sqlanon.algorithms._splits import Splitting
+from sqlanon.lattice.subtree_cuts import Cuts
+from sqlanon.lattice.hierarchy_trees import Forest
+from sqlanon.lattice.minimized_metric import minimized
+from sqlanon.lattice.nodes import Infeasible
+from sqlanon.lattice.problem import Problem
+from sqlanon.lattice.solution import Solution
+from sqlanon.lattice.split_nodes import Splitting
 
 
 class Params(BaseModel):

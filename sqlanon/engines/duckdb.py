@@ -12,9 +12,9 @@ import duckdb
 import sqlglot
 from sqlglot import exp
 
-from sqlanon.engines import WRITABLE, ColumnInfo, Hardened, Reads, Relation, table_name
+from sqlanon.engines import (WRITABLE, ColumnInfo, Hardened, Reads, Relation, table_name)
 from sqlanon.engines.manifest import current_file
-from sqlanon.errors import DatabaseLocked, EngineError, SourceError, did_you_mean
+from sqlanon.errors import (DatabaseLocked, EngineError, SourceError, did_you_mean)
 from sqlanon.policy import Source
 
 NUMERIC = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sqlanon.compiler.transformed import rises, uniqueness
+from sqlanon.relations.transformation_tables import (rises, uniqueness)
 from sqlanon.engines import Engine
 from sqlanon.policy import Policy
 

@@ -9,8 +9,8 @@ from typing import Any, LiteralString
 
 from sqlglot import exp
 
-from sqlanon.engines import ColumnInfo, Reads, Relation, table_name
-from sqlanon.errors import EngineError, PolicyError, SourceError, did_you_mean
+from sqlanon.engines import (ColumnInfo, Reads, Relation, table_name)
+from sqlanon.errors import (EngineError, PolicyError, SourceError, did_you_mean)
 from sqlanon.policy import Source
 
 try:

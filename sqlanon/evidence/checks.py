@@ -7,27 +7,27 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from sqlanon.compiler.checks import Check, Compiler
-from sqlanon.compiler.classes import Prelude
-from sqlanon.compiler.lookups import recoded
-from sqlanon.compiler.matching import matches_any_value
-from sqlanon.compiler.parted import parts_rows
-from sqlanon.compiler.source import relation
-from sqlanon.compiler.tree import column, count_all, nested, select, summed, table, text
-from sqlanon.engines import ColumnInfo, Engine
-from sqlanon.engines.steps import SHOWN_VALUES, drop_steps, listed, run_steps
-from sqlanon.errors import PolicyError, SourceError
-from sqlanon.evidence.absent import absent_values
-from sqlanon.evidence.hierarchies import build_hierarchies, require_valid
-from sqlanon.evidence.joined import child_columns
-from sqlanon.evidence.linked import Linked, find_link, measure_linked
+from sqlanon.relations.checks import (Check, Compiler)
+from sqlanon.relations.classes import Prelude
+from sqlanon.relations.hierarchy_lookups import recoded
+from sqlanon.relations.matching_classes import matches_any_value
+from sqlanon.relations.bucketization import parts_rows
+from sqlanon.relations.source import relation
+from sqlanon.sqltree.tree import (column, count_all, nested, select, summed, table, text)
+from sqlanon.engines import (ColumnInfo, Engine)
+from sqlanon.engines.temp_tables import (SHOWN_VALUES, drop_steps, listed, run_steps)
+from sqlanon.errors import (PolicyError, SourceError)
+from sqlanon.evidence.absent_values import absent_values
+from sqlanon.evidence.hierarchies import (build_hierarchies, require_valid)
+from sqlanon.evidence.joined_tables import child_columns
+from sqlanon.evidence.linked_rows import (Linked, find_link, measure_linked)
 from sqlanon.evidence.loss import infer_levels
-from sqlanon.evidence.parted import as_groups, guarded, overfull
-from sqlanon.evidence.results import CheckResult, Counts, check_result, count_result
-from sqlanon.evidence.transformed import apply, needs_secret
+from sqlanon.evidence.bucket_evidence import (as_groups, guarded, overfull)
+from sqlanon.evidence.results import (CheckResult, Counts, check_result, count_result)
+from sqlanon.evidence.apply_transformations import (apply, needs_secret)
 from sqlanon.families import plugin
 from sqlanon.hierarchies import Hierarchy
-from sqlanon.policy import Policy, Source, missing_columns
+from sqlanon.policy import (Policy, Source, missing_columns)
 from sqlanon.policy.suppressed_cells import READING
 
 # What is made of the nodes above the labels of a release.

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from sqlanon import hierarchies as hierarchy_kinds
-from sqlanon.compiler.classes import Prelude
-from sqlanon.compiler.lookups import long_taxonomy, source_values
-from sqlanon.compiler.source import relation
-from sqlanon.compiler.tree import bind, column, count_all, nested, select
+from sqlanon.relations.classes import Prelude
+from sqlanon.relations.hierarchy_lookups import (long_taxonomy, source_values)
+from sqlanon.relations.source import relation
+from sqlanon.sqltree.tree import (bind, column, count_all, nested, select)
 from sqlanon.engines import Engine
-from sqlanon.engines.steps import SHOWN_VALUES, drop_steps, listed, run_steps
-from sqlanon.errors import HierarchyError, SqlanonError
+from sqlanon.engines.temp_tables import (SHOWN_VALUES, drop_steps, listed, run_steps)
+from sqlanon.errors import (HierarchyError, SqlanonError)
 from sqlanon.families import family
 from sqlanon.hierarchies import Hierarchy
 from sqlanon.policy import Policy

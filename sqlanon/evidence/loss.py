@@ -7,27 +7,18 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sqlanon.compiler.classes import Prelude
-from sqlanon.compiler.compressed import root_only
-from sqlanon.compiler.recoding import (
-    Recoding,
-    disagreements,
-    level_matches,
-    recoded_cells,
-    recoded_class_values,
-    recoded_classes,
-    recoded_tuples,
-    recoded_values,
-)
-from sqlanon.compiler.source import SUPPRESSED, relation, rows_to_check
-from sqlanon.compiler.tree import bind, referenced, table
+from sqlanon.relations.classes import Prelude
+from sqlanon.relations.compressed_rows import root_only
+from sqlanon.relations.loss_relations import (Recoding, disagreements, level_matches, recoded_cells, recoded_class_values, recoded_classes, recoded_tuples, recoded_values)
+from sqlanon.relations.source import (SUPPRESSED, relation, rows_to_check)
+from sqlanon.sqltree.tree import (bind, referenced, table)
 from sqlanon.engines import Engine
-from sqlanon.engines.steps import drop_steps, run_steps
+from sqlanon.engines.temp_tables import (drop_steps, run_steps)
 from sqlanon.errors import PolicyError
-from sqlanon.evidence.hierarchies import build_hierarchies, validate_hierarchies
-from sqlanon.families import Plugin, family
+from sqlanon.evidence.hierarchies import (build_hierarchies, validate_hierarchies)
+from sqlanon.families import (Plugin, family)
 from sqlanon.hierarchies import Hierarchy
-from sqlanon.policy import Policy, Source
+from sqlanon.policy import (Policy, Source)
 
 
 @dataclass(frozen=True)

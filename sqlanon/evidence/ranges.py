@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from sqlanon.compiler.classes import NULL_NODE
-from sqlanon.compiler.compressed import Compressed, Domain, code
-from sqlanon.compiler.tree import alias, bigint, case, literal, summed, table, text, union_all, window
+from sqlanon.relations.classes import NULL_NODE
+from sqlanon.relations.compressed_rows import (Compressed, Domain, code)
+from sqlanon.sqltree.tree import (alias, bigint, case, literal, summed, table, text, union_all, window)
 from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.compiler.checks import Check
-from sqlanon.compiler.tree import count_all, joined, literal, nested, select, table, text
+from sqlanon.relations.checks import Check
+from sqlanon.sqltree.tree import (count_all, joined, literal, nested, select, table, text)
 from sqlanon.engines import Engine
 
 

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sqlanon.compiler.compressed import Domain
-from sqlanon.compiler.tree import alias, bigint, case, double, literal, summed, table, union_all
+from sqlanon.relations.compressed_rows import Domain
+from sqlanon.sqltree.tree import (alias, bigint, case, double, literal, summed, table, union_all)
 from sqlanon.engines import Engine
 from sqlanon.errors import SqlanonError
 from sqlanon.evidence.ranges import ranks

@@ -20,40 +20,33 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.engines import Engine, Hardened, connect
-from sqlanon.errors import Refused, SqlanonError
-from sqlanon.gateway.budget import limits_of
-from sqlanon.gateway.catalog import Catalog
-from sqlanon.gateway.claims import Claims, shown_lines
-from sqlanon.gateway.controls import controlled_answer, judges
-from sqlanon.gateway.core import Core, key_tree
-from sqlanon.gateway.data import Data, failed
-from sqlanon.gateway.describing import description, visible
-from sqlanon.gateway.exact import Exact
+from sqlanon.engines import (Engine, Hardened, connect)
+from sqlanon.errors import (Refused, SqlanonError)
+from sqlanon.gateway.price.budgets import limits_of
+from sqlanon.gateway.bind.catalog import Catalog
+from sqlanon.gateway.answer.claims import (Claims, shown_lines)
+from sqlanon.gateway.controls.control_queries import (controlled_answer, judges)
+from sqlanon.gateway.bind.core import (Core, key_tree)
+from sqlanon.gateway.answer.read_data import (Data, failed)
+from sqlanon.gateway.describe_statement import (description, visible)
+from sqlanon.gateway.bind.exact_aggregates import Exact
 from sqlanon.gateway.explain import explained
-from sqlanon.gateway.fanout import require_few
-from sqlanon.gateway.granted import granted
-from sqlanon.gateway.kept import LRU, as_text, from_text, values_key
-from sqlanon.gateway.links import LinkedKey, require_keys, require_linked_keys
-from sqlanon.gateway.noise import Limit, Mechanisms, noise_for
-from sqlanon.gateway.parameters import fill
-from sqlanon.gateway.post import PostDatabase
-from sqlanon.gateway.prepared import (
-    Answer,
-    Description,
-    Part,
-    Prepared,
-    shown,
-    statements_of,
-)
-from sqlanon.gateway.reading import DIALECTS, Statement, read
-from sqlanon.gateway.release_time import ReleaseTime
-from sqlanon.gateway.row_work import require_bounded
-from sqlanon.gateway.schema import schema_of
-from sqlanon.gateway.selects import Binder
-from sqlanon.gateway.typed import typed
+from sqlanon.gateway.bind.fanout import require_few
+from sqlanon.gateway.price.statement_budget import granted
+from sqlanon.gateway.answer.answer_cache import (LRU, as_text, from_text, values_key)
+from sqlanon.gateway.answer.linked_keys import (LinkedKey, require_keys, require_linked_keys)
+from sqlanon.gateway.price.noise import (Limit, Mechanisms, noise_for)
+from sqlanon.gateway.bind.parameters import fill
+from sqlanon.gateway.answer.post_processing import PostDatabase
+from sqlanon.gateway.price.prepared_statement import (Answer, Description, Part, Prepared, shown, statements_of)
+from sqlanon.gateway.bind.read_statement import (DIALECTS, Statement, read)
+from sqlanon.gateway.answer.release_time import ReleaseTime
+from sqlanon.gateway.bind.row_work import require_bounded
+from sqlanon.gateway.bind.schema import schema_of
+from sqlanon.gateway.bind.selects import Binder
+from sqlanon.gateway.answer.arrow_rows import typed
 from sqlanon.ledger import Ledger
-from sqlanon.ledger.limits import Left, Limits
+from sqlanon.ledger.limits import (Left, Limits)
 from sqlanon.mechanisms import Cost
 from sqlanon.policy.files import load_gateway
 from sqlanon.policy.gateway import Gateway

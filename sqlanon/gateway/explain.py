@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sqlanon.errors import number
-from sqlanon.gateway.controls import plan
-from sqlanon.gateway.masked import masked
-from sqlanon.gateway.prepared import Answer, Part, Prepared
+from sqlanon.gateway.controls.control_queries import plan
+from sqlanon.gateway.price.mask_names import masked
+from sqlanon.gateway.price.prepared_statement import (Answer, Part, Prepared)
 from sqlanon.ledger.limits import Left
-from sqlanon.mechanisms import Choice, Cost, Mechanism
+from sqlanon.mechanisms import (Choice, Cost, Mechanism)
 
 if TYPE_CHECKING:
     from sqlanon.gateway import Gate

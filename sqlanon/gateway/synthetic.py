@@ -19,13 +19,13 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.engines import Engine, connect
-from sqlanon.gateway import Answer, Gate
-from sqlanon.gateway.catalog import Catalog, Schema, aliased_table, kind_of, stored_as
-from sqlanon.gateway.post import TYPES as NOISY_TYPES
-from sqlanon.gateway.post import PostDatabase
-from sqlanon.gateway.schema import schema_of
-from sqlanon.gateway.values import Kind
+from sqlanon.engines import (Engine, connect)
+from sqlanon.gateway import (Answer, Gate)
+from sqlanon.gateway.bind.catalog import (Catalog, Schema, aliased_table, kind_of, stored_as)
+from sqlanon.gateway.answer.post_processing import TYPES as NOISY_TYPES
+from sqlanon.gateway.answer.post_processing import PostDatabase
+from sqlanon.gateway.bind.schema import schema_of
+from sqlanon.gateway.bind.values import Kind
 from sqlanon.ledger import Ledger
 from sqlanon.policy.gateway import Gateway
 from sqlanon.policy.gateway_column import GatewayColumn

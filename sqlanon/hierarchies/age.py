@@ -20,8 +20,8 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from sqlanon.hierarchies import Hierarchy
-from sqlanon.hierarchies._bands import Scale, band
-from sqlanon.hierarchies._sql import root
+from sqlanon.hierarchies._bands import (Scale, band)
+from sqlanon.hierarchies.label_sql import root
 from sqlanon.hierarchies._values import Integer
 
 WIDTHS = (5, 10, 20)

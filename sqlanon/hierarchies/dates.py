@@ -22,8 +22,8 @@ from typing import Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from sqlglot import exp
 
-from sqlanon.hierarchies import Hierarchy, Level
-from sqlanon.hierarchies._sql import call, joined, root, string, text
+from sqlanon.hierarchies import (Hierarchy, Level)
+from sqlanon.hierarchies.label_sql import (call, joined, root, string, text)
 
 Period = Literal["day", "month", "quarter", "year", "decade"]
 PERIODS: tuple[Period, ...] = get_args(Period)

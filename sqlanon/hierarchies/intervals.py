@@ -35,8 +35,8 @@ from pydantic import (
 )
 
 from sqlanon.hierarchies import Hierarchy
-from sqlanon.hierarchies._bands import EXACT_DIGITS, Scale, band, decimals, limit
-from sqlanon.hierarchies._sql import plain, root
+from sqlanon.hierarchies._bands import (EXACT_DIGITS, Scale, band, decimals, limit)
+from sqlanon.hierarchies.label_sql import (plain, root)
 from sqlanon.hierarchies._values import Number
 
 MOST_DECIMALS = 9

@@ -22,8 +22,8 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from sqlglot import exp
 
-from sqlanon.hierarchies import Hierarchy, Level
-from sqlanon.hierarchies._sql import call, joined, minus, number, root, string, text
+from sqlanon.hierarchies import (Hierarchy, Level)
+from sqlanon.hierarchies.label_sql import (call, joined, minus, number, root, string, text)
 from sqlanon.hierarchies._values import Integer
 
 NOT_AN_ADDRESS = "not an address"

@@ -22,8 +22,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 from sqlglot import exp
 
-from sqlanon.hierarchies import Hierarchy, Level
-from sqlanon.hierarchies._sql import call, joined, minus, number, root, text
+from sqlanon.hierarchies import (Hierarchy, Level)
+from sqlanon.hierarchies.label_sql import (call, joined, minus, number, root, text)
 from sqlanon.hierarchies._values import Integer
 
 

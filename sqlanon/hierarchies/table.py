@@ -22,8 +22,8 @@ from pydantic import Field, ValidationInfo, field_validator
 from sqlglot import exp
 
 from sqlanon.hierarchies import Hierarchy
-from sqlanon.hierarchies._source import Source, column
-from sqlanon.hierarchies._sql import string, text
+from sqlanon.hierarchies._source import (Source, column)
+from sqlanon.hierarchies.label_sql import (string, text)
 
 
 class Params(Source):

@@ -24,8 +24,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
 from sqlanon.hierarchies import Hierarchy
-from sqlanon.hierarchies._source import Source, column
-from sqlanon.hierarchies._sql import call, joined, number, string, text
+from sqlanon.hierarchies._source import (Source, column)
+from sqlanon.hierarchies.label_sql import (call, joined, number, string, text)
 from sqlanon.hierarchies._values import Integer
 
 ROOT = "*"

@@ -30,12 +30,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlanon.errors import BudgetExhausted, LedgerError, PolicyError
+from sqlanon.errors import (BudgetExhausted, LedgerError, PolicyError)
 from sqlanon.ledger import store
-from sqlanon.ledger.amounts import ZERO, Sums, charge
-from sqlanon.ledger.anchor import RECOVER, Anchor, head_file, read_anchor, write_anchor
-from sqlanon.ledger.book import NAMES, NEVER_FROM_ZERO, Book, Event, Head, Row, broken, event, genesis, link
-from sqlanon.ledger.limits import Left, Limits, moment, span, written
+from sqlanon.ledger.amounts import (ZERO, Sums, charge)
+from sqlanon.ledger.anchor import (RECOVER, Anchor, head_file, read_anchor, write_anchor)
+from sqlanon.ledger.book import (NAMES, NEVER_FROM_ZERO, Book, Event, Head, Row, broken, event, genesis, link)
+from sqlanon.ledger.limits import (Left, Limits, moment, span, written)
 from sqlanon.mechanisms import Cost
 
 __all__ = ["BudgetExhausted", "Cost", "Event", "Head", "Ledger", "LedgerError", "Left", "Limits"]

@@ -18,8 +18,8 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Literal
 
-from sqlanon.errors import BudgetExhausted, LedgerError, PolicyError
-from sqlanon.ledger.amounts import EXACT, ZERO, Sums, amount, fits, shown
+from sqlanon.errors import (BudgetExhausted, LedgerError, PolicyError)
+from sqlanon.ledger.amounts import (EXACT, ZERO, Sums, amount, fits, shown)
 from sqlanon.mechanisms import Cost
 
 PERIODS = ("day", "week", "month", "year")

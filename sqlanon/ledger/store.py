@@ -19,8 +19,8 @@ from pathlib import Path
 
 from sqlanon.errors import LedgerError
 from sqlanon.families import sql_root
-from sqlanon.ledger.anchor import Anchor, head_file, read_anchor, write_anchor
-from sqlanon.ledger.book import NEVER_FROM_ZERO, Head, genesis
+from sqlanon.ledger.anchor import (Anchor, head_file, read_anchor, write_anchor)
+from sqlanon.ledger.book import (NEVER_FROM_ZERO, Head, genesis)
 
 APPLICATION = 0x53514C41  # "SQLA"
 SCHEMA = 2  # 1: of before heads were kept beside the file

@@ -19,20 +19,20 @@ import numpy as np
 
 from sqlanon.engines import Engine
 from sqlanon.gateway import Gate
-from sqlanon.gateway.catalog import Catalog
-from sqlanon.gateway.links import require_linked_keys
-from sqlanon.gateway.noise import Mechanisms
-from sqlanon.gateway.post import PostDatabase
-from sqlanon.gateway.schema import schema_of
+from sqlanon.gateway.bind.catalog import Catalog
+from sqlanon.gateway.answer.linked_keys import require_linked_keys
+from sqlanon.gateway.price.noise import Mechanisms
+from sqlanon.gateway.answer.post_processing import PostDatabase
+from sqlanon.gateway.bind.schema import schema_of
 from sqlanon.ledger import Ledger
 from sqlanon.marginals.axes import axes_of
-from sqlanon.marginals.counting import Task, measured, task_of
-from sqlanon.marginals.fitting import Counts, fitted, marginal
+from sqlanon.marginals.counting import (Task, measured, task_of)
+from sqlanon.marginals.fitting import (Counts, fitted, marginal)
 from sqlanon.marginals.rounding import rounded
-from sqlanon.marginals.tables import Made, require_free, write
+from sqlanon.marginals.tables import (Made, require_free, write)
 from sqlanon.mechanisms import Cost
 from sqlanon.policy.checks import table_key
-from sqlanon.policy.marginals import COUNTED, Marginals
+from sqlanon.policy.marginals import (COUNTED, Marginals)
 
 __all__ = ["MarginalsPlan", "Refreshed", "gate_on", "refresh"]
 

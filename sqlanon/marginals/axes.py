@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from sqlanon.errors import PolicyError, did_you_mean
-from sqlanon.gateway.catalog import Catalog
-from sqlanon.gateway.core import bounded_double
-from sqlanon.gateway.kept import typed_key
-from sqlanon.gateway.parameters import literal_of
-from sqlanon.gateway.sources import Named
-from sqlanon.gateway.values import NUMBERS, TIMES, UNDECLARED, Interval, Kind, Value, clamp, double, in_days, number
+from sqlanon.errors import (PolicyError, did_you_mean)
+from sqlanon.gateway.bind.catalog import Catalog
+from sqlanon.gateway.bind.core import bounded_double
+from sqlanon.gateway.answer.answer_cache import typed_key
+from sqlanon.gateway.bind.parameters import literal_of
+from sqlanon.gateway.bind.sources import Named
+from sqlanon.gateway.bind.values import (NUMBERS, TIMES, UNDECLARED, Interval, Kind, Value, clamp, double, in_days, number)
 from sqlanon.policy.marginals import Marginals
 
 MOST_VALUES = 10_000  # of one column

@@ -16,19 +16,19 @@ from dataclasses import dataclass
 import numpy as np
 from sqlglot import exp
 
-from sqlanon.errors import EngineError, SqlanonError
+from sqlanon.errors import (EngineError, SqlanonError)
 from sqlanon.gateway import Gate
-from sqlanon.gateway.bounding import main_statement
-from sqlanon.gateway.budget import limits_of
-from sqlanon.gateway.core import Atom, Core
-from sqlanon.gateway.data import failed
-from sqlanon.gateway.noise import Mechanisms
-from sqlanon.gateway.sources import Named, aliased
-from sqlanon.gateway.values import UNIT, number
-from sqlanon.ledger.limits import epsilon_of, rho_of
+from sqlanon.gateway.bind.bounding import main_statement
+from sqlanon.gateway.price.budgets import limits_of
+from sqlanon.gateway.bind.core import (Atom, Core)
+from sqlanon.gateway.answer.read_data import failed
+from sqlanon.gateway.price.noise import Mechanisms
+from sqlanon.gateway.bind.sources import (Named, aliased)
+from sqlanon.gateway.bind.values import (UNIT, number)
+from sqlanon.ledger.limits import (epsilon_of, rho_of)
 from sqlanon.marginals.axes import Axis
-from sqlanon.marginals.fitting import Axes, Counts, marginal
-from sqlanon.mechanisms import Cost, Mechanism
+from sqlanon.marginals.fitting import (Axes, Counts, marginal)
+from sqlanon.mechanisms import (Cost, Mechanism)
 from sqlanon.policy.marginals import Marginals
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sqlanon.marginals.fitting import Axes, Counts, Table, even, marginal, of_all, spread
+from sqlanon.marginals.fitting import (Axes, Counts, Table, even, marginal, of_all, spread)
 
 MOST_MOVES = 20_000  # some thousand are needed where most cells hold a single row
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.compiler.source import table_parts
+from sqlanon.relations.source import table_parts
 from sqlanon.engines import Engine
-from sqlanon.gateway.values import Kind
+from sqlanon.gateway.bind.values import Kind
 from sqlanon.plan import Planned
 from sqlanon.policy import Source
 from sqlanon.policy.marginals import Marginals
-from sqlanon.release.target import RelationTarget, Staged, beside, create
+from sqlanon.release.targets.target import (RelationTarget, Staged, beside, create)
 
 TYPES = {
     "int": "BIGINT", "float": "DOUBLE", "text": "TEXT", "bool": "BOOLEAN", "date": "DATE", "timestamp": "TIMESTAMP",

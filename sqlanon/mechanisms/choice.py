@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from sqlanon.errors import MechanismError
-from sqlanon.mechanisms._checks import LARGEST_SENSITIVITY, positive, whole
+from sqlanon.mechanisms._checks import (LARGEST_SENSITIVITY, positive, whole)
 from sqlanon.mechanisms._cost import Cost
-from sqlanon.mechanisms._opendp import calibrated, integers, opendp, zero_concentrated
+from sqlanon.mechanisms._opendp import (calibrated, integers, opendp, zero_concentrated)
 
 
 @dataclass(frozen=True)

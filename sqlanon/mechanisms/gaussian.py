@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from sqlanon.mechanisms._checks import LARGEST_SENSITIVITY, positive, probability, whole
-from sqlanon.mechanisms._cost import Cost, Mechanism
-from sqlanon.mechanisms._opendp import calibrated, integers, opendp
+from sqlanon.mechanisms._checks import (LARGEST_SENSITIVITY, positive, probability, whole)
+from sqlanon.mechanisms._cost import (Cost, Mechanism)
+from sqlanon.mechanisms._opendp import (calibrated, integers, opendp)
 
 
 def gaussian(sensitivity: float, rho: float, delta: float) -> Mechanism:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 
-from sqlanon.mechanisms._checks import counted, positive, probability, whole
+from sqlanon.mechanisms._checks import (counted, positive, probability, whole)
 from sqlanon.mechanisms._cost import Cost
-from sqlanon.mechanisms._tails import ROUNDED_UP, context, laplace_reach, laplace_tail
+from sqlanon.mechanisms._tails import (ROUNDED_UP, context, laplace_reach, laplace_tail)
 from sqlanon.mechanisms.laplace import laplace
 
 ROOMY = 160  # digits, so that 1 - p still has more than sixty digits of p

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from sqlanon.mechanisms._checks import counted, positive, whole
-from sqlanon.mechanisms._cost import Cost, Mechanism
-from sqlanon.mechanisms._opendp import calibrated, integers, opendp, zero_concentrated
+from sqlanon.mechanisms._checks import (counted, positive, whole)
+from sqlanon.mechanisms._cost import (Cost, Mechanism)
+from sqlanon.mechanisms._opendp import (calibrated, integers, opendp, zero_concentrated)
 
 
 def laplace(sensitivity: int, epsilon: float) -> Mechanism:

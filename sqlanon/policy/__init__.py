@@ -9,28 +9,14 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field, PrivateAttr, ValidationError
 
-from sqlanon.errors import PolicyError, did_you_mean
+from sqlanon.errors import (PolicyError, did_you_mean)
 from sqlanon.families import family
-from sqlanon.policy import checks, history, options, schema, shape, suppressed_cells, transforming, yaml_lines
-from sqlanon.policy.checks import Draft, Role
+from sqlanon.policy import (checks, history, options, schema, shape, suppressed_cells, transformation_checks as transforming, yaml_lines)
+from sqlanon.policy.checks import (Draft, Role)
 from sqlanon.policy.history import History
-from sqlanon.policy.parts import (
-    SHARED,
-    AlgorithmUse,
-    Column,
-    HierarchyUse,
-    Join,
-    ModelUse,
-    Names,
-    Number,
-    OptionalText,
-    Release,
-    Source,
-    Text,
-    TransformationUse,
-)
+from sqlanon.policy.parts import (SHARED, AlgorithmUse, Column, HierarchyUse, Join, ModelUse, Names, Number, OptionalText, Release, Source, Text, TransformationUse)
 from sqlanon.policy.schedule import Schedule
-from sqlanon.policy.yaml_lines import KeyPath, Origin, Problem
+from sqlanon.policy.yaml_lines import (KeyPath, Origin, Problem)
 
 # Of the gateway, in the same file: what reads them is loaded with them (`policy.files`), since few files have any.
 SECTIONS = ("gateway", "serve", "marginals")

@@ -17,10 +17,10 @@ from pydantic import ValidationError
 
 from sqlanon import hierarchies
 from sqlanon.errors import did_you_mean
-from sqlanon.families import Plugin, family, load_module, module_names
+from sqlanon.families import (Plugin, family, load_module, module_names)
 from sqlanon.policy import shape
-from sqlanon.policy.file_formats import ENDINGS, describe_other_format, ending_of
-from sqlanon.policy.yaml_lines import KeyPath, Origin, Problem
+from sqlanon.policy.file_formats import (ENDINGS, describe_other_format, ending_of)
+from sqlanon.policy.yaml_lines import (KeyPath, Origin, Problem)
 
 Role = Literal["identifier", "quasi_identifier", "sensitive", "insensitive"]
 ROLES: tuple[str, ...] = get_args(Role)

@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 from pydantic import ConfigDict, Field
 
 from sqlanon import policy
-from sqlanon.policy import Policy, gateway, gateway_checks, marginals, serve, yaml_lines
+from sqlanon.policy import (Policy, gateway, gateway_checks, marginals, serve, yaml_lines)
 from sqlanon.policy.checks import Draft
 from sqlanon.policy.gateway import Gateway
 from sqlanon.policy.marginals import Marginals
 from sqlanon.policy.parts import SHARED
-from sqlanon.policy.serve import GatewayFile, Serve
-from sqlanon.policy.yaml_lines import Document, KeyPath, Origin, Problem
+from sqlanon.policy.serve import (GatewayFile, Serve)
+from sqlanon.policy.yaml_lines import (Document, KeyPath, Origin, Problem)
 
 
 class PolicyFile(Policy):

@@ -23,11 +23,11 @@ from pydantic import (
 from pydantic.json_schema import WithJsonSchema
 
 from sqlanon.errors import did_you_mean
-from sqlanon.policy import gateway_access, schema
+from sqlanon.policy import (gateway_access, schema)
 from sqlanon.policy.gateway_access import Access
-from sqlanon.policy.gateway_column import Flag, GatewayColumn, Part, Text, wrong
+from sqlanon.policy.gateway_column import (Flag, GatewayColumn, Part, Text, wrong)
 from sqlanon.policy.shape import Expected
-from sqlanon.policy.yaml_lines import KeyPath, Origin, Problem
+from sqlanon.policy.yaml_lines import (KeyPath, Origin, Problem)
 
 Function = Literal["count", "count_distinct", "sum", "avg", "variance", "stddev", "median", "quantile", "min", "max"]
 FUNCTIONS: tuple[str, ...] = get_args(Function)

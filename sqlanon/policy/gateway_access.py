@@ -12,9 +12,9 @@ from pydantic import Field
 
 from sqlanon.errors import did_you_mean
 from sqlanon.policy.checks import Draft
-from sqlanon.policy.gateway_column import Part, Text
+from sqlanon.policy.gateway_column import (Part, Text)
 from sqlanon.policy.shape import Expected
-from sqlanon.policy.yaml_lines import KeyPath, Problem
+from sqlanon.policy.yaml_lines import (KeyPath, Problem)
 
 ALL = "all"
 Names = Annotated[tuple[Text, ...], Field(min_length=1)]

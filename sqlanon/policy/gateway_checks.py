@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from sqlanon.errors import did_you_mean
-from sqlanon.policy.checks import Draft, table_key
-from sqlanon.policy.gateway import KINDS, GatewayTable
+from sqlanon.policy.checks import (Draft, table_key)
+from sqlanon.policy.gateway import (KINDS, GatewayTable)
 from sqlanon.policy.gateway_access import check_access
-from sqlanon.policy.yaml_lines import KeyPath, Problem
+from sqlanon.policy.yaml_lines import (KeyPath, Problem)
 
 
 def problems(draft: Draft) -> Iterator[Problem]:

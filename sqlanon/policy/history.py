@@ -12,8 +12,8 @@ from sqlanon.errors import did_you_mean
 from sqlanon.families import family
 from sqlanon.policy import shape
 from sqlanon.policy.checks import Draft
-from sqlanon.policy.parts import SHARED, ModelUse, Number, OptionalText, Text
-from sqlanon.policy.yaml_lines import KeyPath, Problem
+from sqlanon.policy.parts import (SHARED, ModelUse, Number, OptionalText, Text)
+from sqlanon.policy.yaml_lines import (KeyPath, Problem)
 
 JOINED = ("join_of_views", "sequential_privacy")  # look at releases of other names
 

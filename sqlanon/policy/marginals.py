@@ -10,15 +10,15 @@ from typing import Annotated, Any
 
 from pydantic import Field, PrivateAttr
 
-from sqlanon.errors import PolicyError, did_you_mean
+from sqlanon.errors import (PolicyError, did_you_mean)
 from sqlanon.policy import yaml_lines
-from sqlanon.policy.checks import Draft, table_key
-from sqlanon.policy.gateway import Epsilon, Gateway, Number
+from sqlanon.policy.checks import (Draft, table_key)
+from sqlanon.policy.gateway import (Epsilon, Gateway, Number)
 from sqlanon.policy.gateway_checks import number_of
-from sqlanon.policy.gateway_column import Part, Text
+from sqlanon.policy.gateway_column import (Part, Text)
 from sqlanon.policy.schedule import Schedule
 from sqlanon.policy.shape import Expected
-from sqlanon.policy.yaml_lines import KeyPath, Origin, Problem
+from sqlanon.policy.yaml_lines import (KeyPath, Origin, Problem)
 
 MOST_MARGINALS = 50
 MOST_SYNTHETIC = 1_000_000

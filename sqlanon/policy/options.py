@@ -11,8 +11,8 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 from sqlanon.errors import PolicyError
 from sqlanon.families import family
 from sqlanon.policy import yaml_lines
-from sqlanon.policy.file_formats import describe_other_format, is_other_format
-from sqlanon.policy.yaml_lines import KeyPath, Problem
+from sqlanon.policy.file_formats import (describe_other_format, is_other_format)
+from sqlanon.policy.yaml_lines import (KeyPath, Problem)
 
 _OPTION = {"quasi_identifier": "--qi", "sensitive": "--sensitive"}
 

@@ -18,12 +18,12 @@ from pydantic_core import CoreSchema
 
 from sqlanon.errors import did_you_mean
 from sqlanon.policy.checks import Draft
-from sqlanon.policy.gateway import Gateway, Number
-from sqlanon.policy.gateway_column import Flag, Part, Text, wrong
+from sqlanon.policy.gateway import (Gateway, Number)
+from sqlanon.policy.gateway_column import (Flag, Part, Text, wrong)
 from sqlanon.policy.marginals import Marginals
 from sqlanon.policy.schedule import Schedule
-from sqlanon.policy.shape import Expected, describe
-from sqlanon.policy.yaml_lines import KeyPath, Origin, Problem
+from sqlanon.policy.shape import (Expected, describe)
+from sqlanon.policy.yaml_lines import (KeyPath, Origin, Problem)
 
 UNITS = {"B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30}
 SIZE = re.compile(r"([0-9]{1,12}) ?([kKMG]?B)", re.IGNORECASE)

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from sqlanon.errors import did_you_mean
-from sqlanon.policy.yaml_lines import KeyPath, Problem
+from sqlanon.policy.yaml_lines import (KeyPath, Problem)
 
 # Kinds of error that say "this should have been a ...", by what they begin with.
 _TYPES = (

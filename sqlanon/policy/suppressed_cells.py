@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from sqlanon.policy.checks import Draft
-from sqlanon.policy.yaml_lines import KeyPath, Problem
+from sqlanon.policy.yaml_lines import (KeyPath, Problem)
 
 MODEL = "k_anonymity"
 ALGORITHM = "local_suppression"

@@ -15,8 +15,8 @@ from typing import Any
 
 import yaml
 
-from sqlanon.errors import PolicyError, did_you_mean
-from sqlanon.policy.dates import DATE, date_of
+from sqlanon.errors import (PolicyError, did_you_mean)
+from sqlanon.policy.dates import (DATE, date_of)
 
 KeyPath = tuple[str | int, ...]
 

@@ -9,40 +9,31 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.algorithms._problem import FEW_ROWS, Problem
-from sqlanon.algorithms._solution import Solution
-from sqlanon.compiler.checks import OF_ROW_SETS
-from sqlanon.compiler.source import relation, table_tree
+from sqlanon.lattice.problem import (FEW_ROWS, Problem)
+from sqlanon.lattice.solution import Solution
+from sqlanon.relations.checks import OF_ROW_SETS
+from sqlanon.relations.source import (relation, table_tree)
 from sqlanon.engines import Engine
-from sqlanon.errors import EngineError, NotReleased, PolicyError
-from sqlanon.evidence.checks import Evidence, check
-from sqlanon.evidence.linked import HINT
-from sqlanon.evidence.transformed import needs_secret, require_secret
+from sqlanon.errors import (EngineError, NotReleased, PolicyError)
+from sqlanon.evidence.checks import (Evidence, check)
+from sqlanon.evidence.linked_rows import HINT
+from sqlanon.evidence.apply_transformations import (needs_secret, require_secret)
 from sqlanon.families import plugin
 from sqlanon.plan import Plan
 from sqlanon.policy import Policy
-from sqlanon.release.asked import is_parted
-from sqlanon.release.counting import workload_of
-from sqlanon.release.document import described, without_originals
+from sqlanon.release.algorithm_kind import is_parted
+from sqlanon.release.count_evidence import workload_of
+from sqlanon.release.evidence_document import (described, without_originals)
 from sqlanon.release.fingerprint import fingerprint
-from sqlanon.release.history import (
-    Comparison,
-    compare,
-    keep_shown,
-    paths_of,
-    read_past,
-    remember,
-    require_named,
-    require_safe,
-)
-from sqlanon.release.history.kept import kept_versions
-from sqlanon.release.published import Progress, Published, require_plan, tell
-from sqlanon.release.raising import LAST_RESORT, may_be_raised, raised
+from sqlanon.release.history import (Comparison, compare, keep_shown, paths_of, read_past, remember, require_named, require_safe)
+from sqlanon.release.history.history_tables import kept_versions
+from sqlanon.release.publication import (Progress, Published, require_plan, tell)
+from sqlanon.release.raise_levels import (LAST_RESORT, may_be_raised, raised)
 from sqlanon.release.record import newest
-from sqlanon.release.rewriting import Rewriting, rewriting
-from sqlanon.release.second_draws import described_draws, require_same_draws, require_same_scales
-from sqlanon.release.solving import plan_of, prepared, solved
-from sqlanon.release.target import Staged, Target, require_writable, target_of
+from sqlanon.release.rewrite_release import (Rewriting, rewriting)
+from sqlanon.release.second_draws import (described_draws, require_same_draws, require_same_scales)
+from sqlanon.release.solve_policy import (plan_of, prepared, solved)
+from sqlanon.release.targets.target import (Staged, Target, require_writable, target_of)
 
 NOT_SEARCHED = "the search compares single rows: it does not look for a release that keeps whole sets of rows alike"
 
@@ -78,7 +69,7 @@ def publish(
     if target is not None:
         require_same_draws(policy, engine, secret)
     if is_parted(policy):
-        from sqlanon.release import parting  # as slow to load as it is rarely asked for
+        from sqlanon.release import publish_buckets as parting  # as slow to load as it is rarely asked for
 
         return parting.publish(policy, engine, target, secret=secret, progress=progress, plan_hash=plan_hash, run=run)
     task = prepared(policy, engine, time_limit=time_limit, progress=progress, secret=secret)
@@ -112,12 +103,12 @@ def report(
     """The stored evidence of a release, with the map of what other k and suppression limits would cost, for which at
     most `explore` seconds are spent; 0 leaves it out. So does a policy with draws whose `secret` is not given. Risks
     are measured and attacks carried out on source and release as they are now, if `attacked`."""
-    from sqlanon.release.stored import risk_utility_map, stored, too_wide_to_map
+    from sqlanon.release.stored_evidence import (risk_utility_map, stored, too_wide_to_map)
 
     document = stored(policy, engine)
     if attacked:
         tell(progress, "attacking the release", 0, 1)
-        from sqlanon.release.resistance import resistance  # loads all attacks
+        from sqlanon.release.measure_resistance import resistance  # loads all attacks
 
         document |= resistance(policy, engine, int(document["records"]))
         tell(progress, "attacking the release", 1, 1)

@@ -7,8 +7,8 @@ import hmac
 
 from sqlglot import exp
 
-from sqlanon.compiler.tree import column, count_all, literal, nested, select, text
-from sqlanon.engines import ColumnInfo, Engine
+from sqlanon.sqltree.tree import (column, count_all, literal, nested, select, text)
+from sqlanon.engines import (ColumnInfo, Engine)
 
 SHORT = 32  # hexadecimal digits: enough to tell versions apart
 

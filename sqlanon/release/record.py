@@ -9,11 +9,11 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.compiler.source import table_parts
-from sqlanon.compiler.tree import literal, select, table
-from sqlanon.engines import Engine, Relation
+from sqlanon.relations.source import table_parts
+from sqlanon.sqltree.tree import (literal, select, table)
+from sqlanon.engines import (Engine, Relation)
 from sqlanon.engines.companion_files import evidence_file
-from sqlanon.errors import PolicyError, SourceError
+from sqlanon.errors import (PolicyError, SourceError)
 from sqlanon.plan import Planned
 
 RELEASES = "sqlanon_releases"

@@ -12,26 +12,13 @@ from pathlib import Path
 
 from sqlglot import exp
 
-from sqlanon.compiler.source import query_tree, relation, table_parts
-from sqlanon.compiler.transformed import key_columns
-from sqlanon.compiler.tree import (
-    alias,
-    case,
-    column,
-    count_all,
-    double,
-    literal,
-    nested,
-    select,
-    summed,
-    table,
-    text,
-    window,
-)
+from sqlanon.relations.source import (query_tree, relation, table_parts)
+from sqlanon.relations.transformation_tables import key_columns
+from sqlanon.sqltree.tree import (alias, case, column, count_all, double, literal, nested, select, summed, table, text, window)
 from sqlanon.engines import Engine
 from sqlanon.errors import SqlanonError
-from sqlanon.policy import Policy, Source
-from sqlanon.transformations._sql import is_number
+from sqlanon.policy import (Policy, Source)
+from sqlanon.transformations.draw_sql import is_number
 
 # Of the values that do not agree by chance: with more of them, a column is the other one. Persons change in a copy.
 AGREEMENT = 0.5

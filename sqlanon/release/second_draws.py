@@ -19,21 +19,21 @@ from typing import Any
 from sqlglot import exp
 
 from sqlanon import transformations
-from sqlanon.algorithms._parting import described_groups
-from sqlanon.compiler.draws import drawn_chains, written
-from sqlanon.compiler.source import relation
-from sqlanon.compiler.transformed import PREFIX, SMALL_INTEGERS, key_columns
+from sqlanon.buckets.bucketize import described_groups
+from sqlanon.relations.draw_chains import (drawn_chains, written)
+from sqlanon.relations.source import relation
+from sqlanon.relations.transformation_tables import (PREFIX, SMALL_INTEGERS, key_columns)
 from sqlanon.engines import Engine
 from sqlanon.engines.companion_files import evidence_file
 from sqlanon.engines.identities import told_apart
 from sqlanon.errors import PolicyError
-from sqlanon.evidence.transformed import needs_secret, require_secret
-from sqlanon.policy import Policy, missing_columns, parse
-from sqlanon.release import folder
-from sqlanon.release.asked import is_parted
-from sqlanon.release.record import RETIRED, of_file, of_version, versions
+from sqlanon.evidence.apply_transformations import (needs_secret, require_secret)
+from sqlanon.policy import (Policy, missing_columns, parse)
+from sqlanon.release.targets import folder
+from sqlanon.release.algorithm_kind import is_parted
+from sqlanon.release.record import (RETIRED, of_file, of_version, versions)
 from sqlanon.release.same_persons import SamePersons
-from sqlanon.transformations._sql import FLOATS, TEXTS
+from sqlanon.transformations.draw_sql import (FLOATS, TEXTS)
 
 ROUNDS = 100_000  # of the hash of a key: to try keys must not be cheap
 CHECK = 8  # hexadecimal digits of it

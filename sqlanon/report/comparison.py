@@ -5,26 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlanon.report.document import drawable, items, mapping, number, quantity, text
-from sqlanon.report.markup import Content, element
-from sqlanon.report.page import contents, document_of
-from sqlanon.report.plots.scatter import Point, scatter
-from sqlanon.report.sections.parts import (
-    Column,
-    Section,
-    beside,
-    bullets,
-    code,
-    meter,
-    name,
-    paragraph,
-    section,
-    small,
-    status,
-    strong,
-    table,
-)
-from sqlanon.report.wording import NOTHING, count, measure, moment, plural, share
+from sqlanon.report.document import (drawable, items, mapping, number, quantity, text)
+from sqlanon.report.markup import (Content, element)
+from sqlanon.report.page import (contents, document_of)
+from sqlanon.report.plots.scatter import (Point, scatter)
+from sqlanon.report.sections.parts import (Column, Section, beside, bullets, code, meter, name, paragraph, section, small, status, strong, table)
+from sqlanon.report.wording import (NOTHING, count, measure, moment, plural, share)
 
 Each = Sequence[tuple[int, Mapping[str, Any]]]
 MATRICES = (

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from sqlanon.errors import SqlanonError
-from sqlanon.families import Plugin, family
+from sqlanon.families import (Plugin, family)
 
 T = TypeVar("T")
 REQUIRED = ("sqlanon", "created", "release", "source")

@@ -25,7 +25,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.errors import PolicyError, did_you_mean
+from sqlanon.errors import (PolicyError, did_you_mean)
 
 # Beside a user's own columns, which no sane person calls like this: what tells rows apart, be it a number or their key;
 # and their identity as text, which draws are made of.

@@ -12,28 +12,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sqlanon.transformations import KEY, ROW, Given, Make, Step
-from sqlanon.transformations._sql import (
-    INT,
-    alias,
-    bigint,
-    binary,
-    call,
-    column,
-    crossed,
-    digest,
-    double,
-    evenly,
-    nested,
-    number,
-    plus,
-    seeded,
-    selected,
-    table,
-    text,
-    times,
-    uniform,
-)
+from sqlanon.transformations import (KEY, ROW, Given, Make, Step)
+from sqlanon.transformations.draw_sql import (INT, alias, bigint, binary, call, column, crossed, digest, double, evenly, nested, number, plus, seeded, selected, table, text, times, uniform)
 
 ALIKE = 4  # rows share a hash
 BYTES = 4  # of it are the draw of a row

@@ -6,24 +6,9 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from sqlanon.transformations import KEY, ROW, Changed, File, Given, Make, Step
+from sqlanon.transformations import (KEY, ROW, Changed, File, Given, Make, Step)
 from sqlanon.transformations._params import Within
-from sqlanon.transformations._sql import (
-    canonical,
-    case,
-    column,
-    crossed,
-    digest,
-    is_known,
-    joined,
-    nested,
-    number,
-    seeded,
-    selected,
-    string,
-    table,
-    uniform,
-)
+from sqlanon.transformations.draw_sql import (canonical, case, column, crossed, digest, is_known, joined, nested, number, seeded, selected, string, table, uniform)
 
 
 def kept(given: Given) -> tuple[Given, list[Step]]:

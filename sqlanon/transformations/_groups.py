@@ -7,24 +7,9 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from sqlanon.errors import PolicyError
-from sqlanon.transformations import ROW, Ask, Given, Make, Step
+from sqlanon.transformations import (ROW, Ask, Given, Make, Step)
 from sqlanon.transformations._mdav import order
-from sqlanon.transformations._sql import (
-    FLOATS,
-    INTEGERS,
-    alias,
-    back,
-    bigint,
-    column,
-    crossed,
-    double,
-    is_not_finite,
-    is_null,
-    minus,
-    nested,
-    over,
-    table,
-)
+from sqlanon.transformations.draw_sql import (FLOATS, INTEGERS, alias, back, bigint, column, crossed, double, is_not_finite, is_null, minus, nested, over, table)
 
 MOST_EXACT = 5_000
 SMALLEST_BLOCK = 4  # times k

@@ -8,28 +8,9 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, WithJsonSchema
 from sqlglot import exp
 
-from sqlanon.transformations import Ask, Changed, File, Given, Make, Step
-from sqlanon.transformations._draws import draw, hashed
-from sqlanon.transformations._sql import (
-    FLOATS,
-    alias,
-    bigint,
-    case,
-    column,
-    crossed,
-    double,
-    is_known,
-    minus,
-    nested,
-    number,
-    over,
-    require,
-    selected,
-    string,
-    table,
-    text,
-    times,
-)
+from sqlanon.transformations import (Ask, Changed, File, Given, Make, Step)
+from sqlanon.transformations._draws import (draw, hashed)
+from sqlanon.transformations.draw_sql import (FLOATS, alias, bigint, case, column, crossed, double, is_known, minus, nested, number, over, require, selected, string, table, text, times)
 
 DRAW = "\u2205 draw"
 

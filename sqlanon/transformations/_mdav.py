@@ -11,25 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from sqlanon.transformations import KEY, ROW, Given, Make, Step
-from sqlanon.transformations._sql import (
-    alias,
-    bigint,
-    binary,
-    case,
-    column,
-    digest,
-    double,
-    minus,
-    nested,
-    number,
-    plus,
-    rounded,
-    selected,
-    table,
-    times,
-    uniform,
-)
+from sqlanon.transformations import (KEY, ROW, Given, Make, Step)
+from sqlanon.transformations.draw_sql import (alias, bigint, binary, case, column, digest, double, minus, nested, number, plus, rounded, selected, table, times, uniform)
 
 DECIMALS = 9
 

@@ -37,36 +37,12 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 from sqlglot import exp
 
-from sqlanon.transformations import Ask, Changed, Given, Make, Step
-from sqlanon.transformations._covariance import NOTHING, cholesky
-from sqlanon.transformations._draws import hashed, normal
+from sqlanon.transformations import (Ask, Changed, Given, Make, Step)
+from sqlanon.transformations._covariance import (NOTHING, cholesky)
+from sqlanon.transformations._draws import (hashed, normal)
 from sqlanon.transformations._groups import not_finite
-from sqlanon.transformations._params import Base, Columns, Number
-from sqlanon.transformations._sql import (
-    INTEGERS,
-    TEXT,
-    alias,
-    back,
-    bigint,
-    column,
-    crossed,
-    double,
-    is_null,
-    joined,
-    minus,
-    nested,
-    number,
-    over,
-    plus,
-    require,
-    scale_of,
-    seeded,
-    selected,
-    string,
-    table,
-    text,
-    times,
-)
+from sqlanon.transformations._params import (Base, Columns, Number)
+from sqlanon.transformations.draw_sql import (INTEGERS, TEXT, alias, back, bigint, column, crossed, double, is_null, joined, minus, nested, number, over, plus, require, scale_of, seeded, selected, string, table, text, times)
 
 STEPS = 32  # of a standard deviation while it doubles
 SHARES = 256  # steps of a share of it

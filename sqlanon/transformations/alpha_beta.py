@@ -28,31 +28,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from sqlglot import exp
 
 from sqlanon.errors import PolicyError
-from sqlanon.transformations import KEY, ROW, Ask, Changed, Given, Make, Step
-from sqlanon.transformations._lookup import Label, listed, require_categories
-from sqlanon.transformations._params import Base, Columns, Share
-from sqlanon.transformations._sql import (
-    INTEGERS,
-    TEXT,
-    alias,
-    canonical,
-    case,
-    column,
-    crossed,
-    digest,
-    double,
-    is_known,
-    is_null,
-    joined,
-    nested,
-    number,
-    seeded,
-    string,
-    table,
-    text,
-    times,
-    uniform,
-)
+from sqlanon.transformations import (KEY, ROW, Ask, Changed, Given, Make, Step)
+from sqlanon.transformations._lookup import (Label, listed, require_categories)
+from sqlanon.transformations._params import (Base, Columns, Share)
+from sqlanon.transformations.draw_sql import (INTEGERS, TEXT, alias, canonical, case, column, crossed, digest, double, is_known, is_null, joined, nested, number, seeded, string, table, text, times, uniform)
 
 MOST_COMBINATIONS = 20_000_000
 MOST_VALUES = 100_000

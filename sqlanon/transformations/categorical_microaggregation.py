@@ -27,13 +27,13 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, model_validator
 from sqlglot import exp
 
-from sqlanon.transformations import Changed, Given, Make
+from sqlanon.transformations import (Changed, Given, Make)
 from sqlanon.transformations._exchange import kept
-from sqlanon.transformations._groups import points, require_rows, unknown
-from sqlanon.transformations._lookup import Label, marginals, require_categories, unlisted
-from sqlanon.transformations._mdav import grouped, of_groups, shown
+from sqlanon.transformations._groups import (points, require_rows, unknown)
+from sqlanon.transformations._lookup import (Label, marginals, require_categories, unlisted)
+from sqlanon.transformations._mdav import (grouped, of_groups, shown)
 from sqlanon.transformations._params import Base
-from sqlanon.transformations._sql import alias, case, column, number, plus, string, table, text, times
+from sqlanon.transformations.draw_sql import (alias, case, column, number, plus, string, table, text, times)
 
 MOST_VALUES = 100
 

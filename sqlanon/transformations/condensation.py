@@ -21,28 +21,13 @@ from __future__ import annotations
 from pydantic import Field, field_validator
 from sqlglot import exp
 
-from sqlanon.transformations import KEY, Changed, Given, Make
+from sqlanon.transformations import (KEY, Changed, Given, Make)
 from sqlanon.transformations._covariance import cholesky
 from sqlanon.transformations._exchange import kept
-from sqlanon.transformations._groups import not_finite, require_rows, standardized, unknown
-from sqlanon.transformations._mdav import grouped, of_groups, shown
-from sqlanon.transformations._params import Base, Columns
-from sqlanon.transformations._sql import (
-    alias,
-    back,
-    column,
-    crossed,
-    digest,
-    double,
-    minus,
-    number,
-    plus,
-    require,
-    seeded,
-    table,
-    times,
-    uniform,
-)
+from sqlanon.transformations._groups import (not_finite, require_rows, standardized, unknown)
+from sqlanon.transformations._mdav import (grouped, of_groups, shown)
+from sqlanon.transformations._params import (Base, Columns)
+from sqlanon.transformations.draw_sql import (alias, back, column, crossed, digest, double, minus, number, plus, require, seeded, table, times, uniform)
 
 MOST_COLUMNS = 20  # with covariances, all of which are written out
 

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from sqlanon.transformations import Changed, Given
+from sqlanon.transformations import (Changed, Given)
 from sqlanon.transformations._exchange import exchanged
-from sqlanon.transformations._params import Columns, Names, Number, Within
+from sqlanon.transformations._params import (Columns, Names, Number, Within)
 
 
 class Params(Within):

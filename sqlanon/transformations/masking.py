@@ -25,29 +25,9 @@ from typing import Literal
 from pydantic import Field, model_validator
 from sqlglot import exp
 
-from sqlanon.transformations import Ask, Changed, Given, Make, Step
-from sqlanon.transformations._params import Base, Columns
-from sqlanon.transformations._sql import (
-    TEXTS,
-    alias,
-    call,
-    case,
-    column,
-    crossed,
-    is_known,
-    joined,
-    minus,
-    nested,
-    over,
-    plus,
-    require,
-    seeded,
-    selected,
-    string,
-    table,
-    text,
-    times,
-)
+from sqlanon.transformations import (Ask, Changed, Given, Make, Step)
+from sqlanon.transformations._params import (Base, Columns)
+from sqlanon.transformations.draw_sql import (TEXTS, alias, call, case, column, crossed, is_known, joined, minus, nested, over, plus, require, seeded, selected, string, table, text, times)
 
 HALF = 32  # characters, one for each digit of a hash: a round changes one half of a value by a hash of the other
 ROUNDS = 8

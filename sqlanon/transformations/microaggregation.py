@@ -22,12 +22,12 @@ from __future__ import annotations
 from pydantic import Field
 from sqlglot import exp
 
-from sqlanon.transformations import Changed, Given, Make
+from sqlanon.transformations import (Changed, Given, Make)
 from sqlanon.transformations._exchange import kept
-from sqlanon.transformations._groups import mean_of, not_finite, require_rows, standardized, unknown
-from sqlanon.transformations._mdav import grouped, of_groups, shown
-from sqlanon.transformations._params import Base, Columns
-from sqlanon.transformations._sql import alias, require
+from sqlanon.transformations._groups import (mean_of, not_finite, require_rows, standardized, unknown)
+from sqlanon.transformations._mdav import (grouped, of_groups, shown)
+from sqlanon.transformations._params import (Base, Columns)
+from sqlanon.transformations.draw_sql import (alias, require)
 
 
 class Params(Base):

@@ -22,25 +22,12 @@ from dataclasses import replace
 from pydantic import Field
 from sqlglot import exp
 
-from sqlanon.transformations import Changed, Given, Make, Step
+from sqlanon.transformations import (Changed, Given, Make, Step)
 from sqlanon.transformations._exchange import kept
-from sqlanon.transformations._groups import mean_of, not_finite, require_rows, standardized, unknown
-from sqlanon.transformations._mdav import DECIMALS, of_groups, shown
-from sqlanon.transformations._params import Base, Columns
-from sqlanon.transformations._sql import (
-    alias,
-    bigint,
-    case,
-    double,
-    minus,
-    number,
-    over,
-    plus,
-    require,
-    rounded,
-    table,
-    times,
-)
+from sqlanon.transformations._groups import (mean_of, not_finite, require_rows, standardized, unknown)
+from sqlanon.transformations._mdav import (DECIMALS, of_groups, shown)
+from sqlanon.transformations._params import (Base, Columns)
+from sqlanon.transformations.draw_sql import (alias, bigint, case, double, minus, number, over, plus, require, rounded, table, times)
 
 
 class Params(Base):

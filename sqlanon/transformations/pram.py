@@ -25,17 +25,10 @@ from dataclasses import replace
 from pydantic import Field, field_validator, model_validator
 from sqlglot import exp
 
-from sqlanon.transformations import Ask, Changed, File, Given, Make, Step
-from sqlanon.transformations._lookup import (
-    Label,
-    listed,
-    marginals,
-    moved,
-    require_categories,
-    unlisted,
-)
-from sqlanon.transformations._params import Base, Columns, Number
-from sqlanon.transformations._sql import DOUBLE, TEXT, table
+from sqlanon.transformations import (Ask, Changed, File, Given, Make, Step)
+from sqlanon.transformations._lookup import (Label, listed, marginals, moved, require_categories, unlisted)
+from sqlanon.transformations._params import (Base, Columns, Number)
+from sqlanon.transformations.draw_sql import (DOUBLE, TEXT, table)
 
 MOST_VALUES = 200  # of a column: the matrix has so many rows, and so many columns
 TOLERANCE = 1e-9

@@ -20,30 +20,10 @@ from dataclasses import replace
 from pydantic import Field, field_validator, model_validator
 from sqlglot import exp
 
-from sqlanon.transformations import KEY, Ask, Changed, Given, Make, Step
-from sqlanon.transformations._lookup import Label, listed, marginals, require_categories, unlisted
-from sqlanon.transformations._params import Base, Columns, Share
-from sqlanon.transformations._sql import (
-    BIGINT,
-    TEXT,
-    alias,
-    bigint,
-    case,
-    column,
-    crossed,
-    digest,
-    double,
-    is_null,
-    nested,
-    number,
-    over,
-    plus,
-    seeded,
-    selected,
-    table,
-    times,
-    uniform,
-)
+from sqlanon.transformations import (KEY, Ask, Changed, Given, Make, Step)
+from sqlanon.transformations._lookup import (Label, listed, marginals, require_categories, unlisted)
+from sqlanon.transformations._params import (Base, Columns, Share)
+from sqlanon.transformations.draw_sql import (BIGINT, TEXT, alias, bigint, case, column, crossed, digest, double, is_null, nested, number, over, plus, seeded, selected, table, times, uniform)
 
 DRAW = "\u2205 draw"
 OTHER = "\u2205 other"

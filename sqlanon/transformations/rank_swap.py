@@ -20,22 +20,11 @@ from dataclasses import replace
 from pydantic import Field
 from sqlglot import exp
 
-from sqlanon.transformations import ROW, Ask, Changed, File, Given, Make
-from sqlanon.transformations._draws import draw, hashed
+from sqlanon.transformations import (ROW, Ask, Changed, File, Given, Make)
+from sqlanon.transformations._draws import (draw, hashed)
 from sqlanon.transformations._exchange import kept
-from sqlanon.transformations._params import Base, Columns, Number
-from sqlanon.transformations._sql import (
-    alias,
-    column,
-    is_ordered,
-    minus,
-    nested,
-    number,
-    require,
-    selected,
-    table,
-    times,
-)
+from sqlanon.transformations._params import (Base, Columns, Number)
+from sqlanon.transformations.draw_sql import (alias, column, is_ordered, minus, nested, number, require, selected, table, times)
 
 
 class Params(Base):

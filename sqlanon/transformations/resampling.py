@@ -18,24 +18,10 @@ from __future__ import annotations
 from pydantic import Field
 from sqlglot import exp
 
-from sqlanon.transformations import KEY, ROW, Ask, Changed, File, Given, Make
+from sqlanon.transformations import (KEY, ROW, Ask, Changed, File, Given, Make)
 from sqlanon.transformations._exchange import kept
-from sqlanon.transformations._params import Base, Columns
-from sqlanon.transformations._sql import (
-    alias,
-    back,
-    bigint,
-    column,
-    crossed,
-    digest,
-    is_known,
-    nested,
-    require,
-    seeded,
-    selected,
-    table,
-    uniform,
-)
+from sqlanon.transformations._params import (Base, Columns)
+from sqlanon.transformations.draw_sql import (alias, back, bigint, column, crossed, digest, is_known, nested, require, seeded, selected, table, uniform)
 
 FEWEST = 5  # values of which samples differ enough
 

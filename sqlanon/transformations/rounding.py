@@ -20,22 +20,10 @@ from pydantic import Field, field_validator
 from sqlglot import exp
 
 from sqlanon.errors import PolicyError
-from sqlanon.transformations import Changed, Given
-from sqlanon.transformations._draws import Hashed, draw, hashed
-from sqlanon.transformations._params import Base, Columns, Number
-from sqlanon.transformations._sql import (
-    INTEGERS,
-    column,
-    double,
-    nested,
-    number,
-    over,
-    plus,
-    require,
-    scale_of,
-    selected,
-    times,
-)
+from sqlanon.transformations import (Changed, Given)
+from sqlanon.transformations._draws import (Hashed, draw, hashed)
+from sqlanon.transformations._params import (Base, Columns, Number)
+from sqlanon.transformations.draw_sql import (INTEGERS, column, double, nested, number, over, plus, require, scale_of, selected, times)
 
 MOST_DECIMALS = 6
 

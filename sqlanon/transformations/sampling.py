@@ -20,23 +20,9 @@ from pydantic import Field, model_validator
 from sqlglot import exp
 
 from sqlanon.errors import PolicyError
-from sqlanon.transformations import KEY, Changed, Given
-from sqlanon.transformations._params import Base, Names, Share
-from sqlanon.transformations._sql import (
-    bigint,
-    canonical,
-    column,
-    crossed,
-    digest,
-    double,
-    nested,
-    number,
-    plus,
-    seeded,
-    selected,
-    times,
-    uniform,
-)
+from sqlanon.transformations import (KEY, Changed, Given)
+from sqlanon.transformations._params import (Base, Names, Share)
+from sqlanon.transformations.draw_sql import (bigint, canonical, column, crossed, digest, double, nested, number, plus, seeded, selected, times, uniform)
 
 DRAW = "\u2205 draw"
 PLACE = "\u2205 place"

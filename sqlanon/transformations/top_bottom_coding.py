@@ -15,9 +15,9 @@ from pydantic import Field, model_validator
 from sqlglot import exp
 
 from sqlanon.errors import PolicyError
-from sqlanon.transformations import Changed, Given
-from sqlanon.transformations._params import Base, Columns, Number
-from sqlanon.transformations._sql import INTEGERS, case, column, nested, number, require, selected
+from sqlanon.transformations import (Changed, Given)
+from sqlanon.transformations._params import (Base, Columns, Number)
+from sqlanon.transformations.draw_sql import (INTEGERS, case, column, nested, number, require, selected)
 
 
 class Params(Base):

@@ -20,8 +20,8 @@ from methods import KEY, best
 
 import sqlanon
 from sqlanon import algorithms
-from sqlanon.algorithms._parting import posed
-from sqlanon.compiler.rewrite import shuffled
+from sqlanon.buckets.bucketize import posed
+from sqlanon.relations.rewrite import shuffled
 from sqlanon.engines import Engine
 
 # method: (parameters, the sensitive column, largest ratio)

@@ -26,8 +26,8 @@ from data import QI, generate
 
 import sqlanon
 from sqlanon.engines import Engine
-from sqlanon.engines.steps import drop_steps
-from sqlanon.evidence.transformed import apply
+from sqlanon.engines.temp_tables import drop_steps
+from sqlanon.evidence.apply_transformations import apply
 
 KEY = "a key for benchmarks, which protects nobody"
 # method: (use, largest ratio, most rows that it is tried on)

@@ -20,9 +20,9 @@ from data import QI, generate
 
 import sqlanon
 from sqlanon.algorithms import mondrian
-from sqlanon.algorithms._posing import problem
-from sqlanon.algorithms._solution import Solution
-from sqlanon.compiler.source import relation
+from sqlanon.lattice.pose_problem import problem
+from sqlanon.lattice.solution import Solution
+from sqlanon.relations.source import relation
 from sqlanon.engines import Engine
 from sqlanon.evidence.hierarchies import build_hierarchies
 

@@ -24,9 +24,9 @@ from mondrian import HIERARCHIES
 
 import sqlanon
 from sqlanon.engines import Engine
-from sqlanon.release.rewriting import rewriting
-from sqlanon.release.solving import prepared, solved
-from sqlanon.release.target import create
+from sqlanon.release.rewrite_release import rewriting
+from sqlanon.release.solve_policy import (prepared, solved)
+from sqlanon.release.targets.target import create
 
 ADULT = Path(__file__).parents[3] / "shared" / "data" / "adult"
 NAMES = ["sex", "age", "race", "marital-status", "education", "native-country", "workclass", "occupation"]
@@ -136,7 +136,7 @@ def cold(times: int = 8) -> bool:
         engine = sqlanon.connect(str(database), read_only=False)
         _, _, asked = small_table(engine)
         engine.close()
-        from sqlanon.release.document import written
+        from sqlanon.release.evidence_document import written
 
         text = json.loads(written(asked(0.05)))
         text["source"]["database"] = str(database)

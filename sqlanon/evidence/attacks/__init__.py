@@ -12,28 +12,28 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.compiler import attacks as relations
-from sqlanon.compiler import guessing as guesses
-from sqlanon.compiler.attacks import UNITS
-from sqlanon.compiler.classes import class_values, classes, totals
-from sqlanon.compiler.lookups import taxonomy
-from sqlanon.compiler.matching import matches_any_value
-from sqlanon.compiler.parted import parts_rows
-from sqlanon.compiler.risk import persons_and_rows
-from sqlanon.compiler.row_sets import LINKED, class_rows
-from sqlanon.compiler.source import relation
-from sqlanon.compiler.tree import bind, referenced
+from sqlanon.relations.attacks import attack_relations as relations
+from sqlanon.relations.attacks import learning_relations as guesses
+from sqlanon.relations.attacks.attack_relations import UNITS
+from sqlanon.relations.classes import (class_values, classes, totals)
+from sqlanon.relations.hierarchy_lookups import taxonomy
+from sqlanon.relations.matching_classes import matches_any_value
+from sqlanon.relations.bucketization import parts_rows
+from sqlanon.relations.risk_relations import persons_and_rows
+from sqlanon.relations.row_sets import (LINKED, class_rows)
+from sqlanon.relations.source import relation
+from sqlanon.sqltree.tree import (bind, referenced)
 from sqlanon.engines import Engine
-from sqlanon.errors import PolicyError, did_you_mean
-from sqlanon.evidence.attacks import algorithm_worlds, guessing, inferring, minimality, noise, probabilistic, views
-from sqlanon.evidence.attacks.apart import OF_GROUPS, Apart, apart_of
-from sqlanon.evidence.attacks.asked import Asked, asked_for
+from sqlanon.errors import (PolicyError, did_you_mean)
+from sqlanon.evidence.attacks import (algorithm_worlds, learning_attacks as guessing, inference_attacks as inferring, minimality, noise_levels as noise, record_linkage as probabilistic, joined_views as views)
+from sqlanon.evidence.attacks.bucket_attacks import (OF_GROUPS, Apart, apart_of)
+from sqlanon.evidence.attacks.attacker_knowledge import (Asked, asked_for)
 from sqlanon.evidence.attacks.minimality import concluded
-from sqlanon.evidence.attacks.side import NotJudged, Side, Targets, found, side_of, targets_of
+from sqlanon.evidence.attacks.attacked_table import (NotJudged, Side, Targets, found, side_of, targets_of)
 from sqlanon.evidence.hierarchies import require_valid
-from sqlanon.evidence.linked import Link, find_link
-from sqlanon.families import Plugin, family, plugin
-from sqlanon.policy import Policy, Source
+from sqlanon.evidence.linked_rows import (Link, find_link)
+from sqlanon.families import (Plugin, family, plugin)
+from sqlanon.policy import (Policy, Source)
 from sqlanon.policy.suppressed_cells import READING
 
 # What needs persons to be looked up in a table by what is known of them.

@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sqlanon import hierarchies
-from sqlanon.compiler import units as relations
-from sqlanon.compiler.classes import NULL_NODE
-from sqlanon.compiler.guarding import taxonomy_of
-from sqlanon.compiler.parted import GROUP
-from sqlanon.compiler.source import relation
-from sqlanon.compiler.tree import select, table
+from sqlanon.relations.attacks import unit_relations as relations
+from sqlanon.relations.classes import NULL_NODE
+from sqlanon.relations.guarding_nodes import taxonomy_of
+from sqlanon.relations.bucketization import GROUP
+from sqlanon.relations.source import relation
+from sqlanon.sqltree.tree import (select, table)
 from sqlanon.engines import Engine
 from sqlanon.errors import SourceError
-from sqlanon.evidence.attacks.anatomy_worlds import Dealt, expected_values
-from sqlanon.evidence.attacks.apart import Apart
+from sqlanon.evidence.attacks.anatomy_worlds import (Dealt, expected_values)
+from sqlanon.evidence.attacks.bucket_attacks import Apart
 from sqlanon.evidence.attacks.guarding_worlds import Guarding
-from sqlanon.evidence.attacks.invariance_worlds import likely_values, likely_values_of_two
+from sqlanon.evidence.attacks.invariance_worlds import (likely_values, likely_values_of_two)
 from sqlanon.evidence.attacks.invariant_release import read_release
-from sqlanon.evidence.attacks.side import NotJudged, Side, Targets, found
-from sqlanon.evidence.parted import sensitive_rows
+from sqlanon.evidence.attacks.attacked_table import (NotJudged, Side, Targets, found)
+from sqlanon.evidence.bucket_evidence import sensitive_rows
 from sqlanon.policy import Policy
 
 MOST_CLOSE = 100_000  # rows of anatomy; of more, groups are made without a look at quasi-identifiers

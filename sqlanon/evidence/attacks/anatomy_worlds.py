@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import accumulate, combinations
 
-from sqlanon.evidence.attacks.side import NotJudged
+from sqlanon.evidence.attacks.attacked_table import NotJudged
 
 MOST_STEPS = 300_000  # for one block
 MOST_STEPS_OF_ALL = 3_000_000

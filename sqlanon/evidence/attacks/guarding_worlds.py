@@ -19,8 +19,8 @@ from functools import cache
 from hashlib import md5
 from itertools import combinations_with_replacement
 
-from sqlanon.compiler.guarding import Taxonomy
-from sqlanon.evidence.attacks.side import NotJudged
+from sqlanon.relations.guarding_nodes import Taxonomy
+from sqlanon.evidence.attacks.attacked_table import NotJudged
 
 MOST_STEPS = 30_000  # for one kind of class
 Shown = tuple[tuple[str, int], ...]  # nodes, and how many records of a class show them
@@ -72,7 +72,7 @@ class Guarding:
         Three of four records have the flu, and somebody guards it: at most one half may be told. Two records go up,
         since one that shows the lung tells the flu by one half. Had one of them had pneumonia, none would have gone up.
 
-        >>> from sqlanon.compiler.guarding import taxonomy_of
+        >>> from sqlanon.relations.guarding_nodes import taxonomy_of
         >>> from sqlanon.hierarchies import Hierarchy
         >>> rows = tuple((leaf, node, "*") for node, leaf in
         ...              (("lung", "flu"), ("lung", "pneumonia"), ("stomach", "ulcer"), ("stomach", "gastritis")))

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
 
-from sqlanon.compiler.buckets import Bucket, Signature, filled
-from sqlanon.evidence.attacks.side import NotJudged
+from sqlanon.relations.bucket_quotas import (Bucket, Signature, filled)
+from sqlanon.evidence.attacks.attacked_table import NotJudged
 
 MOST_STEPS = 200_000
 MOST_WORLDS = 20_000  # of two releases, looked at one by one

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sqlanon.compiler import units as relations
-from sqlanon.compiler.classes import NULL_NODE
-from sqlanon.compiler.history import CLASS
-from sqlanon.compiler.lookups import depth_first
-from sqlanon.compiler.source import relation
-from sqlanon.compiler.tree import select, table
-from sqlanon.evidence.attacks.invariance_worlds import Class, Person, Release, curve
-from sqlanon.evidence.attacks.side import NotJudged, Side, Targets, fits_of
+from sqlanon.relations.attacks import unit_relations as relations
+from sqlanon.relations.classes import NULL_NODE
+from sqlanon.relations.history_relations import CLASS
+from sqlanon.relations.hierarchy_lookups import depth_first
+from sqlanon.relations.source import relation
+from sqlanon.sqltree.tree import (select, table)
+from sqlanon.evidence.attacks.invariance_worlds import (Class, Person, Release, curve)
+from sqlanon.evidence.attacks.attacked_table import (NotJudged, Side, Targets, fits_of)
 from sqlanon.policy import Policy
 
 MOST_PERSONS = 2_000

@@ -9,17 +9,17 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.compiler import attacks as relations
-from sqlanon.compiler.classes import as_label, class_values, classes, totals
-from sqlanon.compiler.compressed import root_only
-from sqlanon.compiler.tree import alias, bind, select, table
+from sqlanon.relations.attacks import attack_relations as relations
+from sqlanon.relations.classes import (as_label, class_values, classes, totals)
+from sqlanon.relations.compressed_rows import root_only
+from sqlanon.sqltree.tree import (alias, bind, select, table)
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.attacks import algorithm_worlds
-from sqlanon.evidence.attacks.placements import Breaks, placement, surest_values
-from sqlanon.evidence.attacks.side import NotJudged, Side, Targets
-from sqlanon.evidence.attacks.worlds import conclusions, configuration
+from sqlanon.evidence.attacks.placements import (Breaks, placement, surest_values)
+from sqlanon.evidence.attacks.attacked_table import (NotJudged, Side, Targets)
+from sqlanon.evidence.attacks.value_worlds import (conclusions, configuration)
 from sqlanon.evidence.loss import infer_levels
-from sqlanon.families import Plugin, plugin
+from sqlanon.families import (Plugin, plugin)
 from sqlanon.policy import Policy
 
 # Models whose breach tells of the share of a value in a class, and of all its values.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
-from sqlanon.evidence.attacks.side import NotJudged
+from sqlanon.evidence.attacks.attacked_table import NotJudged
 
 MOST_STEPS = 300_000  # for one class
 Counts = tuple[int, ...]

@@ -11,31 +11,23 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.compiler.checks import Compiler
-from sqlanon.compiler.classes import Grouping, class_population, class_values, classes, totals
-from sqlanon.compiler.matching import matches_any_value, matching_classes
-from sqlanon.compiler.risk import (
-    class_households,
-    class_weights,
-    improper_weights,
-    missing_values,
-    own_population,
-    partitions,
-    persons_and_rows,
-)
-from sqlanon.compiler.row_sets import class_rows
-from sqlanon.compiler.source import relation
-from sqlanon.compiler.tree import bind, referenced, select, summed, table
+from sqlanon.relations.checks import Compiler
+from sqlanon.relations.classes import (Grouping, class_population, class_values, classes, totals)
+from sqlanon.relations.matching_classes import (matches_any_value, matching_classes)
+from sqlanon.relations.risk_relations import (class_households, class_weights, improper_weights, missing_values, own_population, partitions, persons_and_rows)
+from sqlanon.relations.row_sets import class_rows
+from sqlanon.relations.source import relation
+from sqlanon.sqltree.tree import (bind, referenced, select, summed, table)
 from sqlanon.engines import Engine
-from sqlanon.errors import PolicyError, did_you_mean
-from sqlanon.evidence.checks import prepare, require_persons
-from sqlanon.evidence.linked import Link, find_link, link_rows, say_linked
+from sqlanon.errors import (PolicyError, did_you_mean)
+from sqlanon.evidence.checks import (prepare, require_persons)
+from sqlanon.evidence.linked_rows import (Link, find_link, link_rows, say_linked)
 from sqlanon.evidence.risk.estimates import population_uniqueness
-from sqlanon.evidence.risk.special import Score, Subset, Suda, special_uniques
-from sqlanon.evidence.risk.work import Work
+from sqlanon.evidence.risk.special_uniques import (Score, Subset, Suda, special_uniques)
+from sqlanon.evidence.risk.work_tables import Work
 from sqlanon.evidence.risk.worst_case import worst_disclosure
-from sqlanon.families import Plugin, family, plugin
-from sqlanon.policy import Policy, Source
+from sqlanon.families import (Plugin, family, plugin)
+from sqlanon.policy import (Policy, Source)
 from sqlanon.policy.suppressed_cells import READING
 
 Numbers = Mapping[str, float | str | None]

@@ -13,35 +13,22 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
-from sqlanon.compiler.classes import Prelude
-from sqlanon.compiler.propensity import Number, new_labels
-from sqlanon.compiler.source import relation
-from sqlanon.compiler.training import Asked
-from sqlanon.compiler.tree import bind, count_all, referenced, select, table
-from sqlanon.compiler.utility import (
-    SUMS,
-    Readings,
-    centres,
-    counted,
-    label_pairs,
-    misses,
-    number_pairs,
-    numbers,
-    paired,
-    products,
-    sides,
-    spreads,
-)
-from sqlanon.engines import ColumnInfo, Engine
-from sqlanon.errors import PolicyError, did_you_mean
-from sqlanon.evidence.risk.work import Work
-from sqlanon.evidence.utility import classifier, probabilistic
+from sqlanon.relations.classes import Prelude
+from sqlanon.relations.propensity_features import (Number, new_labels)
+from sqlanon.relations.source import relation
+from sqlanon.relations.training_rows import Asked
+from sqlanon.sqltree.tree import (bind, count_all, referenced, select, table)
+from sqlanon.relations.utility_relations import (SUMS, Readings, centres, counted, label_pairs, misses, number_pairs, numbers, paired, products, sides, spreads)
+from sqlanon.engines import (ColumnInfo, Engine)
+from sqlanon.errors import (PolicyError, did_you_mean)
+from sqlanon.evidence.risk.work_tables import Work
+from sqlanon.evidence.utility import (classifier, probabilistic_loss as probabilistic)
 from sqlanon.evidence.utility.classifier import Accuracy
-from sqlanon.evidence.utility.columns import BANDS, lookups_of, readings_of
-from sqlanon.evidence.utility.moments import Difference, Moments, differences, moments
-from sqlanon.evidence.utility.propensity import Propensity, propensity
+from sqlanon.evidence.utility.columns import (BANDS, lookups_of, readings_of)
+from sqlanon.evidence.utility.moments import (Difference, Moments, differences, moments)
+from sqlanon.evidence.utility.propensity import (Propensity, propensity)
 from sqlanon.families import plugin
-from sqlanon.policy import Policy, Source
+from sqlanon.policy import (Policy, Source)
 
 CLOSE = 0.05  # of a standard deviation: a number that is known so well is disclosed
 

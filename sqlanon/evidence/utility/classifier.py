@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from sqlanon.compiler.training import Asked, combinations
+from sqlanon.relations.training_rows import (Asked, combinations)
 from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError
 

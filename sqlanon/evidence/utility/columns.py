@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping
 
 from sqlglot import exp
 
-from sqlanon.compiler.classes import NULL_NODE
-from sqlanon.compiler.utility import Readings, distinct_labels
+from sqlanon.relations.classes import NULL_NODE
+from sqlanon.relations.utility_relations import (Readings, distinct_labels)
 from sqlanon.engines import ColumnInfo
 from sqlanon.errors import PolicyError
-from sqlanon.evidence.risk.work import Work
-from sqlanon.evidence.utility.reading import number_of
+from sqlanon.evidence.risk.work_tables import Work
+from sqlanon.evidence.utility.label_numbers import number_of
 from sqlanon.policy import Policy
 
 # Hierarchies whose labels are bands of numbers; those of all others are categories.

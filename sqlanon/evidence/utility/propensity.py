@@ -20,18 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sqlanon.compiler.classes import Prelude
-from sqlanon.compiler.propensity import (
-    Category,
-    Feature,
-    Missing,
-    Number,
-    Product,
-    features,
-    frequent,
-    gaps,
-    step,
-)
+from sqlanon.relations.classes import Prelude
+from sqlanon.relations.propensity_features import (Category, Feature, Missing, Number, Product, features, frequent, gaps, step)
 from sqlanon.engines import Engine
 
 MOST_FEATURES = 30  # beside the constant: what a step sums up grows with the square

@@ -8,34 +8,23 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from sqlanon.compiler import history as relations
-from sqlanon.compiler.classes import Prelude
-from sqlanon.compiler.source import relation, table_tree
-from sqlanon.compiler.tree import (
-    alias,
-    bind,
-    column,
-    count_all,
-    joined,
-    literal,
-    referenced,
-    select,
-    table,
-    with_verdict,
-)
+from sqlanon.relations import history_relations as relations
+from sqlanon.relations.classes import Prelude
+from sqlanon.relations.source import (relation, table_tree)
+from sqlanon.sqltree.tree import (alias, bind, column, count_all, joined, literal, referenced, select, table, with_verdict)
 from sqlanon.engines import Engine
-from sqlanon.errors import NotReleased, PolicyError
+from sqlanon.errors import (NotReleased, PolicyError)
 from sqlanon.families import plugin
 from sqlanon.policy import Policy
-from sqlanon.policy.history import JOINED, HistoryUse
-from sqlanon.release.history.beside import keep_shown, require_named
-from sqlanon.release.history.beside import measured as joined_results
-from sqlanon.release.history.comparison import BUILT, PREFIX, AcrossResult, Comparison, find_members, places, tables
-from sqlanon.release.history.holding import hold_back
-from sqlanon.release.history.kept import Kept
-from sqlanon.release.history.known import read_past
-from sqlanon.release.history.paths import comparable, paths_of
-from sqlanon.release.target import Staged
+from sqlanon.policy.history import (JOINED, HistoryUse)
+from sqlanon.release.history.joined_releases import (keep_shown, require_named)
+from sqlanon.release.history.joined_releases import measured as joined_results
+from sqlanon.release.history.comparison import (BUILT, PREFIX, AcrossResult, Comparison, find_members, places, tables)
+from sqlanon.release.history.hold_back import hold_back
+from sqlanon.release.history.history_tables import Kept
+from sqlanon.release.history.earlier_releases import read_past
+from sqlanon.release.history.label_paths import (comparable, paths_of)
+from sqlanon.release.targets.target import Staged
 
 
 def compare(

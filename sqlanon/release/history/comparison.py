@@ -9,16 +9,16 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.compiler import history as relations
-from sqlanon.compiler.classes import Grouping, Prelude, classes
-from sqlanon.compiler.tree import alias, count_all, literal, select, table, union_all
+from sqlanon.relations import history_relations as relations
+from sqlanon.relations.classes import (Grouping, Prelude, classes)
+from sqlanon.sqltree.tree import (alias, count_all, literal, select, table, union_all)
 from sqlanon.engines import Engine
-from sqlanon.engines.steps import drop_steps, run_steps
-from sqlanon.errors import PolicyError, SqlanonError
+from sqlanon.engines.temp_tables import (drop_steps, run_steps)
+from sqlanon.errors import (PolicyError, SqlanonError)
 from sqlanon.families import Plugin
 from sqlanon.policy import Policy
 from sqlanon.policy.history import HistoryUse
-from sqlanon.release.history.kept import Kept
+from sqlanon.release.history.history_tables import Kept
 
 PREFIX = "sqlanon_history"
 # Relations that are built for every comparison; a model that reads others cannot be asked for yet.

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sqlanon.report.markup import Html
-from sqlanon.report.plots.svg import bar, frame, length, line, words
-from sqlanon.report.wording import compact, count, plural
+from sqlanon.report.plots.svg import (bar, frame, length, line, words)
+from sqlanon.report.wording import (compact, count, plural)
 
 WIDTH, ROW, TOP = 360.0, 22.0, 30.0
 MIDDLE, VALUE = 86.0, 46.0  # room for the sizes and for the number at the end of a bar

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sqlanon.report.document import Document
-from sqlanon.report.sections import attacks, choice, privacy, trace, utility, verdict
+from sqlanon.report.sections import (attacks, choice, privacy, trace, utility, verdict)
 from sqlanon.report.sections.parts import Section
 
 # In the order in which they are read: the verdict, what is promised and what is not, what it costs, why, and how.

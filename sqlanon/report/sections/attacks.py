@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from sqlanon.families import family
-from sqlanon.report.document import Document, items, mapping, part, quantity, ratio, text
-from sqlanon.report.markup import Content, element
-from sqlanon.report.sections.parts import Column, Section, bullets, name, paragraph, section, small, strong, table
-from sqlanon.report.wording import NOTHING, count, first_sentence, model_title, share, shorten
+from sqlanon.report.document import (Document, items, mapping, part, quantity, ratio, text)
+from sqlanon.report.markup import (Content, element)
+from sqlanon.report.sections.parts import (Column, Section, bullets, name, paragraph, section, small, strong, table)
+from sqlanon.report.wording import (NOTHING, count, first_sentence, model_title, share, shorten)
 
 # A measure of risk, its number, its title and what it says.
 MEASURES = (

@@ -5,26 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from sqlanon.report.document import Candidate, Document, MapPoint, mapping, text
-from sqlanon.report.markup import Content, Html, element
+from sqlanon.report.document import (Candidate, Document, MapPoint, mapping, text)
+from sqlanon.report.markup import (Content, Html, element)
 from sqlanon.report.plots.tradeoff import lines
-from sqlanon.report.sections.parts import (
-    Column,
-    Section,
-    beside,
-    code,
-    details,
-    listing,
-    name,
-    paragraph,
-    section,
-    small,
-    status,
-    strong,
-    table,
-)
+from sqlanon.report.sections.parts import (Column, Section, beside, code, details, listing, name, paragraph, section, small, status, strong, table)
 from sqlanon.report.sections.utility import loss_words
-from sqlanon.report.wording import NOTHING, compact, count, listed, plural, share
+from sqlanon.report.wording import (NOTHING, compact, count, listed, plural, share)
 
 MOST_CANDIDATES = 40
 STEPS = 7  # of the colours of the heat map

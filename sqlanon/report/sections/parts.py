@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlanon.report.markup import Content, Html, element
+from sqlanon.report.markup import (Content, Html, element)
 from sqlanon.report.wording import shorten
 
 MOST_NAME = 48  # columns of a name in a text; all of it is under the pointer

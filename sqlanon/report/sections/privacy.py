@@ -6,36 +6,12 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
-from sqlanon.report.document import Bin, Check, Document, items, mapping, ratio, text
-from sqlanon.report.markup import Content, Html, element
+from sqlanon.report.document import (Bin, Check, Document, items, mapping, ratio, text)
+from sqlanon.report.markup import (Content, Html, element)
 from sqlanon.report.plots.bullet import bullet
-from sqlanon.report.plots.class_sizes import Sizes, pyramid
-from sqlanon.report.sections.parts import (
-    Column,
-    Section,
-    beside,
-    bullets,
-    name,
-    paragraph,
-    section,
-    small,
-    status,
-    strong,
-    table,
-)
-from sqlanon.report.wording import (
-    NOTHING,
-    count,
-    distinguished,
-    first_sentence,
-    listed,
-    measure,
-    model_title,
-    odds,
-    plural,
-    share,
-    shorten,
-)
+from sqlanon.report.plots.class_sizes import (Sizes, pyramid)
+from sqlanon.report.sections.parts import (Column, Section, beside, bullets, name, paragraph, section, small, status, strong, table)
+from sqlanon.report.wording import (NOTHING, count, distinguished, first_sentence, listed, measure, model_title, odds, plural, share, shorten)
 
 
 def _asked(params: Mapping[str, Any]) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sqlanon.report.document import Document, mapping, text
-from sqlanon.report.markup import Content, element
-from sqlanon.report.sections.parts import Column, Section, code, details, listing, name, paragraph, section, table
-from sqlanon.report.wording import count, moment
+from sqlanon.report.document import (Document, mapping, text)
+from sqlanon.report.markup import (Content, element)
+from sqlanon.report.sections.parts import (Column, Section, code, details, listing, name, paragraph, section, table)
+from sqlanon.report.wording import (count, moment)
 
 
 def policy(document: Document) -> Section | None:

@@ -4,25 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlanon.report.document import Attribute, Distribution, Document, metric
-from sqlanon.report.markup import Content, Html, element
-from sqlanon.report.plots.bars import MOST_BARS, bars, distribution, label_room
-from sqlanon.report.sections.parts import (
-    Column,
-    Section,
-    beside,
-    code,
-    details,
-    meter,
-    name,
-    paragraph,
-    section,
-    small,
-    strong,
-    table,
-)
+from sqlanon.report.document import (Attribute, Distribution, Document, metric)
+from sqlanon.report.markup import (Content, Html, element)
+from sqlanon.report.plots.bars import (MOST_BARS, bars, distribution, label_room)
+from sqlanon.report.sections.parts import (Column, Section, beside, code, details, meter, name, paragraph, section, small, strong, table)
 from sqlanon.report.sections.verdict import is_share
-from sqlanon.report.wording import NOTHING, count, first_sentence, measure, plural, share, shorten
+from sqlanon.report.wording import (NOTHING, count, first_sentence, measure, plural, share, shorten)
 
 ROLES = {"quasi_identifier": "quasi-identifier"}
 MOST_LABELS = 200  # of a distribution, in a plot

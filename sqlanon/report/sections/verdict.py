@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sqlanon.report.document import Check, Document, items, mapping, metric, ratio, text
-from sqlanon.report.markup import Content, Html, element, together
-from sqlanon.report.sections.parts import Section, bullets, code, paragraph, strong
-from sqlanon.report.wording import count, distinguished, measure, model_title, odds, plural, share
+from sqlanon.report.document import (Check, Document, items, mapping, metric, ratio, text)
+from sqlanon.report.markup import (Content, Html, element, together)
+from sqlanon.report.sections.parts import (Section, bullets, code, paragraph, strong)
+from sqlanon.report.wording import (count, distinguished, measure, model_title, odds, plural, share)
 
 KINDS = {"table": "the table ", "view": "the view ", "path": "the file "}
 

@@ -1,0 +1,1 @@
+"""Cell suppression: the tables in which single cells are suppressed."""

@@ -1,0 +1,199 @@
+"""The commands about versions of a release: `plan` says what the next one would change, `releases` what there were."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sqlanon.errors import (PolicyError, SqlanonError, number)
+
+if TYPE_CHECKING:
+    from sqlanon.engines import Engine
+    from sqlanon.policy import Policy
+    from sqlanon.policy.marginals import Marginals
+    from sqlanon.release.record import Version
+
+POLICY = click.argument("policy_file", metavar="POLICY", type=click.Path(path_type=Path))
+VERSION = click.IntRange(min=1)
+
+
+@click.command()
+@POLICY
+@click.option("--sql", "with_sql", is_flag=True, help="Show how the SQL of the release would change, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print the differences and the evidence as JSON.")
+def plan(policy_file: Path, with_sql: bool, as_json: bool) -> None:
+    """Say what a refresh would change: policy, levels, rows and what is measured, beside the release that is shown.
+
+    Nothing is written. 'sqlanon refresh POLICY --plan-hash HASH' publishes this plan, and no other. Exit code 1 if it
+    would be refused.
+    """
+    from sqlanon.policy.marginals import Marginals
+    from sqlanon.release.plan_refresh import (differences, planned)
+
+    policy, engine = _opened(policy_file)
+    if isinstance(policy, Marginals):
+        engine.close()
+        raise PolicyError(
+            "the policy has marginals: what a refresh would show is not known before it is paid for",
+            hint="'sqlanon releases show POLICY VERSION' tells how much noise the last one has",
+        )
+    with closing(engine):
+        found = planned(policy, engine, secret=os.environ.get("SQLANON_KEY"))
+    if found.refused is not None or found.document is None or found.plan is None:
+        click.echo(f"{policy_file}: nothing would be published: {found.refused}", err=True)
+        sys.exit(1)
+    told = differences(found.current, found.document)
+    if as_json:
+        whole = {"plan_hash": found.plan.hash, "differences": told, "evidence": found.document}
+        click.echo(json.dumps(whole, indent=2, ensure_ascii=False))
+        return
+    for line in told["policy"] if found.current is not None else ():
+        click.echo(line)
+    width = max((len(name) for name in told["evidence"]), default=0)
+    for name, (before, after) in told["evidence"].items():
+        click.echo(f"{name:{width}}  {_said(before):>12} -> {_said(after)}")
+    if found.current is not None and with_sql:
+        click.echo("\n".join(told["sql"]))
+    elif found.current is not None:
+        changed = sum(line[0] in "+-" for line in told["sql"][2:])
+        click.echo(f"{changed:,} lines of SQL differ" + ("; see --sql" if changed else ""))
+    if found.current is not None and not any(told.values()):
+        click.echo("nothing that is measured would change; the rows may")
+    click.echo(f"plan {found.plan.hash}")
+
+
+def _said(value: Any) -> str:
+    return number(value) if isinstance(value, int | float) else "-" if value is None else str(value)
+
+
+@click.group()
+def releases() -> None:
+    """What was published: list it, show its evidence, compare versions, go back to one, retire it."""
+
+
+@releases.command(name="list")
+@POLICY
+@click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
+def list_(policy_file: Path, as_json: bool) -> None:
+    """Every version of the release of a policy, the newest first: when, to whom, by which plan, from which data.
+
+    Of marginals every table has its own.
+    """
+    from dataclasses import asdict
+
+    from sqlanon.release.versions import by_name
+
+    policy, engine = _opened(policy_file)
+    with closing(engine):
+        found = by_name(policy, engine)
+    if as_json:
+        items = [asdict(item) for listed in found.values() for item in listed]
+        click.echo(json.dumps(items, indent=2, ensure_ascii=False))
+        return
+    for name, listed in found.items():
+        if not listed:
+            click.echo(f"'{name}' was not published yet")
+        elif len(found) > 1:
+            click.echo(f"{name}:")
+        _print_versions(listed)
+
+
+def _print_versions(listed: list[Version]) -> None:
+    for item in listed:
+        said = [f"{item.version:4}  {item.status:10}  {item.created}  plan {item.plan_hash[:12]}"]
+        if item.shown.data_version:
+            said.append(f"data {item.shown.data_version[:12]}")
+        if item.shown.audience:
+            said.append(f"to {item.shown.audience}")
+        if item.shown.behind and item.status != "current":
+            said.append("kept")
+        click.echo("  ".join(said))
+
+
+@releases.command()
+@POLICY
+@click.argument("version", type=VERSION)
+def show(policy_file: Path, version: int) -> None:
+    """The evidence of a version as JSON."""
+    click.echo(json.dumps(_evidence(policy_file, version), indent=2, ensure_ascii=False))
+
+
+@releases.command()
+@POLICY
+@click.argument("earlier", type=VERSION)
+@click.argument("later", type=VERSION)
+def diff(policy_file: Path, earlier: int, later: int) -> None:
+    """What changed between two versions: the policy, the plan, and what was measured."""
+    import difflib
+
+    texts = []
+    for version in (earlier, later):
+        document = _evidence(policy_file, version)
+        document.pop("sql", None)
+        lines = str(document["policy"].pop("text")).splitlines()
+        texts.append([*lines, *json.dumps(document, indent=1, ensure_ascii=False).splitlines()])
+    one, other = texts
+    found = list(difflib.unified_diff(one, other, f"version {earlier}", f"version {later}", lineterm="", n=1))
+    click.echo("\n".join(found) if found else "nothing changed")
+
+
+@releases.command()
+@POLICY
+@click.argument("version", type=VERSION)
+def rollback(policy_file: Path, version: int) -> None:
+    """Show an earlier version again, which 'keep' under 'release' has kept.
+
+    Its rows must be bit for bit those that were shown then, under the policy of today and to the same audience: so it
+    tells nothing new. The version that is withdrawn was seen: later releases are compared with it too.
+    """
+    from sqlanon import schedule
+
+    before = schedule.roll_back(schedule.Job(policy_file), version)
+    click.echo(f"version {version} of '{before.release}' is shown again, version {before.version} is withdrawn")
+
+
+@releases.command()
+@POLICY
+@click.confirmation_option(prompt="The table, view or files are dropped, the history is kept. Go on?")
+def retire(policy_file: Path) -> None:
+    """Drop the release. What is kept of it stays: what was seen was seen, and a later release is compared with it."""
+    from sqlanon import schedule
+
+    for name in schedule.retire(schedule.Job(policy_file)):
+        click.echo(f"'{name}' is retired")
+
+
+def _evidence(policy_file: Path, version: int) -> dict[str, Any]:
+    from sqlanon.release.versions import evidence
+    from sqlanon.schedule import release_name
+
+    policy, engine = _opened(policy_file)
+    with closing(engine):
+        found = evidence(policy, engine, version)
+    if found is None:
+        raise SqlanonError(
+            f"there is no version {version} of '{release_name(policy)}'", hint="see 'sqlanon releases list'"
+        )
+    return found
+
+
+def _opened(policy_file: Path) -> tuple[Policy | Marginals, Engine]:
+    from sqlanon.engines import connect
+    from sqlanon.policy import load
+    from sqlanon.policy.files import load_marginals
+
+    section = load_marginals(policy_file)
+    if section is not None:
+        return section, connect(section.gateway.located_database)
+    policy = load(policy_file).located()
+    url = policy.locate(policy.source.database) if policy.source.database else None
+    return policy, connect(url)
+
+
+COMMANDS = (plan, releases)

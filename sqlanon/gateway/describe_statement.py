@@ -1,0 +1,41 @@
+"""What a statement gives and takes, told from its text, the policy and the schema alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlanon.gateway.explain import PLAN
+from sqlanon.gateway.bind.parameters import numbered
+from sqlanon.gateway.price.prepared_statement import (Description, shown, type_of_slot)
+from sqlanon.gateway.bind.read_statement import Statement
+from sqlanon.gateway.bind.selects import (Binder, not_shown)
+from sqlanon.gateway.bind.values import (Learned, Relation)
+
+
+def description(
+    statement: Statement, kinds: Sequence[str | None], binder_of: Callable[[], Binder], intervals: bool
+) -> Description:
+    """Bind a statement until the kinds of all its parameters are known; `kinds` are those that are declared."""
+    slots = numbered(statement.slots, kinds)
+    while True:
+        binder = binder_of()
+        unknown = [slot for slot in slots if slot.kind is None]
+        try:
+            relation = binder.query(statement.tree, {})
+        except Learned:
+            continue
+        if not unknown:
+            break
+        if all(slot.kind is None for slot in unknown):
+            for slot in unknown:
+                slot.kind = "text"  # as in PostgreSQL: nothing tells what it is
+    _, columns, types = shown(visible(relation), binder, intervals)
+    if statement.explain:
+        columns, types = (PLAN,), ("text",)
+    return Description(columns, types, tuple(type_of_slot(slot) for slot in slots))
+
+
+def visible(relation: Relation) -> Relation:
+    if relation.nature == "private":
+        raise not_shown()
+    return relation

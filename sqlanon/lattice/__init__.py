@@ -1,0 +1,1 @@
+"""Full-domain generalization: compress the rows once, then measure, bound and search nodes of the lattice."""

@@ -1,0 +1,105 @@
+"""The statements that measure nodes of the lattice, with masks and costs as their parameters."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from sqlanon.lattice.class_queries import (rows_where, with_parts)
+from sqlanon.sqltree.tree import (BIGINT, DOUBLE, alias, double, inline_verdict, literal, nested, select, summed, table, union_all)
+
+if TYPE_CHECKING:
+    from sqlanon.lattice.metrics import Metric
+    from sqlanon.lattice.problem import Problem
+
+
+def crossed(problem: Problem, metric: Metric, nodes: int) -> exp.Query:
+    """All nodes in one GROUP BY, each row of a small table meeting each node: half the time of node after node."""
+    numbers, taken = itertools.count(1), itertools.count(1)
+    costs = metric.costs(lambda: exp.column(f"c{next(taken)}", table="nodes"))
+    weights, keys = next(taken) - 1, problem.compressed.keys
+    masks = [f"m{i}" for i in range(1, keys + 1)]
+    names = ["place", *masks, *(f"c{i}" for i in range(1, weights + 1))]
+    kinds = [BIGINT] * keys + [DOUBLE] * weights
+    # The types of the first row are those of all.
+    rows = [
+        (literal(place), *(_parameter(next(numbers), None if place else kind) for kind in kinds))
+        for place in range(nodes)
+    ]
+    place = exp.column("place", table="nodes")
+    key = problem.class_id([exp.column(mask, table="nodes") for mask in masks])
+    grouped = problem.grouped(key, problem.source, costs, [place])
+    grouped.append("joins", exp.Join(this=exp.values(rows, alias="nodes", columns=names), kind="CROSS"))
+    grouped.args["group"].append("expressions", place.copy())
+    verdicts = [inline_verdict(item.model.sql, item.params) for item in problem.requirements]
+    flags = problem.flags([verdict for verdict in verdicts if verdict is not None])
+    classes = select(exp.Star(), *flags, source=nested(grouped, "grouped"))
+    return select("place", *sums(problem, metric), source=nested(classes, "classes"), groups=["place"])
+
+
+def in_turn(problem: Problem, metric: Metric, nodes: int) -> exp.Query:
+    """One node after the other."""
+    numbers = itertools.count(1)
+    return union_all([_branch(problem, place, metric, numbers) for place in range(nodes)])
+
+
+def _branch(problem: Problem, place: int, metric: Metric, numbers: Iterator[int]) -> exp.Select:
+    masks = [_parameter(next(numbers), BIGINT) for _ in problem.node_masks(problem.top)]
+    costs = metric.costs(lambda: _parameter(next(numbers), DOUBLE))
+    classes, parts = problem.classes(masks, costs)
+    tree = exp.select(alias(literal(place), "place"), *sums(problem, metric))
+    if len(parts) == 1:  # a CTE would be written to memory before it is read
+        return tree.from_(parts[0][1].subquery(alias=classes, copy=False), copy=False)
+    return exp.select("*").from_(with_parts(tree.from_(classes), parts).subquery(alias=f"node_{place}"), copy=False)
+
+
+def hidden_labels(problem: Problem) -> exp.Query:
+    """For each quasi-identifier (attribute, rows_, weighed): the suppressed rows n of each label, added up, and n ln n
+    added up. Parameters are the masks of a node, then those of its labels."""
+    numbers = itertools.count(1)
+    masks: list[exp.Expr] = [_parameter(next(numbers), BIGINT) for _ in problem.node_masks(problem.top)]
+    key = problem.class_id(masks)
+    labels = []
+    for place, domain in enumerate(problem.domains, start=1):
+        own = exp.column(problem.compressed.key_names[domain.key])
+        label = exp.BitwiseAnd(this=own, expression=_parameter(next(numbers), BIGINT))
+        labels.append(alias(exp.Min(this=label), f"y{place}"))
+    brought = problem.class_population(key)
+    classes, parts = problem.classes_by(key, problem.source, also=labels, brought=brought, masks=masks)
+    names = [f"y{place}" for place in range(1, len(labels) + 1)]
+    lost = exp.select("rows_", *names).from_(classes).where(exp.column("broken").eq(1))
+    rows = summed(exp.column("rows_"))
+    counted = union_all(
+        [
+            select(alias(literal(place), "attribute"), alias(rows.copy(), "n"), source=table("lost"), groups=[name])
+            for place, name in enumerate(names, start=1)
+        ]
+    )
+    n = double(exp.column("n"))
+    weighed = exp.Sum(this=exp.Mul(this=n, expression=exp.Ln(this=n.copy())))
+    chosen: list[exp.Expr | str] = ["attribute", alias(summed(exp.column("n")), "rows_"), alias(weighed, "weighed")]
+    tree = select(*chosen, source=nested(counted, "counted"), groups=["attribute"])
+    return with_parts(tree, [*parts, ("lost", lost)])
+
+
+def sums(problem: Problem, metric: Metric) -> list[exp.Expr]:
+    """What is added up over the classes of a node."""
+    rows = exp.column("rows_")
+    return [
+        alias(rows_where("broken", rows), "suppressed"),
+        alias(rows_where("nested", rows.copy()), "nested"),
+        alias(problem.doomed(), "doomed"),
+        *_named(metric.aggregates(), "part"),
+    ]
+
+
+def _parameter(number: int, kind: exp.DataType | None) -> exp.Expr:
+    mark = exp.Parameter(this=exp.Literal.number(number))
+    return mark if kind is None else exp.Cast(this=mark, to=kind.copy())
+
+
+def _named(parts: Sequence[exp.Expr], prefix: str) -> list[exp.Expr]:
+    return [alias(part, f"{prefix}{i}") for i, part in enumerate(parts, start=1)]

@@ -1,0 +1,105 @@
+"""From a statement to a tree that DuckDB runs: every name is looked up and every type is known.
+
+A node whose type has no rule is refused, and so is an argument of a node that its rule does not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from sqlanon.errors import Refused
+from sqlanon.gateway.bind.scalars import (argument_spelling, spelling)
+from sqlanon.pgcatalog import (expressions, queries)
+from sqlanon.pgcatalog.bound_expression import Bound
+from sqlanon.pgcatalog.casts import (Casts, Parameters)
+from sqlanon.pgcatalog.functions import Needs
+from sqlanon.pgcatalog.kinds import (BOOL, sql_name)
+from sqlanon.pgcatalog.lookups import Lookups
+from sqlanon.pgcatalog.plans import Plan
+from sqlanon.pgcatalog.scope import (Field, Scope)
+from sqlanon.pgcatalog.principal_view import View
+
+MOST_DEPTH = 100
+
+
+@dataclass(frozen=True)
+class Session:
+    """What functions tell of the connection."""
+
+    settings: Mapping[str, str]
+    process: int = 0
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A query that WITH gives a name to."""
+
+    alias: str
+    columns: tuple[Field, ...]
+
+
+@dataclass
+class Binder:
+    view: View
+    lookups: Lookups
+    session: Session
+    parameters: Parameters
+    needs: Needs = field(default_factory=Needs)
+    shared: dict[str, Shared] = field(default_factory=dict)
+    _names: int = 0
+    _depth: int = 0
+
+    @property
+    def casts(self) -> Casts:
+        return Casts(self.lookups, self.parameters)
+
+    def fresh(self, letter: str) -> str:
+        """A name that nothing else in the generated statement has."""
+        self._names += 1
+        return f"{letter}{self._names}"
+
+    def expression(self, node: exp.Expr, scope: Scope) -> Bound:
+        rule = expressions.RULES.get(type(node))
+        if rule is None:
+            raise refused(node)
+        reads, bind = rule
+        only(node, reads)
+        self._depth += 1
+        if self._depth > MOST_DEPTH:
+            raise Refused("the statement is nested too deeply", sqlstate="54001")
+        try:
+            return bind(self, node, scope)
+        finally:
+            self._depth -= 1
+
+    def condition(self, node: exp.Expr, scope: Scope) -> exp.Expr:
+        item = self.expression(node, scope)
+        if not item.unknown and item.type.oid != BOOL.oid:
+            said = f"argument of a condition must be type boolean, not type {sql_name(item.type)}"
+            raise Refused(said, sqlstate="42804")
+        return self.casts.to(item, BOOL).tree
+
+    def query(self, node: exp.Expr, scope: Scope | None) -> Plan:
+        self._depth += 1
+        if self._depth > MOST_DEPTH:
+            raise Refused("the statement is nested too deeply", sqlstate="54001")
+        before = dict(self.shared)
+        try:
+            return queries.query(self, node, scope)
+        finally:
+            self.shared = before  # names of WITH end with the query that they stand before
+            self._depth -= 1
+
+
+def only(node: exp.Expr, reads: frozenset[str]) -> None:
+    """Refuse what no rule would read: it must not be dropped in silence."""
+    for name, value in node.args.items():
+        if name not in reads and value not in (None, False, []):
+            raise Refused(f"{argument_spelling(name)} in {spelling(node)} is not answered here", sqlstate="0A000")
+
+
+def refused(node: exp.Expr) -> Refused:
+    return Refused(f"{spelling(node)} is not answered here", sqlstate="0A000")

@@ -1,0 +1,1 @@
+"""Local recoding: Mondrian's regions, and classes with levels of their own."""

@@ -1,0 +1,1 @@
+"""The canonical relations that attacks read."""

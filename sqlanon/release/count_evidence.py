@@ -1,0 +1,210 @@
+"""What is counted for the evidence of a release: its classes and labels beside those of the source, random ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from sqlglot import exp
+
+from sqlanon.lattice.problem import Problem
+from sqlanon.relations.classes import (Grouping, Prelude, classes)
+from sqlanon.relations.compressed_rows import (Domain, code)
+from sqlanon.relations.matching_classes import (matches_any_value, matching_classes)
+from sqlanon.relations.source import relation
+from sqlanon.sqltree.tree import (alias, bigint, column, count_all, double, joined, literal, nested, select, summed, table, text, union_all, window)
+from sqlanon.engines import Engine
+from sqlanon.engines.temp_tables import (drop_steps, run_steps)
+from sqlanon.errors import SqlanonError
+from sqlanon.evidence.ranges import boxes_at
+from sqlanon.evidence.workload import workload
+from sqlanon.release.rewrite_release import Rewriting
+
+MOST_LABELS = 12
+SHOWN = "sqlanon_shown"  # the part of a statement that holds the cells that are released
+CLASSES = "sqlanon_released_classes"  # table (c1, …, records) of the release as it was written
+
+
+def counted(task: Problem, how: Rewriting, released: exp.Select) -> dict[str, Any]:
+    """Classes and values, before and after."""
+    labels = [alias(column(domain.name), f"c{place}") for place, domain in enumerate(task.domains, start=1)]
+    names = [column(domain.name) for domain in task.domains]
+    rows = released.subquery(alias="release")
+    every = select(*labels, alias(count_all(), "records"), source=rows, groups=names)
+    # Once, since a release may be a large file, and has far fewer classes than rows.
+    task.engine.create_temporary(CLASSES, every)
+    try:
+        matches = matches_any_value(task.policy)
+        shown = select("records", source=table(CLASSES))
+        after = _matching_sizes(task, released) if matches else sizes_of(task.engine, shown)
+        before = sizes_of(task.engine, _classes_before(task))
+        return {
+            "class_sizes": {"before": before["sizes"], "after": after["sizes"]},
+            "risk": {"before": before["risk"], "after": after["risk"]} | _risk_of_persons(task, released),
+            "distributions": distributions(task, how),
+        }
+    finally:
+        with suppress(SqlanonError):
+            task.engine.drop_temporary([CLASSES])
+
+
+def _matching_sizes(task: Problem, released: exp.Select) -> dict[str, Any]:
+    """The same of classes by the rows that match them, where a suppressed cell matches any value."""
+    prelude = Prelude(released.copy(), task.engine.dialect, prefix="sqlanon_counted")
+    grouping = Grouping(task.policy.quasi_identifiers)
+    own, matching = classes(prelude, grouping), matching_classes(prelude, grouping, task.hierarchies)
+    same = exp.column("class_id", table="m").eq(exp.column("class_id", table="c"))
+    crowd = alias(exp.column("records", table="m"), "crowd")
+    counted = select(
+        exp.column("records", table="c"),
+        crowd,
+        source=table(own, alias="c"),
+        joins=[joined(table(matching, alias="m"), same)],
+    )
+    try:
+        run_steps(task.engine, prelude.steps)
+        return sizes_of(task.engine, counted, crowd="crowd")
+    finally:
+        with suppress(SqlanonError):
+            drop_steps(task.engine, prelude.steps)
+
+
+def _risk_of_persons(task: Problem, released: exp.Select) -> dict[str, Any]:
+    """The same risks where classes hold persons: many rows of one person are no crowd. With a history each person has
+    one row, and what is told of the source is left out."""
+    person = task.policy.person
+    if person is None or task.policy.history is not None:
+        return {}
+    source = relation(task.engine.resolve(task.written.source), task.engine.dialect)
+    names = [domain.name for domain in task.domains]
+    sides = {}
+    for side, rows in (("before", source), ("after", released)):
+        if person in [item.name for item in task.engine.columns(rows)]:
+            persons = bigint(exp.Count(this=exp.Distinct(expressions=[column(person)])))
+            groups = [column(name) for name in names]
+            grouped = select(alias(persons, "records"), source=nested(rows.copy(), "rows_of_persons"), groups=groups)
+            sides[side] = sizes_of(task.engine, grouped)["risk"]
+    return sides
+
+
+def _classes_before(task: Problem) -> exp.Select:
+    """The classes of the source, as somebody meets them who knows the persons themselves: where values were changed
+    before the search, not those that the search saw."""
+    if not task.transformed:
+        records = alias(summed(exp.column("n")), "records")
+        return select(records, source=table(task.compressed.table), groups=task.compressed.key_names)
+    rows = relation(task.engine.resolve(task.written.source), task.engine.dialect)
+    names = [column(domain.name) for domain in task.domains]
+    return select(alias(count_all(), "records"), source=nested(rows, "source"), groups=names)
+
+
+def sizes_of(engine: Engine, counted: exp.Select, *, crowd: str = "records") -> dict[str, Any]:
+    """How many classes there are of 1, 2-3, 4-7, … records, and what they tell about the risk of a record: of a
+    relation with one row a class, and its `records`. `crowd` is the column of the records among which one of them
+    hides, where these are not those of its class."""
+    bucket = exp.Floor(
+        this=exp.Div(
+            this=exp.Ln(this=exp.Add(this=exp.column(crowd), expression=literal(0.5))),
+            expression=exp.Ln(this=literal(2.0)),
+        )
+    )
+    found = exp.Div(this=double(exp.column("records")), expression=double(exp.column(crowd)))
+    tree = exp.select(
+        alias(exp.cast(bucket, "int"), "bucket"),
+        alias(count_all(), "classes"),
+        alias(summed(exp.column("records")), "records"),
+        alias(exp.Min(this=exp.column(crowd)), "smallest"),
+        alias(exp.Sum(this=found), "found"),
+    ).from_(counted.subquery(alias="classes"))
+    rows = engine.query(tree.group_by("1").order_by("1"))
+    sizes = [
+        {"from": 2 ** int(b), "to": 2 ** (int(b) + 1) - 1, "classes": int(classes), "records": int(records)}
+        for b, classes, records, *_ in rows
+    ]
+    every = sum(int(item["records"]) for item in sizes)
+    smallest = min((int(row[3]) for row in rows), default=0)
+    return {
+        "sizes": sizes,
+        "risk": {
+            "highest": 1 / smallest if smallest else 0.0,
+            "average": sum(float(row[4]) for row in rows) / every if every else 0.0,
+            "uniques": sum(int(item["records"]) for item in sizes if item["to"] == 1),
+        },
+    }
+
+
+def workload_of(task: Problem, how: Rewriting, progress: Callable[[int, int], None] | None = None) -> dict[str, Any]:
+    """The error of random range counts that are answered from the release."""
+    shown = exp.select("*").from_(shown_cells(task, how)) if how.passes[0].broken else None
+    boxes = boxes_at(task.compressed, how.passes[0].node, shown)
+    found = workload(task.engine, task.compressed.table, boxes, task.domains, progress=progress)
+    return {"queries": found.queries, "all": found.all, "small": found.small, "large": found.large}
+
+
+def distributions(task: Problem, how: Rewriting) -> dict[str, Any]:
+    """The most frequent values of each quasi-identifier in the released rows, before and after: by the table CLASSES.
+    Neither a rare value nor what all the unnamed ones add up to may tell of few rows."""
+    least = int(max((use.params["k"] for use in task.policy.models if "k" in use.params), default=5))
+    wanted: list[tuple[str, str, exp.Select]] = []
+    for place, domain in enumerate(task.domains, start=1):
+        label = text(exp.column(f"c{place}"))
+        chosen = [alias(label, "label"), alias(summed(exp.column("records")), "records")]
+        wanted.append((domain.name, "after", select(*chosen, source=table(CLASSES), groups=[label.copy()])))
+        if len(how.passes) == 1:
+            wanted.append((domain.name, "before", _values(domain)))
+    listed = task.engine.query(_most_frequent(task, how, [tree for *_, tree in wanted]))
+    found: dict[str, Any] = {domain.name: {} for domain in task.domains}
+    for place, (name, side, _) in enumerate(wanted):
+        found[name] |= _named(side, [row for number, *row in listed if number == place], least)
+    return found
+
+
+def _values(domain: Domain) -> exp.Select:
+    """The original values of the rows that a single pass released: those in SHOWN."""
+    key = exp.BitwiseAnd(this=exp.column(f"k{domain.key + 1}"), expression=bigint(literal(domain.masks[0])))
+    counted = [alias(key, "code"), alias(summed(exp.column("n")), "records")]
+    cells = select(*counted, source=table(SHOWN), groups=[key.copy()])
+    own = select(alias(code(domain), "code"), "original", source=table(domain.dictionary))
+    chosen = [alias(text(exp.column("original", table="d")), "label"), exp.column("records", table="c")]
+    same = exp.column("code", table="d").eq(exp.column("code", table="c"))
+    return select(*chosen, source=nested(cells, "c"), joins=[joined(nested(own, "d"), same)])
+
+
+def shown_cells(task: Problem, how: Rewriting) -> exp.Expr:
+    """The rows of the compressed table that the single pass of a release shows."""
+    item = how.passes[0]
+    if not item.broken:
+        return table(task.compressed.table)
+    own = task.class_id([bigint(literal(mask)) for mask in task.compressed.masks(item.node)])
+    gone = exp.select("class_id").from_(table(item.broken))
+    cells = exp.select("*").from_(table(task.compressed.table)).where(own.isin(query=gone).not_())
+    return cells.subquery(alias="cells")
+
+
+def _most_frequent(task: Problem, how: Rewriting, sides: Sequence[exp.Select]) -> exp.Select:
+    """(place, label, records, number of labels, all records) of the most frequent labels of each side."""
+    for place, tree in enumerate(sides):
+        tree.args["expressions"].insert(0, alias(literal(place), "place"))
+    same = [exp.column("place")]
+    labels, rows = window(count_all(), partition=same), window(exp.Sum(this=exp.column("records")), partition=same)
+    number = window(exp.RowNumber(), partition=same)
+    most = [exp.Ordered(this=exp.column("records"), desc=True), exp.Ordered(this=exp.column("label"))]
+    number.set("order", exp.Order(expressions=most))
+    counted = [alias(labels, "labels"), alias(bigint(rows), "rows_"), alias(number, "number")]
+    every = select("place", "label", "records", *counted, source=nested(union_all(sides), "sides"))
+    first = select("place", "label", "records", "labels", "rows_", source=nested(every, "every_label"))
+    first = first.where(exp.column("number") <= MOST_LABELS)
+    if len(how.passes) == 1:
+        first = first.with_(SHOWN, as_=exp.select("*").from_(shown_cells(task, how)))
+    return first
+
+
+def _named(side: str, rows: Sequence[Sequence[Any]], least: int) -> dict[str, Any]:
+    # The order of a union is anybody's guess.
+    found = sorted(rows, key=lambda row: (-int(row[1]), row[0] is None, row[0] or ""))
+    count, records = (int(number) for number in found[0][2:]) if found else (0, 0)
+    top = [("NULL" if label is None else label, int(number)) for label, number, *_ in found if number >= least]
+    while top and 0 < records - sum(number for _, number in top) < least:
+        top.pop()
+    return {side: [list(pair) for pair in top], f"{side}_more": count - len(top)}

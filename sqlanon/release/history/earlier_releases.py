@@ -1,0 +1,92 @@
+"""What an algorithm must know of earlier releases: with which values a person was last released, for m-invariance; and
+where regions were cut, and who was together in them, for a partition that stays."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from sqlanon.lattice.problem import (Problem, Stable)
+from sqlanon.relations import history_relations as relations
+from sqlanon.sqltree.tree import (alias, column, joined, nested, select, table)
+from sqlanon.errors import PolicyError
+from sqlanon.release.history.history_tables import Kept
+
+
+def read_past(task: Problem, name: str, secret: str | None) -> None:
+    """Give a task what its algorithm must know of earlier releases, if it is one that asks."""
+    policy = task.policy
+    if policy.history is None or policy.algorithm is None:
+        return
+    if policy.algorithm.name == "m_invariance":
+        _signatures(task, name, secret)
+    elif policy.algorithm.name == "mondrian":
+        _cuts(task, name, secret)
+
+
+def _people(task: Problem, kept: Kept, secret: str | None) -> exp.Select:
+    """(original, person): the persons of the source by their keyed hashes, if the key is the right one."""
+    policy, engine = task.policy, task.engine
+    assert policy.person is not None
+    kinds = {item.name: item.type for item in engine.columns(task.prelude.rows)}
+    kept.require_key(secret or "", policy, kinds[policy.person])
+    key = task.prelude.load("secret", (), ("key",), ((secret or "",),), private=True)
+    return select(
+        alias(column(policy.person), "original"),
+        alias(relations.person_hash(policy.person, engine.dialect), "person"),
+        source=nested(task.prelude.rows.copy(), "source"),
+        joins=[exp.Join(this=table(key, alias="secret"), kind="CROSS")],
+    )
+
+
+def _of_person(kept: Kept) -> exp.Join:
+    same = exp.column("person", table="p").eq(exp.column("person", table="h"))
+    return joined(table(kept.table("persons"), alias="p"), same)
+
+
+def _signatures(task: Problem, name: str, secret: str | None) -> None:
+    """The table (original, signature, seen) of the persons who were released before."""
+    if relations.CLASS in task.policy.columns:
+        raise PolicyError(f"'{relations.CLASS}' is the column that tells classes apart", hint="rename yours")
+    with task.engine.transaction():
+        kept = Kept(task.engine, name)
+        people = _people(task, kept, secret)  # opens what is kept
+        own = {short: kept.table(short) for short in ("past", "past_values")}
+        found = task.prelude.once("signatures", (name,), lambda: relations.step("signatures", {}, own))
+        group = exp.column("group_id", table="s").eq(exp.column("group_id", table="p"))
+        known = select(
+            exp.column("original", table="h"),
+            exp.column("signature", table="s"),
+            alias(exp.column("version", table="s"), "seen"),
+            source=nested(people, "h"),
+            joins=[_of_person(kept), joined(table(found, alias="s"), group)],
+        )
+        task.past = task.prelude.once("known_people", (name,), lambda: known)
+        task.past_version = kept.version
+        task.run()
+        kept.close()
+
+
+def _cuts(task: Problem, name: str, secret: str | None) -> None:
+    policy = task.policy
+    assert policy.history is not None
+    uses = policy.history.uses(policy.models, sensitive=bool(policy.sensitive))
+    asked = [use.params for use in uses if use.name == "stable_partition"]
+    with task.engine.transaction():
+        kept = Kept(task.engine, name)
+        people = _people(task, kept, secret)
+        cuts = select(exp.Star(), source=table(kept.table("cuts")))
+        known = select(
+            exp.column("original", table="h"),
+            exp.column("group_id", table="p"),
+            source=nested(people, "h"),
+            joins=[_of_person(kept)],
+        )
+        task.stable = Stable(
+            cuts=task.prelude.once("past_cuts", (name,), lambda: cuts),
+            groups=task.prelude.once("past_groups", (name,), lambda: known),
+            k=max([1, *(int(params["k"]) for params in asked)]),
+            l=max([1, *(int(params.get("l", 1)) for params in asked)]),
+            attributes=policy.sensitive,
+        )
+        task.run()
+        kept.close()

@@ -1,0 +1,60 @@
+"""What a release withstands: its risks and attacks on it, beside those of its source, for the report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlanon.engines import Engine
+from sqlanon.errors import (PolicyError, SourceError)
+from sqlanon.evidence.attacks import (as_data, attack)
+from sqlanon.evidence.risk import risks_of_release
+from sqlanon.families import family
+from sqlanon.policy import (Policy, Source)
+
+MOST_ROWS = 1_000_000
+# Attacks that compare persons with classes again and again, or try every set of columns.
+SLOW = ("definetti", "distance_linkage", "freeform", "probabilistic_linkage")
+
+
+def _names(records: int) -> list[str]:
+    if records <= MOST_ROWS:
+        return []
+    return [item.name for item in family("attacks").values() if not item.makes and item.name not in SLOW]
+
+
+def resistance(policy: Policy, engine: Engine, records: int) -> dict[str, Any]:
+    """The parts `risks` and `attacks` of a document. What cannot be measured is told there: that is no reason to
+    withhold the other evidence."""
+    found: dict[str, Any] = {}
+    release = _published(policy)
+    if release is None:
+        return found
+    said: list[str] = []
+    try:
+        found["risks"] = risks_of_release(policy, engine, release)
+    except (PolicyError, SourceError) as error:
+        said.append(f"risks were not measured: {error.message}")
+    try:
+        found["attacks"] = as_data(attack(policy, engine, release=release, names=_names(records)))
+        if records > MOST_ROWS:
+            found["attacks"]["not_judged"] |= dict.fromkeys(SLOW, "it takes long on a table of this size")
+    except (PolicyError, SourceError) as error:
+        found["attacks"] = {"attacks": [], "notes": [f"attacks were not judged: {error.message}"]}
+    found["attacks"]["notes"] = [*said, *found["attacks"]["notes"]]
+    if policy.history is not None:
+        _without_source(found)
+    return found
+
+
+def _published(policy: Policy) -> Source | None:
+    given = policy.release
+    if given is None:
+        return None
+    return Source(path=given.path) if given.path is not None else Source(table=given.table or given.view)
+
+
+def _without_source(found: dict[str, Any]) -> None:
+    """From version to version, numbers of the source would tell of rows that are held back."""
+    found.get("risks", {}).pop("source", None)
+    for item in found.get("attacks", {}).get("attacks", ()):
+        item["before"] = None

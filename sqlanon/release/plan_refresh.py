@@ -1,0 +1,156 @@
+"""What a refresh would change: the release is written into a temporary table, measured, and forgotten again."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlanon.engines import Engine
+from sqlanon.errors import PolicyError
+from sqlanon.evidence.checks import check
+from sqlanon.plan import Plan
+from sqlanon.policy import (Policy, Source)
+from sqlanon.release import (publish_buckets as parting, versions as past, require_history, require_kept)
+from sqlanon.release.algorithm_kind import is_parted
+from sqlanon.release.evidence_document import (described, without_originals)
+from sqlanon.release.history import (compare, require_safe)
+from sqlanon.release.history.history_tables import kept_versions
+from sqlanon.release.publication import Progress
+from sqlanon.release.rewrite_release import rewriting
+from sqlanon.release.second_draws import (require_same_draws, require_same_scales)
+from sqlanon.release.solve_policy import (prepared, solved)
+from sqlanon.release.targets.target import (Staged, Target, target_of)
+
+PLANNED = "release_planned_by_sqlanon"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """`document` is the evidence as it would be, `current` that of the release that is shown, if there is one;
+    `refused` says why nothing would be published."""
+
+    plan: Plan | None
+    document: Mapping[str, Any] | None
+    current: Mapping[str, Any] | None
+    refused: PolicyError | None = None
+
+
+class _Undone(Exception):
+    """Ends a transaction that was never meant to last."""
+
+
+def planned(policy: Policy, engine: Engine, *, secret: str | None = None, progress: Progress | None = None) -> Planned:
+    """Everything that `publish` does up to the swap; nothing of it is kept."""
+    given = policy.release
+    if given is None:
+        raise PolicyError("the policy names no release", hint="add for example 'release: {view: patients_released}'")
+    current = past.evidence_shown(policy, engine)
+    plan: Plan | None = None
+    try:
+        target = target_of(policy, engine)
+        if target.kind != "path":
+            require_history(policy, engine, target.name)
+        require_same_draws(policy, engine, secret)
+        if is_parted(policy):
+            return _of_parts(policy, engine, target, current, secret)
+        task = prepared(policy, engine, progress=progress, secret=secret)
+    except PolicyError as error:
+        return Planned(None, None, current, error)
+    found: dict[str, Any] = {}
+    try:
+        require_same_scales(policy, engine)
+        solution, plan = solved(task)
+        how = rewriting(task, solution, secret)
+        with engine.transaction():
+            engine.create_temporary(PLANNED, how.select)
+            staged = Staged(PLANNED, Source(table=PLANNED), how.hidden)
+            beside = None
+            # Before the first release there is nothing to compare it with.
+            if policy.history is not None and kept_versions(engine, target.name):
+                beside = compare(task.policy, engine, staged, target.name, secret)
+                require_safe(beside)
+            measured = check(task.policy, engine, release=staged.source, hidden=staged.hidden, limit=0)
+            require_kept(measured)
+            found = described(task, solution, plan, how, measured, target, staged)
+            if beside is not None:
+                found["history"] = beside.described()
+                found["history"]["held_back"] += solution.waiting
+                found["released"] -= beside.held_back
+            if policy.history is not None:
+                without_originals(found)
+            raise _Undone
+    except _Undone:
+        return Planned(plan, found, current)
+    except PolicyError as error:
+        return Planned(plan, None, current, error)
+    finally:
+        task.close()
+
+
+def _of_parts(
+    policy: Policy, engine: Engine, target: Target, current: Mapping[str, Any] | None, secret: str | None
+) -> Planned:
+    """The same where rows are parted."""
+    task = parting.parted(policy, engine, secret)
+    plan = parting.plan_of(task)
+    found: dict[str, Any] = {}
+    try:
+        require_same_scales(task.asked, engine)
+        with engine.transaction():
+            staged = parting.temporary(task, PLANNED)
+            found = parting.described(task, plan, parting.measured(task, staged), target, staged)
+            raise _Undone
+    except _Undone:
+        return Planned(plan, found, current)
+    except PolicyError as error:
+        return Planned(plan, None, current, error)
+    finally:
+        task.close()
+
+
+def differences(one: Mapping[str, Any] | None, other: Mapping[str, Any]) -> dict[str, Any]:
+    """What differs between the evidence of two releases, or of none and the first one: pairs of before and after."""
+    earlier: Mapping[str, Any] = one or {}
+    pairs = {
+        "rows": (earlier.get("released"), other["released"]),
+        "suppressed": (earlier.get("suppressed"), other["suppressed"]),
+        "held back": tuple(item.get("history", {}).get("held_back") for item in (earlier, other)),
+        "algorithm": tuple(item.get("plan", {}).get("algorithm") for item in (earlier, other)),
+        other["minimize"]: tuple(item.get("plan", {}).get("loss") for item in (earlier, other)),
+        **_by("level of ", _levels(earlier), _levels(other)),
+        **_by("", _measured(earlier), _measured(other)),
+        **_by("risk, ", _risk(earlier), _risk(other)),
+    }
+    return {
+        "policy": _lines(earlier.get("policy", {}).get("text", ""), other["policy"]["text"]),
+        "sql": _lines(earlier.get("sql", ""), other["sql"]),
+        "evidence": {name: list(pair) for name, pair in pairs.items() if pair[0] != pair[1]},
+    }
+
+
+def _by(prefix: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    return {f"{prefix}{name}": (one.get(name), other.get(name)) for name in {**one, **other}}
+
+
+def _levels(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {item["name"]: ", ".join(map(str, item["levels"])) for item in document.get("attributes", ())}
+
+
+def _measured(document: Mapping[str, Any]) -> dict[str, Any]:
+    found = {}
+    for item in (*document.get("checks", ()), *document.get("history", {}).get("models", ())):
+        across = ", across releases" if "compared" in item else ""
+        of = f" of {item['attribute']}" if item["attribute"] else ""
+        found[f"{item['model']}{of}{across}"] = item["measured"]
+    return found
+
+
+def _risk(document: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(document.get("risk", {}).get("after", {}))
+
+
+def _lines(one: str, other: str) -> list[str]:
+    found = difflib.unified_diff(one.splitlines(), other.splitlines(), "shown now", "planned", lineterm="", n=1)
+    return list(found)

@@ -1,0 +1,38 @@
+"""Raise the levels of a release, one step at a time, until what it tells beside other releases is little enough."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlanon.lattice.best_node import found
+from sqlanon.lattice.problem import Problem
+from sqlanon.lattice.solution import Solution
+from sqlanon.release.history import AcrossResult
+
+# Models that more general labels help: more classes can be compared, and more rows of a join match.
+BY_RAISING = ("bcf_anonymity", "join_of_views", "sequential_privacy")
+LAST_RESORT = frozenset(["bcf_anonymity"])  # where rows may also wait, if no level helps
+
+
+def may_be_raised(task: Problem, solution: Solution, results: Sequence[AcrossResult]) -> bool:
+    """Whether levels are ours to choose, and more general ones may mend all that is broken."""
+    broken = [result.model.split(",")[0] for result in results if not result.holds]
+    return task.policy.algorithm is None and len(solution.passes) == 1 and all(name in BY_RAISING for name in broken)
+
+
+def raised(task: Problem, solution: Solution) -> Solution | None:
+    """The release with one quasi-identifier a level higher: of those that hold by themselves, the one that loses least;
+    None where every quasi-identifier is at its root, or no such release holds."""
+    from sqlanon.lattice.minimized_metric import minimized  # loads numpy
+
+    node = solution.passes[0]
+    above = [
+        (*node[:place], level + 1, *node[place + 1 :])
+        for place, (level, top) in enumerate(zip(node, task.top, strict=True))
+        if level < top
+    ]
+    measured = [item for item in task.measure(above, minimized(task)) if task.holds(item)] if above else []
+    if not measured:
+        return None
+    best = min(measured, key=lambda item: (item.loss, item.node))
+    return found(task, best, proven=False, why="the levels were raised until it held beside other releases")

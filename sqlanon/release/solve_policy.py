@@ -1,0 +1,221 @@
+"""From a policy to the best release of it: the compressed table, the algorithm that is run on it, and its plan."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlglot import exp
+
+from sqlanon import algorithms
+from sqlanon.lattice.nodes import (MOST_NODES, Infeasible)
+from sqlanon.lattice.pose_problem import problem
+from sqlanon.lattice.problem import (OF_NODES, Problem)
+from sqlanon.lattice.solution import Solution
+from sqlanon.relations.classes import Prelude
+from sqlanon.relations.compressed_rows import root_only
+from sqlanon.relations.matching_classes import matches_any_value
+from sqlanon.relations.source import relation
+from sqlanon.engines import Engine
+from sqlanon.engines.temp_tables import drop_steps
+from sqlanon.errors import (NotReleased, PolicyError)
+from sqlanon.evidence.hierarchies import (build_hierarchies, require_valid)
+from sqlanon.evidence.joined_tables import as_one_table
+from sqlanon.evidence.apply_transformations import apply
+from sqlanon.plan import (Plan, policy_hash)
+from sqlanon.policy import (AlgorithmUse, Policy, missing_columns)
+from sqlanon.policy.suppressed_cells import ALGORITHM
+from sqlanon.release.publication import (Progress, require_roles, tell)
+from sqlanon.release.record import of_name
+from sqlanon.release.region_digest import digest
+
+
+def prepared(
+    policy: Policy,
+    engine: Engine,
+    *,
+    time_limit: float | None = None,
+    progress: Progress | None = None,
+    secret: str | None = None,
+) -> Problem:
+    """The compressed table of a policy, after its transformations, with hierarchies that are known to cover it."""
+    _require_cells(policy)
+    if policy.source.joins and not policy.transformations:
+        policy = policy if policy.source.due else policy.at(datetime.now(UTC))
+        one, taken = as_one_table(policy, engine)
+        task = _prepared(one, engine, time_limit, progress)
+        task.asked, task.joined = policy, taken
+        return task
+    if not policy.transformations:
+        return _prepared(policy, engine, time_limit, progress)
+    if policy.source.due is None:  # one time for all statements, as below
+        policy = policy.at(datetime.now(UTC))
+    require_roles(policy, _columns(policy, engine))
+    tell(progress, "transforming the rows", 0, 1)
+    made = apply(policy, engine, secret, prefix="sqlanon_search")
+    tell(progress, "transforming the rows", 1, 1)
+    try:
+        task = _prepared(made.policy, engine, time_limit, progress, made.prelude)
+    except BaseException:
+        drop_steps(engine, made.prelude.steps)
+        raise
+    task.asked, task.transformed = policy, made.outline.described()
+    return task
+
+
+def _require_cells(policy: Policy) -> None:
+    """Cells that match any value need an algorithm that suppresses cells; no other searches under that reading."""
+    if matches_any_value(policy) and (policy.algorithm is None or policy.algorithm.name != ALGORITHM):
+        raise policy.error(
+            f"'suppressed_cells: any_value' needs the algorithm {ALGORITHM}",
+            "suppressed_cells",
+            hint=f"add 'algorithm: {ALGORITHM}', or leave 'suppressed_cells' out",
+        )
+
+
+def _columns(policy: Policy, engine: Engine) -> list[str]:
+    return [item.name for item in engine.columns(relation(engine.resolve(policy.source), engine.dialect))]
+
+
+def _prepared(
+    policy: Policy,
+    engine: Engine,
+    time_limit: float | None,
+    progress: Progress | None,
+    prelude: Prelude | None = None,
+) -> Problem:
+    if policy.source.due is None:  # one time for all statements, or they would not read the same rows
+        policy = policy.at(datetime.now(UTC))
+    rows = relation(engine.resolve(policy.source), engine.dialect)
+    available = [item.name for item in engine.columns(rows)]
+    missing_columns(policy, available)
+    require_roles(policy, available)
+    given = build_hierarchies(policy)
+    hierarchies = {name: root_only() for name in policy.quasi_identifiers} | given
+    tell(progress, "reading the table", 0, 1)
+    computed = {name: item for name, item in given.items() if item.levels}
+    require_valid(policy, engine, computed, Prelude(rows, engine.dialect))
+    task = problem(
+        policy,
+        engine,
+        hierarchies,
+        rows,
+        carry=_carried(policy),
+        brings=_brings(policy),
+        progress=progress,
+        prelude=prelude,
+    )
+    try:
+        if not task.records:
+            raise PolicyError("the source has no rows", hint="there is nothing to publish")
+        # Trees that are known to be trees, and whose every value was found, need no second look.
+        fine = {domain.name for domain in task.domains if domain.covered and domain.hierarchy.is_known_tree()}
+        rest = {name: item for name, item in given.items() if name not in fine and name not in computed}
+        require_valid(policy, engine, rest, task.prelude)
+        task.skip()
+    except BaseException:
+        task.close()
+        raise
+    task.target = getattr(_params(policy.algorithm), "class_attribute", None) if policy.algorithm else None
+    tell(progress, "reading the table", 1, 1)
+    task.deadline = None if time_limit is None else time.monotonic() + time_limit  # for the search, not for reading
+    return task
+
+
+def searched(policy: Policy, engine: Engine, rows: exp.Select) -> tuple[Problem, Solution]:
+    """The best generalization of rows that have columns beside those of the policy. The caller closes the problem."""
+    task = _prepared(policy, engine, None, None, Prelude(rows, engine.dialect, prefix="sqlanon_blind"))
+    try:
+        return task, solved(task)[0]
+    except BaseException:
+        task.close()
+        raise
+
+
+def solved(task: Problem) -> tuple[Solution, Plan]:
+    """Run the algorithm of the policy, or the one that fits the task."""
+    name, params, chosen = _algorithm(task)
+    try:
+        solution: Solution = algorithms.algorithm(name).run(task, params)
+    except Infeasible:
+        from sqlanon.release.explain_infeasible import blocked
+
+        raise blocked(task) from None
+    except NotReleased:
+        raise
+    except PolicyError as error:  # the algorithm does not do what the policy asks of it
+        raise task.policy.error(error.message, "algorithm", hint=error.hint) from None
+    solution = replace(solution, why=f"{chosen}: {solution.why}" if chosen else solution.why)
+    return solution, plan_of(task, name, params.model_dump(mode="json"), solution)
+
+
+def _carried(policy: Policy) -> tuple[str, ...]:
+    """Columns that the algorithm counts beside those of the models, such as a class attribute."""
+    if policy.algorithm is None:
+        return ()
+    if policy.history is not None and policy.algorithm.name == "mondrian":
+        return policy.sensitive  # whoever was together so far is parted only where values differ
+    module = algorithms.algorithm(policy.algorithm.name)
+    names: tuple[str, ...] = module.carried(_params(policy.algorithm)) if hasattr(module, "carried") else ()
+    return names
+
+
+def _brings(policy: Policy) -> frozenset[str]:
+    """Relations that the algorithm makes itself, so that it reaches models that others cannot."""
+    if policy.algorithm is None:
+        return OF_NODES
+    brings: frozenset[str] = getattr(algorithms.algorithm(policy.algorithm.name), "BRINGS", frozenset())
+    return brings
+
+
+def _params(use: AlgorithmUse) -> Any:
+    return algorithms.algorithm(use.name).Params.model_validate(use.params)
+
+
+def _algorithm(task: Problem) -> tuple[str, Any, str]:
+    use = task.policy.algorithm
+    if use is not None:
+        return use.name, _params(use), ""
+    if (kept := _earlier_levels(task)) is not None:
+        params = algorithms.algorithm("fixed_levels").Params(levels=kept)
+        return "fixed_levels", params, "fixed_levels, as in the release before: classes that are cut anew tell more"
+    nodes = math.prod(task.shape)
+    if nodes <= MOST_NODES:
+        return "full_domain", algorithms.algorithm("full_domain").Params(), f"full_domain, of {nodes:,} nodes"
+    return "heuristic", algorithms.algorithm("heuristic").Params(), f"heuristic, since {nodes:.1e} nodes are too many"
+
+
+def _earlier_levels(task: Problem) -> dict[str, int] | None:
+    """The levels of the release that this one follows, where what both tell together counts."""
+    given = task.policy.release
+    if task.policy.history is None or given is None:
+        return None
+    document = of_name(task.engine, given.table or given.view or "")
+    passes = document["plan"]["passes"] if document is not None else []
+    if len(passes) != 1 or set(passes[0]) != {domain.name for domain in task.domains}:
+        return None
+    return dict(passes[0])
+
+
+def plan_of(task: Problem, name: str, params: Mapping[str, Any], solution: Solution) -> Plan:
+    return Plan(
+        policy=policy_hash(task.written),
+        algorithm=name,
+        params=params,
+        # Recoding in regions or in several passes lowers the certainty penalty, whatever the policy minimizes.
+        minimize=task.policy.minimize if len(solution.passes) == 1 else "ncp",
+        records=task.records,
+        suppressed=solution.suppressed,
+        loss=solution.loss,
+        proven=solution.proven,
+        why=solution.why,
+        passes=tuple(task.levels(node) for node in solution.passes),
+        regions=digest(task, solution.regions.labels) if solution.regions else None,
+        bits={domain.name: domain.bits for domain in task.domains},
+        transformed=task.transformed,
+        joined=task.joined,
+    )

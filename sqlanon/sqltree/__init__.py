@@ -1,0 +1,1 @@
+"""Build SQL: small trees for shapes, and the files of `sql/` bound to parameters and relations."""
