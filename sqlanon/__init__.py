@@ -61,8 +61,8 @@ _HOMES = {
     "parse": "policy",
     "Published": "release",
     "publish": "release",
-    "Compared": "release.comparing",
-    "compare": "release.comparing",
+    "Compared": "release.compare_policies",
+    "compare": "release.compare_policies",
 }
 __all__ = [
     "Answer",

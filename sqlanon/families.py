@@ -27,7 +27,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from sqlanon.errors import (PolicyError, did_you_mean)
+from sqlanon.errors import PolicyError, did_you_mean
 
 KEYS = ("cite", "param", "measures", "needs", "monotone", "classes", "counts", "excess", "makes")
 _HEADER_KEY = re.compile(rf"^({'|'.join(KEYS)}):\s*(.*)$")

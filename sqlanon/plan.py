@@ -14,7 +14,7 @@ from sqlanon.policy import Policy
 VERSION = 1
 
 
-class Planned(Protocol):
+class RecordedPlan(Protocol):
     """What the record of releases keeps of any plan."""
 
     @property

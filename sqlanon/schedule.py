@@ -14,21 +14,21 @@ from pathlib import Path
 from typing import TypeVar
 
 from sqlanon import marginals
-from sqlanon.relations.source import asks_due
-from sqlanon.engines import (Engine, connect)
-from sqlanon.engines.open_writable import writing
-from sqlanon.errors import (BudgetExhausted, EngineError, PolicyError, SqlanonError)
-from sqlanon.ledger.runs import (LEASE, Run, Runs)
+from sqlanon.engines import Engine, connect
+from sqlanon.engines.open_writable import open_writable
+from sqlanon.errors import BudgetExhausted, EngineError, PolicyError, SqlanonError
+from sqlanon.ledger.runs import LEASE, Run, Runs
 from sqlanon.marginals import Refreshed
-from sqlanon.policy import (Policy, load)
+from sqlanon.policy import Policy, load
 from sqlanon.policy.files import load_marginals
 from sqlanon.policy.marginals import Marginals
 from sqlanon.policy.schedule import Schedule
-from sqlanon.release import (Published, publish)
-from sqlanon.release.versions import evidence_shown
+from sqlanon.relations.source import asks_due
+from sqlanon.release import Published, publish
 from sqlanon.release.record import Version
 from sqlanon.release.retire_release import retire as drop
 from sqlanon.release.retire_release import rollback
+from sqlanon.release.versions import evidence_shown
 
 FIRST_DELAY = timedelta(seconds=30)  # before a try that failed is repeated; twice as long each time
 LONGEST_WAIT = 60.0  # seconds until the clock and the policies are looked at again
@@ -55,7 +55,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RefreshOutcome:
     """What became of a refresh; `run` is None where nothing was due, or somebody else was faster."""
 
     job: Job
@@ -112,7 +112,7 @@ def refresh(
     now: Clock = clock,
     secret: str | None = None,
     plan_hash: str | None = None,
-) -> Outcome:
+) -> RefreshOutcome:
     """Refresh a release for a time that is due, or for now; exactly one of several processes does."""
     moment = moment or now()
     policy = job.policy()
@@ -124,25 +124,25 @@ def refresh(
     attempts = 1 + (policy.schedule.retries if policy.schedule is not None else 0)
     run = runs.claim(name, moment, _owner(), now(), attempts=attempts)
     if run is None:
-        return Outcome(job, None)
+        return RefreshOutcome(job, None)
     try:
         with _opened(policy) as engine, _Alive(runs, run, engine, now):
             if _is_out(runs, policy, engine, run, now):
                 runs.forget(run)
-                return Outcome(job, None)
+                return RefreshOutcome(job, None)
             done = _refreshed(policy, engine, run, secret, plan_hash)
     except (PolicyError, BudgetExhausted) as error:  # it would break a promise, and would again
         runs.finish(run, "refused", now(), message=error.message)
-        return Outcome(job, run, error=error)
+        return RefreshOutcome(job, run, error=error)
     except SqlanonError as error:
         runs.finish(run, "failed", now(), message=error.message)
-        return Outcome(job, run, error=error)
+        return RefreshOutcome(job, run, error=error)
     except BaseException:
         runs.finish(run, "failed", now(), message="it was stopped")
         raise
     version = done.document.get("history", {}).get("version")
     runs.finish(run, "done", now(), version=version, plan=done.plan.hash)
-    return Outcome(job, run, done)
+    return RefreshOutcome(job, run, done)
 
 
 def _refreshed(
@@ -168,7 +168,7 @@ def _is_out(runs: Runs, policy: Policy | Marginals, engine: Engine, run: Run, no
 
 def backfill(
     job: Job, first: datetime, last: datetime, *, now: Clock = clock, secret: str | None = None
-) -> Iterator[Outcome]:
+) -> Iterator[RefreshOutcome]:
     """Refresh for every time of the schedule from `first` to `last`, in order, each as of its time.
 
     It ends at the first one that is refused or fails. Times that are done already are passed over. It only goes
@@ -246,11 +246,11 @@ def _owner() -> str:
 def _opened(policy: Policy | Marginals) -> AbstractContextManager[Engine]:
     """The database of a policy, to write to it if that is where the release goes."""
     if isinstance(policy, Marginals):
-        return writing(policy.gateway.located_database)
+        return open_writable(policy.gateway.located_database)
     url = policy.locate(policy.source.database) if policy.source.database else None
     if policy.release is not None and policy.release.path is not None:
         return closing(connect(url))
-    return writing(url, new=policy.source.path is not None)
+    return open_writable(url, new=policy.source.path is not None)
 
 
 class _Alive:
@@ -286,7 +286,7 @@ class _Alive:
 def serve_schedule(
     jobs: Sequence[Job],
     stop: threading.Event,
-    tell: Callable[[Outcome], None],
+    tell: Callable[[RefreshOutcome], None],
     *,
     now: Clock = clock,
     secret: str | None = None,
@@ -308,6 +308,6 @@ def serve_schedule(
                 told.pop(job, None)
             except SqlanonError as error:
                 if told.get(job) != str(error):
-                    tell(Outcome(job, None, error=error))
+                    tell(RefreshOutcome(job, None, error=error))
                 told[job] = str(error)
         stop.wait(max(0.2, min(LONGEST_WAIT, (soonest - now()).total_seconds())))

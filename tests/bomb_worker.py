@@ -6,13 +6,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from sqlanon.engines import (Hardened, connect)
+from sqlanon.engines import Hardened, connect
 from sqlanon.engines.duckdb import DuckDB
 from sqlanon.gateway.answer.arrow_rows import batch_of
 from sqlanon.pgwire import types
+from sqlanon.pgwire.backend import ResultColumn
 from sqlanon.server import worker
-from sqlanon.pgwire.backend import Column
-from sqlanon.server.work_messages import (Ask, Described, Frame, Opening, Summary)
+from sqlanon.server.work_messages import Ask, Described, Frame, Opening, Summary
 
 
 class Bombs:
@@ -25,15 +25,15 @@ class Bombs:
         return {"file": None, "tables": []}
 
     def describe(self, ask: Ask) -> Described:
-        return Described((Column("x", types.TEXT),), ())
+        return Described((ResultColumn("x", types.TEXT),), ())
 
-    def run(self, ask: Ask) -> worker.Answering:
+    def run(self, ask: Ask) -> worker.RunningAnswer:
         if ask.sql.startswith("python "):
             rows = [(str(eval(ask.sql.removeprefix("python "))),)]
         else:
             rows = [(str(row[0])[:100],) for row in self.engine._connection.execute(ask.sql).fetchall()]
         batch = batch_of(rows, ["x"], ["text"])
-        return worker.Answering(self.describe(ask), Summary(len(rows), "plain"), (each for each in [batch]))
+        return worker.RunningAnswer(self.describe(ask), Summary(len(rows), "plain"), (each for each in [batch]))
 
     def interrupt(self) -> None:
         self.engine.interrupt()

@@ -14,7 +14,7 @@ from itertools import combinations_with_replacement, permutations, product
 from math import ceil, factorial, prod
 from typing import Any
 
-from sqlanon.relations.bucket_quotas import filled
+from sqlanon.relations.bucket_quotas import fill_buckets
 
 Values = tuple[str, ...]
 Belief = dict[str, Fraction]
@@ -205,7 +205,7 @@ def invariant_classes(
     for key, _ in people:
         if key in past:
             known[past[key]][values[key]] += 1
-    buckets = filled(known, Counter(values[key] for key, _ in people if key not in past), m)
+    buckets = fill_buckets(known, Counter(values[key] for key, _ in people if key not in past), m)
     signature = dict(past)
     for value in set(values.values()):
         queue = [key for key, _ in people if key not in past and values[key] == value]

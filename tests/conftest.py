@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from proxy_servers import Missing, Server, running_postgres, running_proxy
 
 from sqlanon.cli import main
-from sqlanon.engines import (Engine, connect)
+from sqlanon.engines import Engine, connect
 
 settings.register_profile(
     "sqlanon", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]

@@ -10,14 +10,14 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.engines import (ColumnInfo, Engine, connect)
+from sqlanon.engines import ColumnInfo, Engine, connect
 from sqlanon.errors import SqlanonError
-from sqlanon.gateway import (Gate, Prepared)
+from sqlanon.gateway import Gate, PricedStatement
 from sqlanon.gateway.bind.catalog import Catalog
-from sqlanon.gateway.price.noise import Mechanisms
 from sqlanon.gateway.bind.schema import schema_of
+from sqlanon.gateway.price.noise import Mechanisms
 from sqlanon.ledger import Ledger
-from sqlanon.mechanisms import (Choice, Cost, KeySelection, Mechanism)
+from sqlanon.mechanisms import Choice, Cost, KeySelection, Mechanism
 from sqlanon.policy.gateway import Gateway
 
 Row = dict[str, Any]
@@ -218,7 +218,7 @@ class World:
         found = self.gate.engine.engine._connection.execute(sql).fetchall()  # type: ignore[attr-defined]
         return [tuple(row) for row in found]
 
-    def prepare(self, sql: str, **options: Any) -> Prepared:
+    def prepare(self, sql: str, **options: Any) -> PricedStatement:
         return self.gate.prepare(sql, "analyst", **options)
 
     def exact(self, sql: str, **options: Any) -> list[list[tuple[Any, ...]]]:

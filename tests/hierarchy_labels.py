@@ -12,7 +12,7 @@ from typing import Any
 from conftest import Database
 from sqlglot import exp
 
-from sqlanon.hierarchies import (Hierarchy, build)
+from sqlanon.hierarchies import Hierarchy, build
 
 Labels = list[tuple[str | None, ...]]
 

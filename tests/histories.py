@@ -14,8 +14,8 @@ from typing import Any
 from conftest import Database
 from sqlglot import exp
 
-from sqlanon.sqltree.tree import (bind, with_verdict)
 from sqlanon.families import family
+from sqlanon.sqltree.tree import bind, with_verdict
 
 NULL = "\u2205 NULL"  # the label of an unknown value
 # The labels of a class, one for each quasi-identifier: the path from the root, so that a prefix is an ancestor.

@@ -15,8 +15,8 @@ import sys
 import time
 from pathlib import Path
 
-from sqlanon.errors import (BudgetExhausted, LedgerError)
-from sqlanon.ledger import (Cost, Ledger, Left, Limits)
+from sqlanon.errors import BudgetExhausted, LedgerError
+from sqlanon.ledger import Cost, Ledger, Left, Limits
 
 LIMITS = Limits(epsilon=1.0, delta=1e-6)
 WIDE = Limits(epsilon=1e6, delta=1.0)

@@ -15,8 +15,8 @@ from gateway_world import fill
 from sqlanon.engines import Engine
 from sqlanon.gateway import Gate
 from sqlanon.gateway.bind.catalog import Catalog
-from sqlanon.gateway.price.noise import Mechanisms
 from sqlanon.gateway.bind.schema import schema_of
+from sqlanon.gateway.price.noise import Mechanisms
 from sqlanon.ledger import Ledger
 from sqlanon.policy.files import load_marginals
 from sqlanon.policy.marginals import Marginals

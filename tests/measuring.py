@@ -7,11 +7,11 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.sqltree.tree import table
 from sqlanon.engines import Engine
-from sqlanon.engines.temp_tables import (drop_steps, run_steps)
+from sqlanon.engines.temp_tables import drop_steps, run_steps
 from sqlanon.evidence.checks import prepare
-from sqlanon.policy import (Policy, Source, parse)
+from sqlanon.policy import Policy, Source, parse
+from sqlanon.sqltree.tree import table
 
 
 def policy_for(

@@ -10,10 +10,9 @@ from conftest import Database
 from transforming import KEY, load
 
 import sqlanon
-from sqlanon.buckets.bucketize import posed
 from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError
-from sqlanon.release import (Published, publish)
+from sqlanon.release import Published, publish
 from sqlanon.release.retire_release import retire
 
 TYPES = {
@@ -89,4 +88,4 @@ def publish_anew(asked: sqlanon.Policy, engine: Engine, **given: Any) -> Publish
         return publish(asked, engine, **given)
 
 
-__all__ = ["KEY", "anatomy", "patients", "policy", "posed", "publish_anew", "published", "with_patients"]
+__all__ = ["KEY", "anatomy", "patients", "policy", "publish_anew", "published", "with_patients"]

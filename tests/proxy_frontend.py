@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from sqlanon.pgwire import frontend as wire
+from sqlanon.pgwire import frontend
 from sqlanon.pgwire.frontend import Message
 
 
@@ -31,43 +31,43 @@ def sized(values: tuple[bytes | None, ...]) -> bytes:
 def written(message: Message) -> bytes:
     """The bytes of a message."""
     match message:
-        case wire.SSLRequest():
+        case frontend.SSLRequest():
             return struct.pack("!iHH", 8, 1234, 5679)
-        case wire.GSSRequest():
+        case frontend.GSSRequest():
             return struct.pack("!iHH", 8, 1234, 5680)
-        case wire.CancelRequest(process, secret):
+        case frontend.CancelRequest(process, secret):
             return struct.pack("!iHHI", 12 + len(secret), 1234, 5678, process) + secret
-        case wire.Startup((major, minor), parameters):
+        case frontend.Startup((major, minor), parameters):
             body = b"".join(text(name) + text(value) for name, value in parameters.items()) + b"\0"
             return struct.pack("!iHH", len(body) + 8, major, minor) + body
-        case wire.PasswordMessage(data):
+        case frontend.PasswordMessage(data):
             return framed(b"p", data)
-        case wire.Query(sql):
+        case frontend.Query(sql):
             return framed(b"Q", text(sql))
-        case wire.Parse(name, sql, types):
+        case frontend.Parse(name, sql, types):
             return framed(b"P", text(name) + text(sql) + struct.pack(f"!H{len(types)}I", len(types), *types))
-        case wire.Bind(portal, statement, formats, values, result_formats):
+        case frontend.Bind(portal, statement, formats, values, result_formats):
             body = text(portal) + text(statement) + shorts(formats) + sized(values) + shorts(result_formats)
             return framed(b"B", body)
-        case wire.Describe(kind, name):
+        case frontend.Describe(kind, name):
             return framed(b"D", kind.encode() + text(name))
-        case wire.Execute(portal, limit):
+        case frontend.Execute(portal, limit):
             return framed(b"E", text(portal) + struct.pack("!i", limit))
-        case wire.Close(kind, name):
+        case frontend.Close(kind, name):
             return framed(b"C", kind.encode() + text(name))
-        case wire.Flush():
+        case frontend.Flush():
             return framed(b"H", b"")
-        case wire.Sync():
+        case frontend.Sync():
             return framed(b"S", b"")
-        case wire.Terminate():
+        case frontend.Terminate():
             return framed(b"X", b"")
-        case wire.CopyData(data):
+        case frontend.CopyData(data):
             return framed(b"d", data)
-        case wire.CopyDone():
+        case frontend.CopyDone():
             return framed(b"c", b"")
-        case wire.CopyFail(reason):
+        case frontend.CopyFail(reason):
             return framed(b"f", text(reason))
-        case wire.FunctionCall(function, formats, values, result_format):
+        case frontend.FunctionCall(function, formats, values, result_format):
             body = struct.pack("!I", function) + shorts(formats) + sized(values) + struct.pack("!h", result_format)
             return framed(b"F", body)
 
@@ -80,34 +80,38 @@ objects: Any = st.sampled_from(["S", "P"])
 
 
 @st.composite
-def binds(draw: st.DrawFn) -> wire.Bind:
+def binds(draw: st.DrawFn) -> frontend.Bind:
     values = tuple(draw(st.lists(cells, max_size=5)))
     count = draw(st.sampled_from([0, 1, len(values)]))
     formats = tuple(draw(st.lists(forms, min_size=count, max_size=count)))
-    return wire.Bind(draw(strings), draw(strings), formats, values, tuple(draw(st.lists(forms, max_size=4))))
+    return frontend.Bind(draw(strings), draw(strings), formats, values, tuple(draw(st.lists(forms, max_size=4))))
 
 
 openings: st.SearchStrategy[Message] = st.one_of(
-    st.just(wire.SSLRequest()),
-    st.just(wire.GSSRequest()),
-    st.builds(wire.CancelRequest, oids, st.binary(min_size=4, max_size=256)),
+    st.just(frontend.SSLRequest()),
+    st.just(frontend.GSSRequest()),
+    st.builds(frontend.CancelRequest, oids, st.binary(min_size=4, max_size=256)),
     st.builds(
-        wire.Startup,
+        frontend.Startup,
         st.tuples(st.just(3), st.integers(0, 65535)),
         st.dictionaries(strings.filter(bool), strings, max_size=4),
     ),
 )
 requests: st.SearchStrategy[Message] = st.one_of(
-    st.builds(wire.Query, strings),
-    st.builds(wire.Parse, strings, strings, st.lists(oids, max_size=4).map(tuple)),
+    st.builds(frontend.Query, strings),
+    st.builds(frontend.Parse, strings, strings, st.lists(oids, max_size=4).map(tuple)),
     binds(),
-    st.builds(wire.Describe, objects, strings),
-    st.builds(wire.Execute, strings, st.integers(0, 2**31 - 1)),
-    st.builds(wire.Close, objects, strings),
-    st.sampled_from([wire.Flush(), wire.Sync(), wire.Terminate(), wire.CopyDone()]),
-    st.builds(wire.CopyData, st.binary(max_size=12)),
-    st.builds(wire.CopyFail, strings),
+    st.builds(frontend.Describe, objects, strings),
+    st.builds(frontend.Execute, strings, st.integers(0, 2**31 - 1)),
+    st.builds(frontend.Close, objects, strings),
+    st.sampled_from([frontend.Flush(), frontend.Sync(), frontend.Terminate(), frontend.CopyDone()]),
+    st.builds(frontend.CopyData, st.binary(max_size=12)),
+    st.builds(frontend.CopyFail, strings),
     st.builds(
-        wire.FunctionCall, oids, st.lists(forms, max_size=3).map(tuple), st.lists(cells, max_size=3).map(tuple), forms
+        frontend.FunctionCall,
+        oids,
+        st.lists(forms, max_size=3).map(tuple),
+        st.lists(cells, max_size=3).map(tuple),
+        forms,
     ),
 )

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from sqlanon.pgwire.scram import (AuthenticationFailed, Exchange, Verifier)
+from sqlanon.pgwire.scram import AuthenticationFailed, Exchange, Verifier
 
 SECRET = b"s" * 32
 

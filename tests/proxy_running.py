@@ -16,8 +16,9 @@ import duckdb
 import psycopg
 
 from sqlanon.ledger import Ledger
-from sqlanon.server import (serve as serving, users)
 from sqlanon.pgwire import tls
+from sqlanon.server import serve as serving
+from sqlanon.server import users
 from sqlanon.server.server import Server
 
 PASSWORD = "correct horse battery"
@@ -85,7 +86,7 @@ def served(policy: Path) -> Iterator[tuple[Server, asyncio.AbstractEventLoop]]:
     stop = threading.Event()
 
     async def serve() -> None:
-        async with serving.opened(policy) as (door, known):
+        async with serving.open_door(policy) as (door, known):
             found = door.current.serve.located_tls
             server = Server(door, known, tls.load(*found) if found else None)
             await server.start()

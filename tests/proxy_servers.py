@@ -21,18 +21,7 @@ from urllib.parse import quote, urlencode
 import duckdb
 import psycopg
 from click.testing import CliRunner
-from proxy_world import (
-    DATABASE,
-    EVENTS,
-    LARGE,
-    OTHER,
-    OTHER_PASSWORD,
-    PASSWORD,
-    POLICY,
-    STREAMED,
-    USER,
-    sql_for,
-)
+from proxy_world import DATABASE, EVENTS, LARGE, OTHER, OTHER_PASSWORD, PASSWORD, POLICY, STREAMED, USER, sql_for
 
 from sqlanon.cli import main
 from sqlanon.ledger import Ledger

@@ -8,13 +8,13 @@ from typing import Any
 
 from conftest import Database
 
+from sqlanon.evidence.hierarchies import build_hierarchies
 from sqlanon.lattice.pose_problem import problem
 from sqlanon.lattice.problem import Problem
 from sqlanon.lattice.solution import Solution
+from sqlanon.policy import Policy, parse
 from sqlanon.relations.classes import NULL_NODE
 from sqlanon.relations.source import relation
-from sqlanon.evidence.hierarchies import build_hierarchies
-from sqlanon.policy import (Policy, parse)
 
 Row = dict[str, Any]
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from measuring import policy_for
 
 from sqlanon.algorithms import algorithm
+from sqlanon.evidence.hierarchies import build_hierarchies
 from sqlanon.lattice.pose_problem import problem
 from sqlanon.lattice.problem import Problem
 from sqlanon.lattice.solution import Solution
 from sqlanon.relations.source import relation
-from sqlanon.evidence.hierarchies import build_hierarchies
 
 Row = dict[str, Any]
 TREES = {

@@ -20,14 +20,14 @@ from transforming import KEY, OTHER_KEY
 
 import sqlanon
 from sqlanon.algorithms import anatomy as module
-from sqlanon.buckets.bucketize import posed
+from sqlanon.buckets.bucketize import prepare_rows
 from sqlanon.cli import main
-from sqlanon.relations.bucketization import (GROUP, estimates)
-from sqlanon.errors import (PolicyError, SqlanonError)
+from sqlanon.errors import PolicyError, SqlanonError
 from sqlanon.evidence.checks import check
 from sqlanon.policy import Source
+from sqlanon.relations.bucketization import GROUP, estimates
 from sqlanon.release import publish
-from sqlanon.release.plan_refresh import planned
+from sqlanon.release.plan_refresh import plan_refresh
 from sqlanon.release.retire_release import retire
 
 # Table III of the survey by Fung, Wang, Chen and Yu.
@@ -218,7 +218,7 @@ def test_everybody_is_as_likely_to_be_together(duck: Database) -> None:
     with_patients(duck, rows)
     partners: Counter[int] = Counter()
     for number in range(48):
-        task = posed(anatomy(2), duck.engine, f"{KEY} {number}", module.SEEDS)
+        task = prepare_rows(anatomy(2), duck.engine, f"{KEY} {number}", module.SEEDS)
         made = module.part(task, module.Params(l=2))
         found = dict(duck.fetch(f"SELECT tag, {GROUP} FROM ({made.select.sql('duckdb')})"))
         task.close()
@@ -245,8 +245,8 @@ def test_a_table_that_is_not_safe_as_written_is_not_shown(database: Database, mo
     apart = {"anatomy": {"l": 3, "close": False}}
     published(database, anatomy(3, algorithm=apart))
     before = groups(database)
-    right = module.dealt
-    monkeypatch.setattr(module, "dealt", lambda rows, s, codes, d, n, seed: right(rows, s, codes, d, 3 * n, seed))
+    right = module.deal_rows
+    monkeypatch.setattr(module, "deal_rows", lambda rows, s, codes, d, n, seed: right(rows, s, codes, d, 3 * n, seed))
     with pytest.raises(PolicyError, match="as written it breaks the policy") as error:
         published(database, anatomy(3, algorithm=apart))
     assert "a group has fewer than 3 sensitive values" in (error.value.detail or "")
@@ -337,7 +337,7 @@ def test_a_dry_run_and_a_plan_write_nothing(database: Database) -> None:
     dry = publish(anatomy(3), database.engine, secret=KEY, dry_run=True)
     number = sum(len(block) // 3 for block in blocks(patients(60), 3))
     assert dry.document["groups"]["number"] == number and "release" not in dry.document
-    found = planned(anatomy(3), database.engine, secret=KEY)
+    found = plan_refresh(anatomy(3), database.engine, secret=KEY)
     assert found.refused is None and found.document is not None and found.document["holds"]
     assert found.plan == dry.plan
     assert database.engine.tables() == ["patients"]

@@ -22,13 +22,13 @@ from transforming import KEY, OTHER_KEY
 
 import sqlanon
 from sqlanon.cli import main
-from sqlanon.relations.bucketization import GROUP
-from sqlanon.errors import (EngineError, PolicyError, SourceError, SqlanonError)
+from sqlanon.errors import EngineError, PolicyError, SourceError, SqlanonError
 from sqlanon.evidence.attacks import attack
 from sqlanon.evidence.checks import check
 from sqlanon.policy import Source
+from sqlanon.relations.bucketization import GROUP
 from sqlanon.release import report
-from sqlanon.release.plan_refresh import planned
+from sqlanon.release.plan_refresh import plan_refresh
 
 ENDINGS = ["csv", "parquet", "tsv"]
 
@@ -286,7 +286,7 @@ def test_files_are_attacked_and_reported_like_tables(duck: Database) -> None:
 
 def test_a_plan_writes_no_file(duck: Database) -> None:
     with_patients(duck, patients(60))
-    found = planned(to("out.parquet"), duck.engine, secret=KEY)
+    found = plan_refresh(to("out.parquet"), duck.engine, secret=KEY)
     assert found.refused is None and found.document is not None
     assert found.document["release"]["companions"] == {"out_sensitive.parquet": "file"}
     assert not contents()

@@ -11,10 +11,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sqlanon.errors import PolicyError
-from sqlanon.evidence.attacks import (Attacks, Outcome, as_data, attack)
-from sqlanon.evidence.attacks.placements import (placement, surest_values)
-from sqlanon.evidence.attacks.value_worlds import (conclusions, configuration)
-from sqlanon.policy import (Policy, Source, parse)
+from sqlanon.evidence.attacks import Attacks, Outcome, as_data, attack
+from sqlanon.evidence.attacks.placements import placement, surest_values
+from sqlanon.evidence.attacks.value_worlds import conclusions, configuration
+from sqlanon.policy import Policy, Source, parse
 
 COLUMNS = {"job": "TEXT", "age": "INTEGER", "s": "TEXT", "n": "DOUBLE PRECISION"}
 LABELS = {"job": "TEXT", "age": "TEXT", "s": "TEXT", "n": "DOUBLE PRECISION"}
@@ -485,6 +485,6 @@ def test_splink_weighs_columns_as_fellegi_and_sunter_do(duck: Database, table: l
 
 
 def test_without_splink_it_is_not_judged(small: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sqlanon.evidence.attacks.record_linkage.installed", lambda: False)
+    monkeypatch.setattr("sqlanon.evidence.attacks.record_linkage.has_splink", lambda: False)
     found = attack(policy(), small.engine, names=["probabilistic_linkage"])
     assert found.not_judged == {"probabilistic_linkage": "it needs Splink: pip install 'sqlanon[splink]'"}

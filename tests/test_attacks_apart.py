@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sqlanon.cli import main
-from sqlanon.evidence.attacks import (Attack, Outcome, attack)
-from sqlanon.policy import (Policy, Source, parse)
+from sqlanon.evidence.attacks import Attack, Outcome, attack
+from sqlanon.policy import Policy, Source, parse
 
 POLICY = """
 source: {table: t}

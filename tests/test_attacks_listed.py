@@ -16,8 +16,8 @@ import pytest
 from gateway_world import EXACT, Spy, World, people, policy, world
 from sqlglot import exp
 
-from sqlanon.engines import (Hardened, connect)
-from sqlanon.errors import (EngineError, Refused)
+from sqlanon.engines import Hardened, connect
+from sqlanon.errors import EngineError, Refused
 
 LISTED = range(2, 69, 2)
 BOTH = ("duckdb", "postgres")

@@ -23,15 +23,21 @@ from hypothesis import strategies as st
 from test_worked_examples import fill
 
 from sqlanon.cli import main
-from sqlanon.relations.guarding_nodes import taxonomy_of
 from sqlanon.errors import PolicyError
-from sqlanon.evidence.attacks import (Attack, Attacks, Outcome, anatomy_worlds, attack, invariance_worlds)
-from sqlanon.evidence.attacks.anatomy_worlds import (Dealt, expected_values)
-from sqlanon.evidence.attacks.guarding_worlds import Guarding
-from sqlanon.evidence.attacks.invariance_worlds import (Person, Release, curve, likely_values, likely_values_of_two)
+from sqlanon.evidence.attacks import Attack, Attacks, Outcome, anatomy_worlds, attack, invariance_worlds
+from sqlanon.evidence.attacks.anatomy_worlds import Dealt, expected_values
 from sqlanon.evidence.attacks.attacked_table import NotJudged
+from sqlanon.evidence.attacks.guarding_worlds import Guarding
+from sqlanon.evidence.attacks.invariance_worlds import (
+    ObservedRelease,
+    Person,
+    curve,
+    likely_values,
+    likely_values_of_two,
+)
 from sqlanon.hierarchies import Hierarchy
-from sqlanon.policy import (Source, parse)
+from sqlanon.policy import Source, parse
+from sqlanon.relations.guarding_nodes import taxonomy_of
 from sqlanon.release import publish
 
 KEY = "a key that is long enough"
@@ -508,9 +514,9 @@ def rows_of_people(draw: Any, size: int) -> tuple[list[tuple[str, tuple[int, ...
     return sorted(people, key=lambda person: curve(person[1], (4, 3))), values
 
 
-def as_release(people: Sequence[tuple[str, tuple[int, ...]]], classes: brute.Classes) -> Release:
+def as_release(people: Sequence[tuple[str, tuple[int, ...]]], classes: brute.Classes) -> ObservedRelease:
     kinds = {(box, frozenset(values)): n for (box, values), n in classes.items()}
-    return Release([Person(key, at) for key, at in people], kinds)
+    return ObservedRelease([Person(key, at) for key, at in people], kinds)
 
 
 @given(made=st.integers(2, 6).flatmap(rows_of_people), m=st.sampled_from([2, 2, 3]))

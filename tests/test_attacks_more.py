@@ -29,8 +29,8 @@ from test_attacks_worked import VIEWS, VIEWS_POLICY
 from test_worked_examples import fill
 
 from sqlanon.errors import PolicyError
-from sqlanon.evidence.attacks import (Outcome, attack)
-from sqlanon.policy import (Source, parse)
+from sqlanon.evidence.attacks import Outcome, attack
+from sqlanon.policy import Source, parse
 
 # Insertion ------------------------------------------------------------------------------------------------------------
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from conftest import Database
 
-from sqlanon.evidence.attacks import (Attack, Attacks, attack)
-from sqlanon.policy import (Source, parse)
+from sqlanon.evidence.attacks import Attack, Attacks, attack
+from sqlanon.policy import Source, parse
 
 ROWS = 1_500
 ALPHAS = (0.2, 0.5)

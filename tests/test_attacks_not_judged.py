@@ -12,9 +12,9 @@ from conftest import Database
 from report_page import parse as parse_page
 
 from sqlanon.cli import main
-from sqlanon.evidence.attacks import (Attack, Attacks, attack)
+from sqlanon.evidence.attacks import Attack, Attacks, attack
 from sqlanon.families import family
-from sqlanon.policy import (Source, parse)
+from sqlanon.policy import Source, parse
 
 COLUMNS = {"job": "TEXT", "age": "INTEGER", "s": "TEXT", "n": "DOUBLE PRECISION"}
 ROWS = [

@@ -7,8 +7,8 @@ import math
 import pytest
 from conftest import Database
 
-from sqlanon.evidence.attacks import (Outcome, attack)
-from sqlanon.policy import (Source, parse)
+from sqlanon.evidence.attacks import Outcome, attack
+from sqlanon.policy import Source, parse
 
 POLICY = """
 source: {table: t}

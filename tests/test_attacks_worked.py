@@ -7,8 +7,8 @@ import pytest
 from conftest import Database
 from test_worked_examples import ASIANS, EXTERNAL, PATIENT_POLICY, PATIENTS, RELEASED, TABLE_2, TABLE_5, fill
 
-from sqlanon.evidence.attacks import (Attack, Outcome, attack)
-from sqlanon.policy import (Source, parse)
+from sqlanon.evidence.attacks import Attack, Outcome, attack
+from sqlanon.policy import Source, parse
 
 
 def tried(

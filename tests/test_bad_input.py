@@ -19,12 +19,12 @@ from measuring import policy_for
 
 from sqlanon.cli import main
 from sqlanon.engines import connect
-from sqlanon.errors import (HierarchyError, PolicyError)
+from sqlanon.errors import HierarchyError, PolicyError
 from sqlanon.evidence.checks import check
 from sqlanon.evidence.loss import loss
 from sqlanon.evidence.results import CheckResult
-from sqlanon.families import (family, module_names)
-from sqlanon.policy import (Source, parse)
+from sqlanon.families import family, module_names
+from sqlanon.policy import Source, parse
 
 K2 = {"k_anonymity": {"k": 2}}
 L2 = {"distinct_l_diversity": {"l": 2}}

@@ -23,10 +23,10 @@ from clinic import POLICY, TWO, ask, make, run
 
 import sqlanon.gateway
 from sqlanon.cli import main
-from sqlanon.gateway import (Gate, open_gateway)
+from sqlanon.gateway import Gate, open_gateway
 from sqlanon.gateway.price.noise import Mechanisms
 from sqlanon.ledger import Ledger
-from sqlanon.mechanisms import (KeySelection, Mechanism, laplace, select_keys)
+from sqlanon.mechanisms import KeySelection, Mechanism, laplace, select_keys
 from sqlanon.policy.files import parse_gateway
 
 

@@ -25,9 +25,9 @@ def table(tmp_path: Path) -> str:
 
 
 def test_every_command_of_a_module_is_found() -> None:
-    folder = Path(sqlanon.__file__).parent
-    modules = {file.stem for file in folder.glob("cli_*.py") if "\nCOMMANDS" in file.read_text()}
-    named = {(command.name, name) for name in modules for command in import_module(f"sqlanon.{name}").COMMANDS}
+    folder = Path(sqlanon.__file__).parent / "cli"
+    modules = {file.stem for file in folder.glob("*.py") if "\nCOMMANDS" in file.read_text()}
+    named = {(command.name, name) for name in modules for command in import_module(f"sqlanon.cli.{name}").COMMANDS}
     assert named == set(ELSEWHERE.items())
 
 

@@ -14,11 +14,11 @@ from report_page import parse as read_page
 
 from sqlanon.cli import main
 from sqlanon.errors import PolicyError
-from sqlanon.evidence.utility import (Utility, utility)
-from sqlanon.policy import (Policy, Source, parse)
-from sqlanon.policy.policy_variants import (put, varied)
+from sqlanon.evidence.utility import Utility, utility
+from sqlanon.policy import Policy, Source, parse
+from sqlanon.policy.policy_variants import replace_value, vary_policy
 from sqlanon.release import publish
-from sqlanon.release.compare_policies import (ORIGINAL, RELEASED, Compared, compare, with_best, with_loss)
+from sqlanon.release.compare_policies import ORIGINAL, RELEASED, Compared, compare, with_best, with_loss
 from sqlanon.report.comparison import render_comparison
 
 KEY = "a key of the tests, long enough"
@@ -174,7 +174,7 @@ suppression_limit: 0.2
 def test_variations_of_a_policy(tmp_path: Path) -> None:
     file = tmp_path / "p.yml"
     file.write_text(WRITTEN)
-    found = varied(file, ["models.k_anonymity.k=3,9", "suppression_limit=0,0.5", "algorithm=mondrian"])
+    found = vary_policy(file, ["models.k_anonymity.k=3,9", "suppression_limit=0,0.5", "algorithm=mondrian"])
     assert [(item.models[0].params["k"], item.suppression_limit) for item in found] == [
         (3, 0),
         (3, 0.5),
@@ -183,7 +183,7 @@ def test_variations_of_a_policy(tmp_path: Path) -> None:
     ]
     assert found[1].name == "p.yml k=3 suppression_limit=0.5 algorithm=mondrian"
     assert {item.algorithm.name for item in found if item.algorithm} == {"mondrian"} and found[0].base == tmp_path
-    assert put({"a": [1, 2]}, "a.1", "7") == {"a": [1, 7]}
+    assert replace_value({"a": [1, 2]}, "a.1", "7") == {"a": [1, 7]}
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_variations_that_make_no_sense(tmp_path: Path, asked: str, message: str)
     file = tmp_path / "p.yml"
     file.write_text(WRITTEN)
     with pytest.raises(PolicyError, match=message):
-        varied(file, [asked])
+        vary_policy(file, [asked])
 
 
 # The command --------------------------------------------------------------------------------------------------------

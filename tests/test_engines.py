@@ -7,7 +7,7 @@ from conftest import Database
 from sqlglot import exp
 
 from sqlanon.engines import connect
-from sqlanon.errors import (EngineError, SourceError)
+from sqlanon.errors import EngineError, SourceError
 
 
 def test_temporary_tables_come_and_go(database: Database) -> None:

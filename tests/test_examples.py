@@ -25,16 +25,16 @@ from guides import EXAMPLES, ROOT, Session, Step, blocks, guide, steps
 from write_reference import FILE, reference
 
 import sqlanon
-from sqlanon import (algorithms, demo, hierarchies, transformations)
-from sqlanon.lattice.pose_problem import is_searchable
-from sqlanon.lattice.problem import OF_NODES
+from sqlanon import algorithms, demo, hierarchies, transformations
 from sqlanon.cli import main
-from sqlanon.relations.check_script import check_script
 from sqlanon.engines import Engine
 from sqlanon.families import family
+from sqlanon.lattice.pose_problem import is_searchable
+from sqlanon.lattice.problem import OF_NODES
 from sqlanon.plan import Plan
 from sqlanon.policy import parse
 from sqlanon.policy.files import parse_serve
+from sqlanon.relations.check_script import check_script
 from sqlanon.release.release_script import release_script
 
 COMPILED = ROOT / "sql" / "compiled"

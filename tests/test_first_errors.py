@@ -18,7 +18,7 @@ from conftest import Database
 import sqlanon
 from sqlanon import policy as policies
 from sqlanon.cli import main
-from sqlanon.errors import (PolicyError, SourceError)
+from sqlanon.errors import PolicyError, SourceError
 
 POLICY = """\
 source: {path: people.csv}

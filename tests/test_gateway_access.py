@@ -16,12 +16,12 @@ from gateway_world import COLUMNS, EXACT, World, people, policy, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sqlanon.errors import (PolicyError, SqlanonError)
+from sqlanon.errors import PolicyError, SqlanonError
 from sqlanon.gateway import open_gateway
 from sqlanon.gateway.synthetic import synthetic_gate
 from sqlanon.ledger import Ledger
 from sqlanon.policy.files import parse_gateway
-from sqlanon.policy.gateway import (MINIMAL, Gateway)
+from sqlanon.policy.gateway import MINIMAL, Gateway
 
 DIALECTS = ["duckdb", "postgres"]
 RULES: list[dict[str, Any]] = [

@@ -11,7 +11,7 @@ import pytest
 from gateway_attacks import refused
 from gateway_world import World, people, world
 
-from sqlanon.errors import (BudgetExhausted, Refused)
+from sqlanon.errors import BudgetExhausted, Refused
 from sqlanon.mechanisms import select_keys
 
 COUNT, SUM, BY_REGION = (

@@ -13,12 +13,12 @@ import pytest
 from auditing import epsilon_lower_bound, lower_bound
 
 from sqlanon.engines import connect
-from sqlanon.gateway import (Gate, Part)
+from sqlanon.gateway import Gate, PricedCore
 from sqlanon.gateway.bind.catalog import Catalog
-from sqlanon.gateway.price.noise import (Mechanisms, noisy_table)
 from sqlanon.gateway.bind.schema import schema_of
+from sqlanon.gateway.price.noise import Mechanisms, noisy_table
 from sqlanon.ledger import Ledger
-from sqlanon.mechanisms import (Choice, KeySelection, Mechanism, choose_best, gaussian, laplace, select_keys)
+from sqlanon.mechanisms import Choice, KeySelection, Mechanism, choose_best, gaussian, laplace, select_keys
 from sqlanon.policy.gateway import Gateway
 
 SHORT, LONG = 3_000, 100_000
@@ -236,5 +236,5 @@ def test_answers_of_whole_statements_vary(tmp_path: Path) -> None:
             made.ledger.forget()
             seen.add(made.answer("SELECT COUNT(*) FROM visits").rows)
         assert len(seen) > 5
-        part: Part = made.prepare("SELECT COUNT(*) FROM visits", "analyst").parts[0]
+        part: PricedCore = made.prepare("SELECT COUNT(*) FROM visits", "analyst").parts[0]
         assert part.noise.atoms[0] is not None and part.noise.atoms[0].scale == ROWS / EPSILON

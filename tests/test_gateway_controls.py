@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sqlanon.engines import connect
-from sqlanon.errors import (LedgerError, Refused, Withheld)
-from sqlanon.gateway import (Gate, open_gateway)
-from sqlanon.ledger import (Cost, Ledger)
-from sqlanon.policy.gateway import (Controls, Gateway)
+from sqlanon.errors import LedgerError, Refused, Withheld
+from sqlanon.gateway import Gate, open_gateway
+from sqlanon.ledger import Cost, Ledger
+from sqlanon.policy.gateway import Controls, Gateway
 
 Open = Callable[..., Gate]
 EXAMS = {"id": "INTEGER", "university": "TEXT", "department": "TEXT", "score": "INTEGER", "fee": "DOUBLE PRECISION"}

@@ -14,7 +14,7 @@ from test_gateway_controls import Site, ask, exam, withheld
 
 from sqlanon.engines import connect
 from sqlanon.errors import PolicyError
-from sqlanon.gateway.controls.audit import (Audit, Exposure, _isolated, _reduced, audit, lines)
+from sqlanon.gateway.controls.audit import Audit, Exposure, _isolated, _reduced, audit, lines
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from gateway_world import reopened
 
-from sqlanon.engines import (Engine, connect)
-from sqlanon.policy.gateway import Gateway
+from sqlanon.engines import Engine, connect
 from sqlanon.pgcatalog import Metadata
 from sqlanon.pgcatalog.principal_view import View
+from sqlanon.policy.gateway import Gateway
 from sqlanon.server.catalog_worker import metadata_of
 from sqlanon.server.query_worker import tables_of
 

@@ -11,10 +11,10 @@ import pytest
 from conftest import Database
 from gateway_world import EXACT, World, reopened
 
-from sqlanon.errors import (EngineError, PolicyError)
+from sqlanon.errors import EngineError, PolicyError
 from sqlanon.gateway import open_gateway
-from sqlanon.gateway.bind.catalog import Catalog
 from sqlanon.gateway.answer.linked_keys import require_linked_keys
+from sqlanon.gateway.bind.catalog import Catalog
 from sqlanon.gateway.bind.schema import schema_of
 from sqlanon.ledger import Ledger
 from sqlanon.policy.files import parse_gateway

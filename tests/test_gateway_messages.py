@@ -9,7 +9,7 @@ import pytest
 from proxy_running import made
 
 from sqlanon.errors import SqlanonError
-from sqlanon.gateway import (Gate, open_gateway)
+from sqlanon.gateway import Gate, open_gateway
 
 PARSER_WORDS = ("DPIPE", "NEGATE", "DB in", "TABLE in", "TABLEALIAS", "BITWISE", "JSON_EXTRACT", "REGEXP_LIKE", "TUPLE")
 

@@ -12,7 +12,7 @@ from conftest import Database
 from gateway_world import EXACT, World, reopened
 from sqlglot import exp
 
-from sqlanon.errors import (PolicyError, Refused, SqlanonError)
+from sqlanon.errors import PolicyError, Refused, SqlanonError
 from sqlanon.gateway.bind.values import UNIT
 from sqlanon.policy.gateway import Gateway
 

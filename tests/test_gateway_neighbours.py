@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from sqlanon.engines import connect
 from sqlanon.errors import Refused
-from sqlanon.gateway import (Part, Prepared)
+from sqlanon.gateway import PricedCore, PricedStatement
 from sqlanon.gateway.bind.core import same_key
 from sqlanon.gateway.price.prepared_statement import main_columns
 from sqlanon.mechanisms import quantile_scores
@@ -76,7 +76,7 @@ def _neighbours(folder: Path, engine: Callable[[], Any]) -> Neighbours:
     return Neighbours(one, other)
 
 
-def exact(of: World, part: Part) -> dict[str, Exact | dict[tuple[Any, ...], Exact]]:
+def exact(of: World, part: PricedCore) -> dict[str, Exact | dict[tuple[Any, ...], Exact]]:
     """What is read before noise: integers by key for each atom, histograms by key for quantiles."""
     core, width = part.core, len(part.core.keys)
     found: dict[str, Any] = defaultdict(dict)
@@ -153,7 +153,7 @@ def check(pair: Neighbours, asked: Asked) -> None:
             assert change <= reach, f"{atom.label} moves by {change}, not {reach}: {asked.sql}"
 
 
-def same(one: Prepared, other: Prepared) -> None:
+def same(one: PricedStatement, other: PricedStatement) -> None:
     """Everything but the data: statements, scales, thresholds and costs."""
     assert one.cost == other.cost
     for a, b in zip(one.parts, other.parts, strict=True):

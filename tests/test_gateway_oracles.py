@@ -11,7 +11,7 @@ import pytest
 from conftest import Database
 from gateway_world import EXACT, World, policy, world
 
-from sqlanon.errors import (EngineError, PolicyError, Refused)
+from sqlanon.errors import EngineError, PolicyError, Refused
 
 COLUMNS = {
     "users": {

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from sqlanon.errors import Refused
-from sqlanon.sqlfront.parser_tokens import tokenize
-from sqlanon.gateway.bind.read_statement import (TESTED, read)
+from sqlanon.gateway.bind.read_statement import TESTED, parse_statement
 from sqlanon.gateway.bind.scalars import only
-from sqlanon.pgcatalog.dialect import read as read_catalogue
+from sqlanon.pgcatalog.dialect import parse_query as read_catalogue
 from sqlanon.sqlfront.lexer import tokens
+from sqlanon.sqlfront.parser_tokens import tokenize
 
 ROOT = Path(__file__).parents[1]
 
@@ -242,5 +242,5 @@ def test_the_lowest_version(tmp_path: Path) -> None:
 
 
 def test_read_is_stable_under_spaces() -> None:
-    close, apart = (read(f"SELECT $1{gap},{gap}$2 FROM t", "postgres").tree for gap in ("", " "))
+    close, apart = (parse_statement(f"SELECT $1{gap},{gap}$2 FROM t", "postgres").tree for gap in ("", " "))
     assert close.sql("postgres") == apart.sql("postgres")

@@ -15,7 +15,7 @@ from scipy.optimize import linprog
 from test_gateway_controls import Site, exam
 
 from sqlanon.engines import connect
-from sqlanon.errors import (PolicyError, Withheld)
+from sqlanon.errors import PolicyError, Withheld
 from sqlanon.gateway.controls.audit import audit
 from sqlanon.policy.files import parse_gateway
 

@@ -12,9 +12,9 @@ import pytest
 from conftest import Database
 from gateway_world import EXACT, World, policy, world
 
-from sqlanon.errors import (PolicyError, Refused)
+from sqlanon.errors import PolicyError, Refused
+from sqlanon.gateway.bind.read_statement import parse_statement
 from sqlanon.sqlfront.dialects import Joined
-from sqlanon.gateway.bind.read_statement import read
 
 COLUMNS = {
     "users": {"user_id": "BIGINT", "real": "DOUBLE PRECISION", "word": "TEXT", "padded": "TEXT"},
@@ -159,5 +159,5 @@ def test_a_parser_that_cannot_be_made_stricter(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(Joined, "__init__", compiled)
     with pytest.raises(Refused, match="sqlglotc is installed") as refused:
-        read("SELECT 1", "duckdb")
+        parse_statement("SELECT 1", "duckdb")
     assert refused.value.hint == "pip uninstall sqlglotc"

@@ -17,13 +17,13 @@ from timing_attack import LEVEL, chance, guessed_right, long_question, longest_p
 
 from sqlanon.cli import main
 from sqlanon.engines import Hardened
-from sqlanon.errors import (EngineError, PolicyError, Refused)
-from sqlanon.gateway import (Gate, open_gateway)
-from sqlanon.gateway.answer.read_data import failed
+from sqlanon.errors import EngineError, PolicyError, Refused
+from sqlanon.gateway import Gate, open_gateway
+from sqlanon.gateway.answer.read_data import read_failure
 from sqlanon.gateway.answer.release_time import slow_tables
 from sqlanon.gateway.bind.row_work import MOST_WORK
-from sqlanon.ledger import (Cost, Ledger, Limits)
-from sqlanon.server.work_messages import (CHARGED, failure_of)
+from sqlanon.ledger import Cost, Ledger, Limits
+from sqlanon.server.work_messages import CHARGED, failure_of
 
 LONG = "é" + "x" * 12_000  # longer than any column is looked at
 
@@ -312,8 +312,8 @@ def test_all_failures_are_the_same(tmp_path: Path) -> None:
         assert seconds >= gate.policy.answer_time
         assert [event.kind for event in gate.ledger.history()][-2:] == ["charge", "failed"]
         gate.close()
-    assert set(told.values()) == {str(failed(charged=True))}
-    assert failure_of(failed(charged=True)) == CHARGED, "what the server says of a worker that died"
+    assert set(told.values()) == {str(read_failure(charged=True))}
+    assert failure_of(read_failure(charged=True)) == CHARGED, "what the server says of a worker that died"
 
 
 def test_nothing_is_charged_for_an_answer_that_would_come_too_late(tmp_path: Path) -> None:
@@ -333,7 +333,7 @@ def test_failures_lock_a_principal(tmp_path: Path) -> None:
     """Whether a statement fails may hang on data: only so many are answered with a failure in a day."""
     made = world(tmp_path, given=policy(answer_time=0.001, failures=2))
     assert [timed(made.gate, f"SELECT count(*) FROM visits WHERE age <> {i}")[1] for i in range(2)] == [
-        str(failed(charged=True))
+        str(read_failure(charged=True))
     ] * 2
     spent = made.spent
     made.gate.policy = policy(failures=2)

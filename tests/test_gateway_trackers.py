@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from gateway_world import World, policy, world
 
-from sqlanon.errors import (BudgetExhausted, SqlanonError)
+from sqlanon.errors import BudgetExhausted, SqlanonError
 
 # Table X of the survey: the scores of an examination, and one record that is added later.
 SCORES = [("Concordia", "CS", 92), ("Simon Fraser", "EE", 91), ("Concordia", "CS", 97), ("Illinois", "CS", 96)]

@@ -17,9 +17,9 @@ from gateway_world import COLUMNS, EXACT, World, people, policy, world
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sqlanon.engines import (Hardened, connect)
-from sqlanon.errors import (Refused, SourceError, SqlanonError)
-from sqlanon.gateway import (Gate, open_gateway)
+from sqlanon.engines import Hardened, connect
+from sqlanon.errors import Refused, SourceError, SqlanonError
+from sqlanon.gateway import Gate, open_gateway
 from sqlanon.policy.files import parse_gateway
 
 ODD = {

@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from sqlanon import hierarchies
 from sqlanon.errors import HierarchyError
-from sqlanon.hierarchies import (Hierarchy, build)
+from sqlanon.hierarchies import Hierarchy, build
 from sqlanon.hierarchies.label_sql import root
 
 KINDS = {

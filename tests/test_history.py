@@ -12,10 +12,10 @@ import pytest
 from conftest import Database
 
 from sqlanon.errors import PolicyError
-from sqlanon.policy import (Policy, parse)
-from sqlanon.release import (Published, publish)
-from sqlanon.release.record import (of_version, versions)
-from sqlanon.release.stored_evidence import stored
+from sqlanon.policy import Policy, parse
+from sqlanon.release import Published, publish
+from sqlanon.release.record import of_version, versions
+from sqlanon.release.stored_evidence import load_evidence
 
 KEY = "a key that is long enough"
 # The column `mark` tells who is in which class. Only the attacker of these tests looks at it, who is to know that.
@@ -280,7 +280,7 @@ def test_a_record_of_before_versions_goes_on(database: Database) -> None:
     refresh(database, asked)
     for name in ("version", "status"):
         database.run(f"ALTER TABLE sqlanon_releases DROP COLUMN {name}")
-    assert stored(asked, database.engine)["release"]["name"] == "released"
+    assert load_evidence(asked, database.engine)["release"]["name"] == "released"
     assert [(item.version, item.status) for item in versions(database.engine)] == [(1, "current")]
     with pytest.raises(PolicyError, match="was published without a history"):
         refresh(database, policy("history: {}\n", TABLE_VIII))

@@ -12,7 +12,7 @@ from conftest import Database
 
 from sqlanon.errors import PolicyError
 from sqlanon.policy import parse
-from sqlanon.release import (Published, publish)
+from sqlanon.release import Published, publish
 
 KEY = "a key that is long enough"
 # Table VI of a survey: one table of patients, of which two releases show different columns.

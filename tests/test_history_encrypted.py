@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from conftest import Database
 
-from sqlanon.sqltree.tree import (select, table)
 from sqlanon.errors import PolicyError
 from sqlanon.policy import parse
 from sqlanon.release import publish
-from sqlanon.release.history.history_tables import (COLUMNS, Kept)
+from sqlanon.release.history.history_tables import COLUMNS, HistoryTables
 from sqlanon.release.history.sealed_tables import SEALED
+from sqlanon.sqltree.tree import select, table
 
 KEY = "a key that is long enough"
 POLICY = """
@@ -53,9 +53,9 @@ class Undone(Exception):
 
 
 @contextmanager
-def looking(database: Database) -> Iterator[Kept]:
+def looking(database: Database) -> Iterator[HistoryTables]:
     with suppress(Undone), database.engine.transaction():
-        yield Kept(database.engine, "released")
+        yield HistoryTables(database.engine, "released")
         raise Undone
 
 
@@ -78,7 +78,7 @@ def read(database: Database, short: str) -> list[tuple[Any, ...]]:
 
 def plain(database: Database, short: str) -> list[tuple[Any, ...]]:
     with suppress(Undone), database.engine.transaction():
-        return rows(database, Kept(database.engine, "beside").table(short), short)
+        return rows(database, HistoryTables(database.engine, "beside").table(short), short)
     raise AssertionError
 
 

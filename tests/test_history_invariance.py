@@ -14,11 +14,11 @@ from conftest import Database
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sqlanon.algorithms.m_invariance import (read, written)
-from sqlanon.relations.bucket_quotas import filled
+from sqlanon.algorithms.m_invariance import format_signature, parse_signature
 from sqlanon.errors import PolicyError
 from sqlanon.policy import parse
-from sqlanon.release import (Published, publish)
+from sqlanon.relations.bucket_quotas import fill_buckets
+from sqlanon.release import Published, publish
 
 KEY = "a key that is long enough"
 POLICY = """
@@ -226,7 +226,7 @@ values_ = st.sampled_from("abcde")
 def test_buckets_are_balanced(known: dict[Any, dict[str, int]], newcomers: dict[str, int], m: int) -> None:
     own = {sig: {v: n for v, n in counts.items() if v in sig} for sig, counts in known.items()}
     own = {sig: counts for sig, counts in own.items() if counts and len(sig) >= m}
-    buckets = filled(own, newcomers, m)
+    buckets = fill_buckets(own, newcomers, m)
     used: Counter[str] = Counter()
     for bucket in buckets:
         assert len(bucket.signature) >= m and bucket.classes > 0
@@ -250,4 +250,4 @@ def test_buckets_are_balanced(known: dict[Any, dict[str, int]], newcomers: dict[
 
 @given(st.frozensets(st.text(max_size=5), max_size=4))
 def test_signatures_are_read_as_they_were_written(signature: frozenset[str]) -> None:
-    assert read(written(signature)) == signature
+    assert parse_signature(format_signature(signature)) == signature

@@ -17,9 +17,9 @@ import pytest
 from sqlanon.engines import connect
 from sqlanon.engines.manifest import current_file
 from sqlanon.policy import load
-from sqlanon.release.history.history_tables import Kept
-from sqlanon.release.versions import (evidence_shown, versions)
-from sqlanon.schedule import (Job, refresh)
+from sqlanon.release.history.history_tables import HistoryTables
+from sqlanon.release.versions import evidence_shown, versions
+from sqlanon.schedule import Job, refresh
 
 POLICY = """
 source: {database: warehouse.duckdb, table: people}
@@ -40,7 +40,7 @@ import sys
 from pathlib import Path
 import sqlanon.release.history
 from sqlanon.engines import duckdb
-from sqlanon.engines.writing import writing
+from sqlanon.engines.open_writable import writing
 from sqlanon.schedule import Job, refresh
 
 job = Job(Path(sys.argv[1]))
@@ -122,7 +122,7 @@ def state(folder: Path) -> int:
         assert len(kept) == min(2, len(listed))
         if policy.release.view:
             names = {name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
-            past = Kept(engine, "released")
+            past = HistoryTables(engine, "released")
             assert past.version == listed[0].version
             whole = f"SELECT SUM(records) FROM {past.table('past_classes')} WHERE version = {past.version}"
             assert connection.execute(whole).fetchall() == [(shown[0],)]

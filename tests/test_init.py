@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from sqlanon import policy
 from sqlanon.cli import main
 from sqlanon.engines import connect
-from sqlanon.errors import (PolicyError, SourceError)
-from sqlanon.evidence import profile_table as profile
+from sqlanon.errors import PolicyError, SourceError
+from sqlanon.evidence import profile_table
 from sqlanon.evidence.checks import check
-from sqlanon.evidence.hierarchies import (build_hierarchies, validate_hierarchies)
-from sqlanon.evidence.profile_table import (scalar, starter_policy)
-from sqlanon.evidence.suggest_roles import (Facts, suggest, widths)
-from sqlanon.policy import (Policy, yaml_lines)
+from sqlanon.evidence.hierarchies import build_hierarchies, validate_hierarchies
+from sqlanon.evidence.profile_table import scalar, starter_policy
+from sqlanon.evidence.suggest_roles import ColumnFacts, suggest, widths
+from sqlanon.policy import Policy, yaml_lines
 
 
 class Home:
@@ -195,13 +195,13 @@ def test_the_draft_of_a_hospital_table(home: Home) -> None:
     ],
 )
 def test_roles_by_name(role: str, names: str) -> None:
-    wrong = {name: suggest(Facts(name, "text")).role for name in names.split()}
+    wrong = {name: suggest(ColumnFacts(name, "text")).role for name in names.split()}
     assert {name: found for name, found in wrong.items() if found != role} == {}
 
 
 def test_a_name_that_tells_nothing_is_unsure() -> None:
-    assert "unsure" in suggest(Facts("column7", "text")).reason
-    assert "unsure" not in suggest(Facts("age", "whole")).reason
+    assert "unsure" in suggest(ColumnFacts("column7", "text")).reason
+    assert "unsure" not in suggest(ColumnFacts("age", "whole")).reason
 
 
 VALUES = {
@@ -427,14 +427,16 @@ def test_a_draft_always_parses_and_checks(home: Home, table: tuple[dict[str, str
 
 @given(st.text(st.characters(exclude_categories=("Cs",))))
 def test_any_text_is_read_back_from_yaml(text: str) -> None:
-    assert yaml_lines.read(f"[{scalar(text)}]").data == [text]
+    assert yaml_lines.read_yaml(f"[{scalar(text)}]").data == [text]
     if text:
-        assert yaml_lines.read(f"{profile.key(text)} 1").data == {text: 1}
+        assert yaml_lines.read_yaml(f"{profile_table.key(text)} 1").data == {text: 1}
 
 
 def test_a_name_longer_than_a_key_of_yaml() -> None:
     name = "long " * 400
-    assert yaml_lines.read(f"columns:\n  {profile.key(name)} identifier").data == {"columns": {name: "identifier"}}
+    assert yaml_lines.read_yaml(f"columns:\n  {profile_table.key(name)} identifier").data == {
+        "columns": {name: "identifier"}
+    }
 
 
 def test_a_key_with_nulls_is_no_person(home: Home) -> None:
@@ -540,7 +542,7 @@ def test_a_wide_table(home: Home) -> None:
 
 
 def test_large_tables_have_fewer_pairs_and_say_so(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profile, "VERY_LARGE", 10)
+    monkeypatch.setattr(profile_table, "VERY_LARGE", 10)
     monkeypatch.setattr("sqlanon.evidence.suggest_roles.LARGE", 10)
     columns = ["age", "city", "job", "race", "region", "zip", "state"]
     home.table("t", dict.fromkeys(columns, "INTEGER"), [[row % (7 + place) for place in range(7)] for row in range(40)])
@@ -550,7 +552,7 @@ def test_large_tables_have_fewer_pairs_and_say_so(home: Home, monkeypatch: pytes
 
 
 def test_the_password_stays_out_of_the_policy() -> None:
-    lines = profile._source("postgresql://ann:secret@host/db", {"table": "t"}, Path("."))
+    lines = profile_table._source("postgresql://ann:secret@host/db", {"table": "t"}, Path("."))
     assert "secret" not in "".join(lines)
     assert any("PGPASSWORD" in line for line in lines)
 

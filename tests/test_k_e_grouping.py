@@ -19,10 +19,10 @@ from transforming import KEY, OTHER_KEY
 import sqlanon
 from sqlanon.algorithms import k_e_grouping
 from sqlanon.algorithms.k_e_grouping import widest
-from sqlanon.relations.bucketization import GROUP
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.checks import check
 from sqlanon.policy import Source
+from sqlanon.relations.bucketization import GROUP
 
 ROLES = {"id": "identifier", "tag": "insensitive", "age": "quasi_identifier", "sex": "quasi_identifier"}
 ROLES |= {"disease": "insensitive", "income": "sensitive"}

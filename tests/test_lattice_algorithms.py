@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from searching import GROUP, K2, K3, L2, PAST, PATHS, Row, T, broken_classes, generalized, opened, solve, tables
 
-from sqlanon.lattice.nodes import Infeasible
 from sqlanon.errors import PolicyError
+from sqlanon.lattice.nodes import Infeasible
 
 TOPS = [len(next(iter(PATHS[c].values()))) - 1 for c in GROUP]
 NODES = list(itertools.product(*(range(top + 1) for top in TOPS)))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
-from pathlib import Path
 
 import histories
 import pytest
@@ -14,82 +12,9 @@ from conftest import Database
 from sqlglot import exp
 
 from sqlanon import hierarchies
-from sqlanon.sqltree.tree import (FILE_DIALECT, referenced, threshold)
 from sqlanon.evidence.attacks import FOLLOWED
-from sqlanon.families import (family, sql_root)
-
-PACKAGE = Path(__file__).parents[1] / "sqlanon"
-# From the top down: a module imports only from lines below its own, never sideways.
-LAYERS = [
-    {"__main__"},
-    {"cli"},
-    {
-        "cli_attack",
-        "cli_compare",
-        "cli_gateway",
-        "cli_refresh",
-        "cli_releases",
-        "cli_risk",
-        "cli_serve",
-        "cli_user",
-    },
-    {"cli_policy"},
-    {"demo"},
-    {
-        "console",
-        "console_attack",
-        "console_compare",
-        "console_gateway",
-        "console_publish",
-        "console_refresh",
-        "console_risk",
-    },
-    {"proxy", "schedule"},
-    {"marginals"},
-    {"gateway"},
-    {"release"},
-    {"algorithms", "evidence"},
-    {"engines", "ledger"},
-    {"compiler"},
-    {"plan"},
-    {"policy", "report"},
-    {"hierarchies", "transformations", "families", "mechanisms"},
-    {"errors"},
-    {"__init__"},
-]
-
-
-def layer(module: str) -> int:
-    return next(place for place, names in enumerate(LAYERS) if module in names)
-
-
-def top(path: Path) -> str:
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-
-
-def imports(path: Path) -> set[str]:
-    """The modules of sqlanon that a file imports, by their first name; sqlanon itself is `__init__`."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        if isinstance(node, ast.ImportFrom) and node.module:
-            inside = [f"{node.module}.{alias.name}" for alias in node.names]
-            names = inside if node.module == "sqlanon" else [node.module]
-        for name in names:
-            parts = name.split(".")
-            if parts[0] == "sqlanon":
-                known = len(parts) > 1 and any(parts[1] in names for names in LAYERS)
-                found.add(parts[1] if known else "__init__")
-    return found
-
-
-@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_layers(path: Path) -> None:
-    own = top(path)
-    if own == "__init__":  # offers the public names, and imports each of them only when it is used
-        return
-    for other in imports(path) - {own}:
-        assert layer(other) > layer(own), f"{own} imports {other}, which is not below it"
+from sqlanon.families import family, sql_root
+from sqlanon.sqltree.tree import FILE_DIALECT, find_references, threshold
 
 
 def test_importing_sqlanon_is_light() -> None:
@@ -105,7 +30,7 @@ def test_every_plugin_has_a_manual_page(folder: str) -> None:
         assert plugin.cite and plugin.monotone, plugin.name
         assert plugin.measures.endswith(("worse when smaller", "worse when larger")), plugin.name
         used = {node.name for node in sqlglot.parse_one(plugin.sql, read=FILE_DIALECT).find_all(exp.Placeholder)}
-        relations = referenced(plugin.sql)
+        relations = find_references(plugin.sql)
         known = {param.name for param in plugin.params}
         assert used <= known, plugin.name
         # A parameter is a literal, a relation, or shapes the relations that the compiler makes.

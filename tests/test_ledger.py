@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from sqlanon.errors import (BudgetExhausted, LedgerError, PolicyError)
-from sqlanon.ledger import (Cost, Head, Ledger, Left, Limits)
+from sqlanon.errors import BudgetExhausted, LedgerError, PolicyError
+from sqlanon.ledger import Cost, Head, Ledger, Left, Limits
 
 NOON = datetime(2026, 7, 15, 12, tzinfo=UTC)
 MONTHLY = Limits(epsilon=1.0, delta=1e-6, period="month")

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from sqlanon.errors import (BudgetExhausted, LedgerError)
-from sqlanon.ledger import (Cost, Head, Ledger, Limits)
-from sqlanon.ledger.anchor import (Anchor, head_file, read_anchor, write_anchor)
+from sqlanon.errors import BudgetExhausted, LedgerError
+from sqlanon.ledger import Cost, Head, Ledger, Limits
+from sqlanon.ledger.anchor import Anchor, head_file, read_anchor, write_anchor
 
 HERE = Path(__file__).parent
 WIDE = Limits(epsilon=1e6, delta=1.0)

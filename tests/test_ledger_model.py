@@ -16,8 +16,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from sqlanon.errors import (BudgetExhausted, LedgerError)
-from sqlanon.ledger import (Cost, Ledger, Limits)
+from sqlanon.errors import BudgetExhausted, LedgerError
+from sqlanon.ledger import Cost, Ledger, Limits
 from sqlanon.ledger.limits import span
 
 EDGES = [

@@ -20,20 +20,20 @@ from hypothesis import strategies as st
 from test_laws import ATTACKED, CANONICAL
 
 from sqlanon.cli import main
-from sqlanon.relations.attacks.attack_relations import (UNITS, add_unit)
-from sqlanon.sqltree.tree import bind
 from sqlanon.demo import generate
 from sqlanon.engines import connect
 from sqlanon.errors import PolicyError
-from sqlanon.evidence.attacks import (FOLLOWED, Attacks, attack)
-from sqlanon.evidence.checks import (Evidence, check)
+from sqlanon.evidence.attacks import FOLLOWED, Attacks, attack
+from sqlanon.evidence.checks import Evidence, check
 from sqlanon.evidence.risk import risk
 from sqlanon.families import family
-from sqlanon.policy import (Policy, Source, parse)
-from sqlanon.release import (publish, report)
-from sqlanon.release.plan_refresh import planned
-from sqlanon.release.stored_evidence import stored
+from sqlanon.policy import Policy, Source, parse
+from sqlanon.relations.attacks.attack_relations import UNITS, add_unit
+from sqlanon.release import publish, report
+from sqlanon.release.plan_refresh import plan_refresh
+from sqlanon.release.stored_evidence import load_evidence
 from sqlanon.report import render
+from sqlanon.sqltree.tree import bind
 
 KEY = "a key that nobody would ever guess"
 PSEUDONYM = {"role": "identifier", "pseudonym": True}
@@ -147,7 +147,7 @@ def test_a_pseudonym_that_singles_persons_out_is_refused(database: Database) -> 
     assert "the search compares single rows" in (refused.value.detail or "")
     assert "linked_rows: accept" in (refused.value.hint or "")
     assert database.engine.find(["r"]) is None
-    told = planned(asked(columns=roles(p_id=PSEUDONYM)), database.engine, secret=KEY)
+    told = plan_refresh(asked(columns=roles(p_id=PSEUDONYM)), database.engine, secret=KEY)
     assert told.refused is not None and told.document is None
 
 
@@ -167,7 +167,7 @@ def test_what_was_accepted_is_published_and_told(database: Database) -> None:
     done = publish(policy, database.engine, secret=KEY, workload=False)
     shown = pd.DataFrame(database.fetch("SELECT p_id, age, zip FROM r"), columns=["p_id", "age", "zip"])
     alone = sum(count == 1 for count in sets_of(shown, "p_id", ["age", "zip"]).values())
-    kept = stored(policy, database.engine)["linked_rows"]
+    kept = load_evidence(policy, database.engine)["linked_rows"]
     assert kept == done.document["linked_rows"]
     assert (kept["accepted"], kept["holds"], kept["alone"], kept["persons"]) == (True, False, alone, 600)
     assert alone > 0

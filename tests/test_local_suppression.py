@@ -17,15 +17,15 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from sqlanon.algorithms import local_suppression
+from sqlanon.algorithms.local_suppression import Params
+from sqlanon.errors import PolicyError
 from sqlanon.lattice.nodes import Infeasible
 from sqlanon.lattice.pose_problem import problem
 from sqlanon.lattice.solution import Solution
-from sqlanon.algorithms.local_suppression import Params
+from sqlanon.policy import parse
 from sqlanon.relations.classes import NULL_NODE
 from sqlanon.relations.compressed_rows import root_only
 from sqlanon.relations.source import relation
-from sqlanon.errors import PolicyError
-from sqlanon.policy import parse
 
 Row = dict[str, Any]
 

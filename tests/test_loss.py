@@ -17,8 +17,8 @@ from measuring import measure, policy_for
 
 from sqlanon.evidence.loss import loss
 from sqlanon.families import family
-from sqlanon.policy import (Policy, Source, parse)
-from sqlanon.release.solve_policy import (prepared, solved)
+from sqlanon.policy import Policy, Source, parse
+from sqlanon.release.solve_policy import prepare_problem, solve_problem
 
 TREES = {
     "a": {"*": {"low": ["x", "y"], "high": ["z"]}},
@@ -219,9 +219,9 @@ def test_a_search_finds_the_least_loss_with_nulls(duck: Database, table: Any, k:
         held = [node for node in nodes if released_with_nulls(table, node, k)]
         if not held:
             continue
-        task = prepared(asked, duck.engine)
+        task = prepare_problem(asked, duck.engine)
         try:
-            solution, _ = solved(task)
+            solution, _ = solve_problem(task)
         finally:
             task.close()
         least = min(expected_with_nulls(table, node, k)[name] for node in held)

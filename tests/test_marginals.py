@@ -17,21 +17,21 @@ from hypothesis import strategies as st
 from marginals_world import COLUMNS, as_counter, counted, gate_over, reopened, section, table, visits
 
 from sqlanon.engines import connect
-from sqlanon.errors import (BudgetExhausted, EngineError, PolicyError)
+from sqlanon.errors import BudgetExhausted, EngineError, PolicyError
 from sqlanon.gateway import Gate
 from sqlanon.gateway.price.noise import Mechanisms
-from sqlanon.marginals import (expected_error, joint_of, refresh)
+from sqlanon.marginals import expected_error, joint_of, refresh
 from sqlanon.marginals.axes import axes_of
-from sqlanon.marginals.counting import (Task, exact_joint, noisy_counts, task_of)
-from sqlanon.marginals.fitting import (even, fitted, marginal, of_all)
-from sqlanon.marginals.rounding import (in_tree, rounded)
-from sqlanon.mechanisms import (Cost, Mechanism)
+from sqlanon.marginals.counting import MarginalsTask, exact_joint, noisy_counts, task_of
+from sqlanon.marginals.fitting import even, fit_joint, marginal, of_all
+from sqlanon.marginals.rounding import in_tree, round_joint
+from sqlanon.mechanisms import Cost, Mechanism
 from sqlanon.policy.marginals import Marginals
 
 ALL = {"by_age": ["age", "sex"], "by_region": ["region", "sex"], "by_seen": ["seen", "ok"], "by_cost": ["cost", "ok"]}
 
 
-def task_for(given: Marginals, gate: Gate, mechanisms: Mechanisms | None = None) -> Task:
+def task_for(given: Marginals, gate: Gate, mechanisms: Mechanisms | None = None) -> MarginalsTask:
     return task_of(given, *axes_of(given, gate.catalog), mechanisms or gate.mechanisms)
 
 
@@ -221,7 +221,7 @@ def test_whatever_the_noise_the_tables_agree(case: Any, size: int) -> None:
     shape, sets, seed = case
     rng = np.random.default_rng(seed)
     noisy = {axes: rng.integers(-size, 2 * size + 1, [shape[a] for a in axes]).astype(float) for axes in sets}
-    joint = rounded(fitted(shape, noisy), sets, rng)
+    joint = round_joint(fit_joint(shape, noisy), sets, rng)
     assert joint.shape == shape and joint.dtype == np.int64 and (joint >= 0).all()
     for one in sets:
         for other in sets:
@@ -240,7 +240,7 @@ def test_counts_that_agree_stay_as_they_are(case: Any, size: int) -> None:
     cells = int(np.prod(shape))
     real = rng.multinomial(size, rng.dirichlet(np.full(cells, 0.3))).reshape(shape)
     exact = {axes: marginal(real, axes) for axes in sets}
-    joint = rounded(fitted(shape, {axes: counts.astype(float) for axes, counts in exact.items()}), sets, rng)
+    joint = round_joint(fit_joint(shape, {axes: counts.astype(float) for axes, counts in exact.items()}), sets, rng)
     furthest = max(int(abs(marginal(joint, axes) - counts).max()) for axes, counts in exact.items())
     assert furthest == 0 if in_tree(sets) else furthest <= 2
     assert joint.sum() == size
@@ -253,7 +253,7 @@ def test_the_fit_is_the_nearest_that_there_is(case: Any) -> None:
     shape, sets, seed = case
     rng = np.random.default_rng(seed)
     noisy = {axes: rng.normal(5, 10, [shape[a] for a in axes]).round() for axes in sets}
-    joint = fitted(shape, noisy)
+    joint = fit_joint(shape, noisy)
     slope = np.zeros(shape)
     for place in np.ndindex(shape):
         for axes, counts in noisy.items():
@@ -268,7 +268,7 @@ def test_what_was_not_measured_is_taken_to_be_independent() -> None:
     joint = even((2, 2, 2), {(0, 1): one, (1, 2): other})
     for a, b, c in np.ndindex(2, 2, 2):
         assert joint[a, b, c] == pytest.approx(one[a, b] * other[b, c] / one[:, b].sum(), rel=1e-3)
-    large = rounded(np.outer([300.0, 700.0], [0.4, 0.6]), [(0,), (1,)], random())
+    large = round_joint(np.outer([300.0, 700.0], [0.4, 0.6]), [(0,), (1,)], random())
     assert large.tolist() == [[120, 180], [280, 420]]
 
 
@@ -280,7 +280,7 @@ def test_noise_is_averaged_out_where_tables_share_a_column() -> None:
         real = rng.multinomial(50_000, rng.dirichlet(np.full(40, 1.0))).reshape(2, 4, 5)
         sets = [(0, 1), (0, 2)]
         noisy = {axes: marginal(real, axes) + rng.laplace(0, 20, marginal(real, axes).shape) for axes in sets}
-        joint = rounded(fitted(real.shape, noisy), sets, rng)
+        joint = round_joint(fit_joint(real.shape, noisy), sets, rng)
         alone += float(abs(noisy[0, 2].sum(axis=1) - real.sum(axis=(1, 2))).mean())
         together += float(abs(joint.sum(axis=(1, 2)) - real.sum(axis=(1, 2))).mean())
     assert together < 0.85 * alone
@@ -293,7 +293,7 @@ def test_a_cycle_is_near_and_a_tree_is_exact() -> None:
     rng = np.random.default_rng(2)
     real = rng.multinomial(20_000, rng.dirichlet(np.full(240, 0.2))).reshape(6, 8, 5).astype(float)
     sets = [(0, 1), (1, 2), (0, 2)]
-    joint = rounded(fitted(real.shape, of_all(real, sets)), sets, rng)
+    joint = round_joint(fit_joint(real.shape, of_all(real, sets)), sets, rng)
     assert max(abs(marginal(joint, axes) - marginal(real, axes)).max() for axes in sets) <= 1
 
 
@@ -302,7 +302,7 @@ def test_a_cycle_over_many_sparse_cells_is_repaired() -> None:
     rng = np.random.default_rng(4)
     sets = [(0, 1), (1, 2), (2, 3), (0, 3)]
     real = rng.multinomial(10_000, rng.dirichlet(np.full(20_000, 0.05))).reshape(10, 10, 10, 20).astype(float)
-    joint = rounded(fitted(real.shape, of_all(real, sets)), sets, rng)
+    joint = round_joint(fit_joint(real.shape, of_all(real, sets)), sets, rng)
     assert max(abs(marginal(joint, axes) - marginal(real, axes)).max() for axes in sets) <= 2
 
 

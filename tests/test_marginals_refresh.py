@@ -19,14 +19,14 @@ from click.testing import CliRunner, Result
 from marginals_world import GATEWAY, SECTION
 
 from sqlanon.cli import main
-from sqlanon.errors import (BudgetExhausted, PolicyError, SourceError)
+from sqlanon.errors import BudgetExhausted, PolicyError, SourceError
 from sqlanon.gateway import open_gateway
 from sqlanon.gateway.price.budgets import standings
 from sqlanon.ledger import Ledger
 from sqlanon.ledger.runs import Runs
 from sqlanon.policy import load
-from sqlanon.policy.files import (load_marginals, load_serve)
-from sqlanon.schedule import (Job, due, refresh)
+from sqlanon.policy.files import load_marginals, load_serve
+from sqlanon.schedule import Job, due, refresh
 
 DUE = "2026-01-01T03:00:00+00:00"
 SCHEDULE = "schedule: {cron: '@hourly', retries: 2}\n"

@@ -17,7 +17,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sqlanon.errors import MechanismError
-from sqlanon.mechanisms import (Cost, choose_best, gaussian, laplace, quantile_scores, quantile_sensitivity, select_keys)
+from sqlanon.mechanisms import Cost, choose_best, gaussian, laplace, quantile_scores, quantile_sensitivity, select_keys
 
 SAMPLES = 20_000
 ODDS = 20.0  # a random failure of one comparison is rarer than exp(-20)

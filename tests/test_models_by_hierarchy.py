@@ -16,10 +16,10 @@ from conftest import Database
 from measuring import measure
 
 from sqlanon.engines.temp_tables import run_steps
-from sqlanon.evidence.checks import (check, prepare)
+from sqlanon.evidence.checks import check, prepare
 from sqlanon.families import family
 from sqlanon.hierarchies import names
-from sqlanon.policy import (Policy, Source, parse)
+from sqlanon.policy import Policy, Source, parse
 from sqlanon.release import publish
 
 CITIES = ["Rome", "Milan", "Lyon", "Paris"]

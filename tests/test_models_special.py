@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from measuring import measure, policy_for
 
 from sqlanon.errors import PolicyError
-from sqlanon.evidence.checks import (Evidence, check)
+from sqlanon.evidence.checks import Evidence, check
 from sqlanon.evidence.loss import loss
 from sqlanon.evidence.results import CheckResult
 from sqlanon.families import family

@@ -17,16 +17,16 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 import sqlanon
-from sqlanon.regions import (pack_places as _packing, partition as _partition)
-from sqlanon.algorithms import (algorithm, infogain_mondrian, mondrian)
+from sqlanon.algorithms import algorithm, infogain_mondrian, mondrian
+from sqlanon.errors import HierarchyError, PolicyError
+from sqlanon.evidence.hierarchies import build_hierarchies
 from sqlanon.lattice.nodes import Infeasible
-from sqlanon.regions.value_orders import orders
 from sqlanon.lattice.pose_problem import problem
 from sqlanon.lattice.problem import Problem
 from sqlanon.lattice.solution import Solution
+from sqlanon.regions import pack_places
+from sqlanon.regions.value_orders import orders
 from sqlanon.relations.source import relation
-from sqlanon.errors import (HierarchyError, PolicyError)
-from sqlanon.evidence.hierarchies import build_hierarchies
 
 JOBS = {"*": {"Artist": ["Dancer", "Writer"], "Trade": {"Wood": ["Joiner"], "Metal": ["Smith", "Welder"]}}}
 LEAVES = ["Dancer", "Writer", "Joiner", "Smith", "Welder"]
@@ -384,10 +384,10 @@ def test_how_places_are_packed_and_rows_sorted_changes_nothing(
     rows = [{"age": 20 + i * 7 % 31, "job": LEAVES[i * i % 5], "zip": f"{i * 13 % 9:03}"} for i in range(90)]
     policy = asked([K2], ("age", "job", "zip"))
     usual, listed = partition(database, rows, policy) if strict else relaxed(database, rows, policy)
-    monkeypatch.setattr(_packing, "BITS", bits)
-    monkeypatch.setattr(_packing, "MOST_ONES", ones)
-    monkeypatch.setattr(_packing, "INT_BITS", narrow)
-    monkeypatch.setattr(_partition, "MANY_REGIONS", many)
+    monkeypatch.setattr(pack_places, "BITS", bits)
+    monkeypatch.setattr(pack_places, "MOST_ONES", ones)
+    monkeypatch.setattr(pack_places, "INT_BITS", narrow)
+    monkeypatch.setattr(partition, "MANY_REGIONS", many)
     found, again = partition(database, rows, policy) if strict else relaxed(database, rows, policy)
     assert (found.loss, found.checks) == (usual.loss, usual.checks)
     assert sorted(again, key=str) == sorted(listed, key=str)
@@ -567,7 +567,7 @@ def entropy(rows: Sequence[Row], name: str) -> float:
 def foretelling(database: Database, rows: Sequence[Row], policy: sqlanon.Policy, name: str) -> list[list[Row]]:
     people(database, rows)
     params = infogain_mondrian.Params(class_attribute=name)
-    with opened(database, policy, carry=infogain_mondrian.carried(params)) as made:
+    with opened(database, policy, carry=infogain_mondrian.carried_columns(params)) as made:
         found = infogain_mondrian.run(made, params)
         return list(classes(released(database, made, found)).values())
 

@@ -21,7 +21,7 @@ import sqlanon
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.checks import check
 from sqlanon.policy import Source
-from sqlanon.release.plan_refresh import planned
+from sqlanon.release.plan_refresh import plan_refresh
 
 TYPES = {
     "id": "BIGINT",
@@ -201,7 +201,7 @@ def test_a_release_is_checked_as_written(database: Database) -> None:
 
 def test_a_plan_writes_nothing(duck: Database) -> None:
     load(duck, "people", TYPES, people(60))
-    found = planned(personal(), duck.engine, secret=KEY)
+    found = plan_refresh(personal(), duck.engine, secret=KEY)
     assert found.refused is None and found.document is not None and found.document["holds"]
     assert duck.engine.tables() == ["people"]
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from sqlanon import (families, policy)
+from sqlanon import families, policy
 from sqlanon.errors import PolicyError
-from sqlanon.policy import (Column, HierarchyUse, Join, ModelUse, Policy, Release, Source)
+from sqlanon.policy import Column, HierarchyUse, Join, ModelUse, Policy, Release, Source
 
 WRONG = sorted((Path(__file__).parent / "policies").glob("*.yml"))
 

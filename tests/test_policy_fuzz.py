@@ -12,7 +12,7 @@ from test_policy import GOOD, SMALL
 
 from sqlanon import policy
 from sqlanon.errors import PolicyError
-from sqlanon.policy import (Policy, Source)
+from sqlanon.policy import Policy, Source
 
 FORBIDDEN = re.compile(r"pydantic|Traceback|<class|object at 0x|https?://errors|_type\b|NoneType|\bdict\b|\bstr\b")
 

@@ -14,10 +14,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_policy import SMALL
 
-from sqlanon import (plan, policy)
+from sqlanon import plan, policy
 from sqlanon.errors import PolicyError
-from sqlanon.policy import (files, gateway)
-from sqlanon.policy.gateway import (Access, Budget, Controls, Dominance, Gateway, GatewayColumn, GatewayTable, Link, PeriodLimit, Principal, StatementLimit, Total, Unit)
+from sqlanon.policy import files, gateway
+from sqlanon.policy.gateway import (
+    Access,
+    Budget,
+    Controls,
+    Dominance,
+    Gateway,
+    GatewayColumn,
+    GatewayTable,
+    Link,
+    PeriodLimit,
+    Principal,
+    StatementLimit,
+    Total,
+    Unit,
+)
 
 WRONG = sorted((Path(__file__).parent / "gateways").glob("*.yml"))
 

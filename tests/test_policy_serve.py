@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from test_policy import SMALL
 from test_policy_gateway import is_answered
 
-from sqlanon import (plan, policy)
+from sqlanon import plan, policy
 from sqlanon.errors import PolicyError
-from sqlanon.policy import (files, gateway)
-from sqlanon.policy.serve import (Http, Serve, ServeLimits, Timeouts, Tls)
+from sqlanon.policy import files, gateway
+from sqlanon.policy.serve import Http, Serve, ServeLimits, Timeouts, Tls
 
 MINIMAL = gateway.MINIMAL + "\n"
 FULL = """\

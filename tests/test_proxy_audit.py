@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sqlanon.server import audit
-from sqlanon.server.audit import (AuditError, AuditLog, Head, Record, recent, verify)
+from sqlanon.server.audit import AuditError, AuditHead, AuditLog, Record, recent, verify
 
 RECORD = Record(
     "s1", "alice", "pg", "answered", kind="dp", shape="SELECT COUNT(*) FROM visits WHERE age > ?", policy="f" * 64,
@@ -108,7 +108,7 @@ def test_many_at_a_time_share_few_fsyncs(log: AuditLog, monkeypatch: pytest.Monk
     assert sorted(found) == sorted(number * 100 + turn for number in range(32) for turn in range(5))
     for number in range(32):  # each client's own in their order
         assert [each for each in found if each // 100 == number] == [number * 100 + turn for turn in range(5)]
-    assert verify(log.path) == log.head == Head(161, entries(log.path)[-1]["hash"])
+    assert verify(log.path) == log.head == AuditHead(161, entries(log.path)[-1]["hash"])
 
 
 def test_the_event_loop_goes_on_meanwhile(log: AuditLog, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,7 +272,7 @@ def test_what_is_no_file_is_not_used(tmp_path: Path) -> None:
 # The chain
 
 
-def filled(path: Path, count: int = 6, rotate: int = audit.ROTATE) -> Head:
+def filled(path: Path, count: int = 6, rotate: int = audit.ROTATE) -> AuditHead:
     made = AuditLog(path, rotate=rotate)
     for number in range(count):
         made.append([record(number)])
@@ -339,7 +339,7 @@ def test_a_chain_goes_on_after_a_restart(tmp_path: Path) -> None:
     assert (first.lines, second.lines) == (4, 7)
     assert verify(path, first) == second
     with pytest.raises(AuditError, match="does not hold line 4 as it was"):
-        verify(path, Head(4, "0" * 64))
+        verify(path, AuditHead(4, "0" * 64))
 
 
 def test_a_long_log_is_put_aside_and_goes_on(tmp_path: Path) -> None:
@@ -415,7 +415,7 @@ def test_a_first_line_that_was_cut_off_is_kept_too(tmp_path: Path) -> None:
 
 KILLED = """
 import asyncio, sys
-from sqlanon.proxy.audit import AuditLog, Record
+from sqlanon.server.audit import AuditLog, Record
 async def client(log, number):
     for turn in range(100000):
         await log.write(Record(f"{number}-{turn}", "alice", "pg", "answered", shape="SELECT ?" * 20))

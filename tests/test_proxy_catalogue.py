@@ -12,24 +12,24 @@ from conftest import shared
 from proxy_postgres import Postgres15, Told, started
 
 from sqlanon.errors import SqlanonError
-from sqlanon.pgcatalog import (Catalogue, ColumnInfo, Metadata, RoleInfo, TableInfo)
+from sqlanon.pgcatalog import Metadata, PgCatalog, PgColumn, RoleInfo, TableInfo
 from sqlanon.pgcatalog.kinds import BY_OID
 from sqlanon.pgcatalog.relations import RELATIONS
-from sqlanon.pgwire.types import (DATE, INT4, INT8, NUMERIC, TEXT, TIMESTAMPTZ, by_oid, encode)
+from sqlanon.pgwire.types import DATE, INT4, INT8, NUMERIC, TEXT, TIMESTAMPTZ, by_oid, encode
 
 FOLDER = Path(__file__).parent / "catalogue"
 COMMENT = "private: answered with differential privacy"
 PEOPLE = (
-    ColumnInfo("id", INT4, True), ColumnInfo("name", TEXT), ColumnInfo("born", DATE),
-    ColumnInfo("pay", NUMERIC, typmod=(10 << 16 | 2) + 4), ColumnInfo("tags", by_oid(1009)),
-    ColumnInfo("Odd \"name\"", TEXT, comment="odd"),
+    PgColumn("id", INT4, True), PgColumn("name", TEXT), PgColumn("born", DATE),
+    PgColumn("pay", NUMERIC, typmod=(10 << 16 | 2) + 4), PgColumn("tags", by_oid(1009)),
+    PgColumn("Odd \"name\"", TEXT, comment="odd"),
 )  # fmt: skip
-ORDERS = (ColumnInfo("id", INT8, True), ColumnInfo("line", INT4, True), ColumnInfo("at", TIMESTAMPTZ))
+ORDERS = (PgColumn("id", INT8, True), PgColumn("line", INT4, True), PgColumn("at", TIMESTAMPTZ))
 TABLES = (
     TableInfo("people", PEOPLE, primary_key=("id",), comment=COMMENT),
     TableInfo("orders", ORDERS, primary_key=("id", "line")),
-    TableInfo("v_dept", (ColumnInfo("d", TEXT),), kind="view"),
-    TableInfo("secret_table", (ColumnInfo("secret_column", TEXT, comment="secret_comment"),),
+    TableInfo("v_dept", (PgColumn("d", TEXT),), kind="view"),
+    TableInfo("secret_table", (PgColumn("secret_column", TEXT, comment="secret_comment"),),
               comment="secret_comment", primary_key=("secret_column",), seen_by=frozenset({"bob"})),
 )  # fmt: skip
 SCRIPT = (
@@ -59,13 +59,13 @@ def real() -> Iterator[Postgres15]:
 
 
 @pytest.fixture(scope="module")
-def catalogue() -> Iterator[Catalogue]:
-    made = Catalogue(Metadata("postgres", TABLES, (RoleInfo("ann"), RoleInfo("bob"))), timeout=20)
+def catalogue() -> Iterator[PgCatalog]:
+    made = PgCatalog(Metadata("postgres", TABLES, (RoleInfo("ann"), RoleInfo("bob"))), timeout=20)
     yield made
     made.close()
 
 
-def told(catalogue: Catalogue, sql: str, principal: str = "ann") -> Told:
+def told(catalogue: PgCatalog, sql: str, principal: str = "ann") -> Told:
     """What the catalogue answers, as PostgreSQL's text."""
     try:
         answer = catalogue.answer(sql, principal)
@@ -83,14 +83,14 @@ def told(catalogue: Catalogue, sql: str, principal: str = "ann") -> Told:
     return Told([each.name for each in answer.columns], [each.type.oid for each in answer.columns], rows)
 
 
-def oids(catalogue: Catalogue, real: Postgres15, name: str) -> tuple[str, str]:
+def oids(catalogue: PgCatalog, real: Postgres15, name: str) -> tuple[str, str]:
     sql = f"SELECT '{name}'::regclass::oid"
     mine, theirs = told(catalogue, sql).rows[0][0], real.run(sql).rows[0][0]
     assert mine and theirs
     return mine, theirs
 
 
-def compare(catalogue: Catalogue, real: Postgres15, sql: str) -> None:
+def compare(catalogue: PgCatalog, real: Postgres15, sql: str) -> None:
     """The same columns and types; every row is one of PostgreSQL's, in the columns that can be the same."""
     pairs = {name: oids(catalogue, real, name) for name in ("people", "orders", "v_dept")}
     mine, theirs = sql, sql
@@ -126,18 +126,18 @@ def blocks() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("command, sql", blocks(), ids=lambda text: text[:30])
-def test_psql(catalogue: Catalogue, real: Postgres15, command: str, sql: str) -> None:
+def test_psql(catalogue: PgCatalog, real: Postgres15, command: str, sql: str) -> None:
     compare(catalogue, real, sql)
 
 
-def test_psql_shows_the_tables(catalogue: Catalogue) -> None:
+def test_psql_shows_the_tables(catalogue: PgCatalog) -> None:
     listed = dict(blocks())[r"\dt"]
     assert [row[1] for row in told(catalogue, listed).rows] == ["orders", "people"]
     assert [row[1] for row in told(catalogue, listed, "bob").rows] == ["orders", "people", "secret_table"]
 
 
 @pytest.mark.parametrize("number", range(68))
-def test_recorded_statements(catalogue: Catalogue, real: Postgres15, number: int) -> None:
+def test_recorded_statements(catalogue: PgCatalog, real: Postgres15, number: int) -> None:
     """Statements that were recorded from real clients, with their parameters."""
     _, sql = json.loads(shared("oracles", "pg_catalog_queries.json").read_text())[number]
     sql = sql.replace("'main'", "'public'")
@@ -149,7 +149,7 @@ def test_recorded_statements(catalogue: Catalogue, real: Postgres15, number: int
     assert list(catalogue.describe(sql, principal="ann")[1]) == real.parameters(sql)
 
 
-def test_sqlalchemy_reads_columns(catalogue: Catalogue, real: Postgres15) -> None:
+def test_sqlalchemy_reads_columns(catalogue: PgCatalog, real: Postgres15) -> None:
     sql = (
         "SELECT a.attname AS name, pg_catalog.format_type(a.atttypid, a.atttypmod) AS format_type, a.attnotnull, "
         "c.relname, d.description FROM pg_catalog.pg_class c LEFT OUTER JOIN pg_catalog.pg_attribute a "
@@ -165,7 +165,7 @@ def test_sqlalchemy_reads_columns(catalogue: Catalogue, real: Postgres15) -> Non
     assert len(rows) == 6
 
 
-def test_asyncpg_reads_types(catalogue: Catalogue, real: Postgres15) -> None:
+def test_asyncpg_reads_types(catalogue: PgCatalog, real: Postgres15) -> None:
     sql = json.loads(shared("oracles", "pg_catalog_queries.json").read_text())[0][1]
     answer = catalogue.answer(sql, "ann", [[1007, 3904, 23]])
     right = real.run(sql, ["{1007,3904,23}"])
@@ -179,12 +179,12 @@ def lines(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("expression", lines("expressions.txt"), ids=lambda text: text[:60])
-def test_expressions(catalogue: Catalogue, real: Postgres15, expression: str) -> None:
+def test_expressions(catalogue: PgCatalog, real: Postgres15, expression: str) -> None:
     assert told(catalogue, f"SELECT {expression}") == real.run(f"SELECT {expression}")
 
 
 @pytest.mark.parametrize("sql", lines("parameters.txt"))
-def test_parameters(catalogue: Catalogue, real: Postgres15, sql: str) -> None:
+def test_parameters(catalogue: PgCatalog, real: Postgres15, sql: str) -> None:
     assert list(catalogue.describe(sql, principal="ann")[1]) == real.parameters(sql)
 
 
@@ -206,7 +206,7 @@ def test_columns_of_the_catalogue() -> None:
         ]
 
 
-def test_types_of_the_catalogue(catalogue: Catalogue, real: Postgres15) -> None:
+def test_types_of_the_catalogue(catalogue: PgCatalog, real: Postgres15) -> None:
     """Every type here is one of PostgreSQL's, with the same numbers and properties."""
     sql = (
         "SELECT oid, typname, typlen, typbyval, typtype, typcategory, typispreferred, typdelim, typelem, typarray, "

@@ -14,12 +14,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_proxy_catalogue import TABLES
 
-from sqlanon.errors import (Refused, SqlanonError)
-from sqlanon.pgcatalog import (Answer, Catalogue, Metadata, RoleInfo)
+from sqlanon.errors import Refused, SqlanonError
+from sqlanon.pgcatalog import CatalogAnswer, Metadata, PgCatalog, RoleInfo
 from sqlanon.pgcatalog.database import MetadataDatabase
 from sqlanon.pgcatalog.functions import FUNCTIONS
 from sqlanon.pgcatalog.kinds import FACTS
-from sqlanon.pgcatalog.relations import (FORBIDDEN, RELATIONS)
+from sqlanon.pgcatalog.relations import FORBIDDEN, RELATIONS
 from sqlanon.pgwire.rows import data_rows
 from sqlanon.pgwire.types import KNOWN
 
@@ -32,13 +32,13 @@ ENGINES = re.compile(
 
 
 @pytest.fixture(scope="module")
-def catalogue() -> Iterator[Catalogue]:
-    made = Catalogue(Metadata("demo", TABLES, (RoleInfo("ann"), RoleInfo("bob"))), timeout=10)
+def catalogue() -> Iterator[PgCatalog]:
+    made = PgCatalog(Metadata("demo", TABLES, (RoleInfo("ann"), RoleInfo("bob"))), timeout=10)
     yield made
     made.close()
 
 
-def value(answer: Answer) -> Any:
+def value(answer: CatalogAnswer) -> Any:
     (row,) = answer.table.to_pylist()
     return row["c0"]
 
@@ -53,7 +53,7 @@ def test_the_list_is_long() -> None:
 
 
 @pytest.mark.parametrize("sql", HOSTILE, ids=lambda text: text[:50])
-def test_hostile_statements_are_refused(catalogue: Catalogue, sql: str) -> None:
+def test_hostile_statements_are_refused(catalogue: PgCatalog, sql: str) -> None:
     begun = time.monotonic()
     with pytest.raises(SqlanonError) as caught:
         catalogue.answer(sql, "ann")
@@ -67,7 +67,7 @@ def test_hostile_statements_are_refused(catalogue: Catalogue, sql: str) -> None:
         assert own_words(str(error), sql)
 
 
-def test_the_database_is_locked(catalogue: Catalogue) -> None:
+def test_the_database_is_locked(catalogue: PgCatalog) -> None:
     catalogue.answer("SELECT 1", "ann")
     connection = catalogue._databases["ann"]._connection
     for statement in (
@@ -80,7 +80,7 @@ def test_the_database_is_locked(catalogue: Catalogue) -> None:
 
 
 @pytest.mark.parametrize("key", sorted(RELATIONS))
-def test_every_relation_is_answered_and_shows_nothing_of_others(catalogue: Catalogue, key: str) -> None:
+def test_every_relation_is_answered_and_shows_nothing_of_others(catalogue: PgCatalog, key: str) -> None:
     name = key.split(".")[1]
     if name in FORBIDDEN:
         with pytest.raises(SqlanonError, match="permission denied"):
@@ -108,20 +108,20 @@ def test_every_relation_is_answered_and_shows_nothing_of_others(catalogue: Catal
         "SELECT string_agg(pg_get_constraintdef(oid), ',') FROM (SELECT generate_series(16300, 17300)::oid AS oid) s",
     ],
 )
-def test_functions_show_nothing_of_others(catalogue: Catalogue, sql: str) -> None:
+def test_functions_show_nothing_of_others(catalogue: PgCatalog, sql: str) -> None:
     assert "secret" not in str(catalogue.answer(sql, "ann").table.to_pylist())
     if "visible" not in sql:
         assert "secret" in str(catalogue.answer(sql, "bob").table.to_pylist())
 
 
 @pytest.mark.parametrize("sql", ["SELECT to_regclass('secret_table')", "SELECT to_regtype('secret_table')"])
-def test_names_of_others_do_not_exist(catalogue: Catalogue, sql: str) -> None:
+def test_names_of_others_do_not_exist(catalogue: PgCatalog, sql: str) -> None:
     assert value(catalogue.answer(sql, "ann")) is None
     assert value(catalogue.answer(sql, "bob")) == "secret_table"
 
 
 @pytest.mark.parametrize("sql", ["SELECT * FROM secret_table", "SELECT 'secret_table'::regclass"])
-def test_errors_tell_nothing_of_others(catalogue: Catalogue, sql: str) -> None:
+def test_errors_tell_nothing_of_others(catalogue: PgCatalog, sql: str) -> None:
     """What exists for another fails just as what exists for nobody."""
     told = []
     for name in ("secret_table", "nobody_table"):
@@ -131,14 +131,14 @@ def test_errors_tell_nothing_of_others(catalogue: Catalogue, sql: str) -> None:
     assert told[0] == told[1]
 
 
-def test_data_and_catalogue_do_not_mix(catalogue: Catalogue) -> None:
+def test_data_and_catalogue_do_not_mix(catalogue: PgCatalog) -> None:
     with pytest.raises(Refused, match="catalogue and data cannot be mixed") as caught:
         catalogue.answer("SELECT * FROM pg_class c JOIN people p ON true", "ann")
     assert caught.value.sqlstate == "0A000"
     assert caught.value.position == len("SELECT * FROM pg_class c JOIN ") + 1
 
 
-def test_describe_runs_nothing(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_describe_runs_nothing(catalogue: PgCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MetadataDatabase, "run", lambda *_: pytest.fail("a statement was run"))
     begun = time.monotonic()
     columns, kinds = catalogue.describe(
@@ -149,7 +149,7 @@ def test_describe_runs_nothing(catalogue: Catalogue, monkeypatch: pytest.MonkeyP
     assert time.monotonic() - begun < 5
 
 
-def test_a_statement_ends_in_time(catalogue: Catalogue) -> None:
+def test_a_statement_ends_in_time(catalogue: PgCatalog) -> None:
     begun = time.monotonic()
     joined = "pg_attribute a, pg_attribute b, pg_attribute c, pg_proc d"
     bomb = f"SELECT count(*) FROM {joined} WHERE a.attnum + d.pronargs = 77"
@@ -159,7 +159,7 @@ def test_a_statement_ends_in_time(catalogue: Catalogue) -> None:
     assert value(catalogue.answer("SELECT count(*) FROM pg_am", "ann")) == 7
 
 
-def test_a_statement_can_be_interrupted(catalogue: Catalogue) -> None:
+def test_a_statement_can_be_interrupted(catalogue: PgCatalog) -> None:
     import threading
 
     timer = threading.Timer(0.5, catalogue.interrupt)
@@ -170,19 +170,19 @@ def test_a_statement_can_be_interrupted(catalogue: Catalogue) -> None:
     assert caught.value.sqlstate == "57014"
 
 
-def test_large_answers_are_refused(catalogue: Catalogue) -> None:
+def test_large_answers_are_refused(catalogue: PgCatalog) -> None:
     with pytest.raises(SqlanonError) as caught:
         catalogue.answer("SELECT a.attname FROM pg_attribute a, pg_attribute b", "ann")
     assert caught.value.sqlstate == "54000"
 
 
-def test_long_chains_are_answered(catalogue: Catalogue) -> None:
+def test_long_chains_are_answered(catalogue: PgCatalog) -> None:
     """A driver asks for the origin of each column of a result with a UNION as long as the result is wide."""
     rows = " UNION ALL ".join(f"SELECT {number} AS oid, {number} AS attnum" for number in range(1600))
     assert value(catalogue.answer(f"SELECT count(*) FROM ({rows}) v", "ann")) == 1600
 
 
-def test_parameters(catalogue: Catalogue) -> None:
+def test_parameters(catalogue: PgCatalog) -> None:
     assert value(catalogue.answer("SELECT $1", "ann", ["a"])) == "a"
     assert value(catalogue.answer("SELECT $1::int", "ann", ["42"])) == 42
     assert value(catalogue.answer("SELECT $1", "ann", [42], types=[23])) == 42
@@ -198,7 +198,7 @@ def test_parameters(catalogue: Catalogue) -> None:
         assert caught.value.sqlstate in ("42P02", "08P01", "42P18", "22P02")
 
 
-def test_settings(catalogue: Catalogue) -> None:
+def test_settings(catalogue: PgCatalog) -> None:
     given = {"TimeZone": "Europe/Berlin", "application_name": "it's"}
     sql = "SELECT current_setting('timezone'), setting FROM pg_settings WHERE name = 'application_name'"
     (row,) = catalogue.answer(sql, "ann", settings=given).table.to_pylist()
@@ -212,7 +212,7 @@ NAMES = st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters
 @settings(max_examples=150)
 @given(text=TEXTS, name=NAMES)
 @example(text="it's \\' \\\\ -- /* $1 */ ;", name='A "b" c')
-def test_literals_and_names_are_kept(catalogue: Catalogue, text: str, name: str) -> None:
+def test_literals_and_names_are_kept(catalogue: PgCatalog, text: str, name: str) -> None:
     """Case, quotes and Unicode, both for constants and through the database."""
     literal, quoted = "'" + text.replace("'", "''") + "'", '"' + name.replace('"', '""') + '"'
     for sql in (
@@ -237,7 +237,7 @@ WORDS = st.sampled_from(GRAMMAR.split())
 @settings(max_examples=400)
 @given(st.lists(WORDS, min_size=1, max_size=25).map(lambda words: "SELECT " + " ".join(words)))
 @example("SELECT pg_class :: ARRAY")
-def test_any_text_is_answered_or_refused(catalogue: Catalogue, sql: str) -> None:
+def test_any_text_is_answered_or_refused(catalogue: PgCatalog, sql: str) -> None:
     try:
         catalogue.answer(sql, "ann", ["1"] if "$1" in sql else (), timeout=5)
     except SqlanonError as error:
@@ -255,7 +255,7 @@ def test_the_types_are_those_of_the_wire() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
-def test_every_function_is_one_that_the_database_can_run(catalogue: Catalogue, name: str) -> None:
+def test_every_function_is_one_that_the_database_can_run(catalogue: PgCatalog, name: str) -> None:
     for function in FUNCTIONS[name]:
         arguments = ", ".join(
             {"anyarray": "ARRAY['a']", "anyelement": "'a'::text", "int4": "1"}.get(kind, f"NULL::{_spelled(kind)}")
@@ -273,7 +273,7 @@ def test_no_relation_of_the_catalogue_names_another_principal() -> None:
     """Of everything that can be selected, function of an oid or cast: the owner, and who asks."""
     others = [f"Other{number}" for number in range(3)]
     roles = (RoleInfo(others[0]), RoleInfo("ann"), *map(RoleInfo, others[1:]))
-    many, alone = (Catalogue(Metadata("demo", TABLES, each), timeout=30) for each in (roles, (RoleInfo("ann"),)))
+    many, alone = (PgCatalog(Metadata("demo", TABLES, each), timeout=30) for each in (roles, (RoleInfo("ann"),)))
     try:
         for relation in RELATIONS.values():
             if relation.name in FORBIDDEN:

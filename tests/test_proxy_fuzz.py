@@ -11,39 +11,39 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from proxy_frontend import framed, openings, requests, text, written
 
-from sqlanon.pgwire import frontend as wire
-from sqlanon.pgwire.frontend import (Message, ProtocolError, Reader)
+from sqlanon.pgwire import frontend
+from sqlanon.pgwire.frontend import Message, MessageReader, ProtocolError
 
 SHORT, FULL = 2_000, 100_000
 # What psycopg's and asyncpg's sessions look like on the wire; the tests of the reader compare it with real ones.
 SESSION: list[Message] = [
-    wire.Parse("", "SELECT $1::int4, $2::text", (23, 0)),
-    wire.Bind("", "", (1, 0), (struct.pack("!i", 7), b"x"), (1,)),
-    wire.Describe("P", ""),
-    wire.Execute("", 0),
-    wire.Sync(),
-    wire.Query("BEGIN; SELECT 'é'"),
-    wire.Parse("s1", "SELECT * FROM t WHERE a = $1", (1043,)),
-    wire.Describe("S", "s1"),
-    wire.Flush(),
-    wire.Bind("c1", "s1", (), (None,), ()),
-    wire.Execute("c1", 100),
-    wire.Close("P", "c1"),
-    wire.Sync(),
-    wire.CopyData(b"1\t2\n"),
-    wire.CopyFail("no"),
-    wire.FunctionCall(1, (0,), (b"1",), 0),
-    wire.Terminate(),
+    frontend.Parse("", "SELECT $1::int4, $2::text", (23, 0)),
+    frontend.Bind("", "", (1, 0), (struct.pack("!i", 7), b"x"), (1,)),
+    frontend.Describe("P", ""),
+    frontend.Execute("", 0),
+    frontend.Sync(),
+    frontend.Query("BEGIN; SELECT 'é'"),
+    frontend.Parse("s1", "SELECT * FROM t WHERE a = $1", (1043,)),
+    frontend.Describe("S", "s1"),
+    frontend.Flush(),
+    frontend.Bind("c1", "s1", (), (None,), ()),
+    frontend.Execute("c1", 100),
+    frontend.Close("P", "c1"),
+    frontend.Sync(),
+    frontend.CopyData(b"1\t2\n"),
+    frontend.CopyFail("no"),
+    frontend.FunctionCall(1, (0,), (b"1",), 0),
+    frontend.Terminate(),
 ]
 STREAM = b"".join(map(written, SESSION))
-STARTUP = written(wire.Startup((3, 0), {"user": "a", "database": "b", "application_name": "psql"}))
+STARTUP = written(frontend.Startup((3, 0), {"user": "a", "database": "b", "application_name": "psql"}))
 LENGTHS = [b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\0\0\0", b"\0\0\0\0", b"\0\0\0\x04"]
 NASTY = [*LENGTHS, b"\xff\xff", b"\0", b"Q", b"B"]
 
 
 def outcome(stream: bytes, phase: Any, step: int) -> list[Any]:
     """All messages and errors of a stream that comes in pieces of `step` bytes."""
-    made = Reader(message_limit=4096)
+    made = MessageReader(message_limit=4096)
     made.phase = phase
     found: list[Any] = []
     for at in range(0, len(stream), step):
@@ -116,15 +116,15 @@ def strange(case: tuple[Any, bytes]) -> None:
     for found in at_once:
         if isinstance(found, tuple):
             assert found[0] in ("08P01", "22021", "0A000", "54000") and len(found[1]) < 100
-        elif isinstance(found, wire.PasswordMessage):
+        elif isinstance(found, frontend.PasswordMessage):
             for read in (found.password, found.sasl_initial):
                 try:
                     read()
                 except ProtocolError as error:
                     assert not error.fatal
-        elif isinstance(found, wire.Execute) and found.limit == 0:
+        elif isinstance(found, frontend.Execute) and found.limit == 0:
             pass  # a negative limit is none
-        elif not isinstance(found, wire.Startup):
+        elif not isinstance(found, frontend.Startup):
             assert written(found) in stream  # nothing is read that was not there
 
 
@@ -160,7 +160,7 @@ def test_every_message_survives_the_way(opening: Message, messages: list[Message
 @pytest.mark.parametrize("size", [2**31 - 1, 2**31 - 2, 16 * 2**20 + 1, -1, -(2**31)])
 def test_a_length_field_allocates_nothing(phase: Any, size: int) -> None:
     letter = {"startup": b"", "authentication": b"p", "ready": b"Q"}[phase]
-    made = Reader()
+    made = MessageReader()
     made.phase = phase
     tracemalloc.start()
     try:
@@ -175,7 +175,7 @@ def test_a_length_field_allocates_nothing(phase: Any, size: int) -> None:
 
 @pytest.mark.parametrize("inside", [struct.pack("!HHi", 0, 1, 2**31 - 1), struct.pack("!HH", 0, 65535), b"\xff" * 12])
 def test_counts_and_lengths_inside_a_message_allocate_nothing(inside: bytes) -> None:
-    made = Reader()
+    made = MessageReader()
     made.phase = "ready"
     stream = framed(b"B", text("") * 2 + inside) + framed(b"P", text("") * 2 + b"\xff\xff")
     tracemalloc.start()
@@ -192,7 +192,7 @@ def test_counts_and_lengths_inside_a_message_allocate_nothing(inside: bytes) -> 
 
 def test_a_message_that_never_ends_is_held_once() -> None:
     """A client may fill one message of the greatest length, and no more."""
-    made = Reader(message_limit=2**20)
+    made = MessageReader(message_limit=2**20)
     made.phase = "ready"
     tracemalloc.start()
     try:
@@ -211,8 +211,8 @@ def test_a_message_that_never_ends_is_held_once() -> None:
 
 def test_many_small_messages_are_read_in_linear_time() -> None:
     """Taking one message off the front must not move all that follow."""
-    made = Reader()
+    made = MessageReader()
     made.phase = "ready"
     count = 200_000
-    made.feed(written(wire.Sync()) * count)
+    made.feed(written(frontend.Sync()) * count)
     assert sum(1 for _ in iter(made.next, None)) == count

@@ -8,12 +8,12 @@ import time
 import pytest
 from worker_world import alive, failure, given, memory_of
 
+from sqlanon.pgcatalog import Metadata, PgColumn, RoleInfo, TableInfo
 from sqlanon.pgwire import types
-from sqlanon.pgcatalog import (ColumnInfo, Metadata, RoleInfo, TableInfo)
 from sqlanon.server.pool import Pool
 from sqlanon.server.serve import CATALOGUE_MEMORY
 
-COLUMNS = tuple(ColumnInfo(f"column{place}", types.INT4) for place in range(20))
+COLUMNS = tuple(PgColumn(f"column{place}", types.INT4) for place in range(20))
 TABLES = tuple(TableInfo(f"table{number}", COLUMNS) for number in range(20))
 METADATA = Metadata("warehouse", TABLES, (RoleInfo("ann"), RoleInfo("bob")))
 TIMEOUT = 5.0

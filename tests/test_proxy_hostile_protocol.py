@@ -12,21 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 from hostile_ways import World, hostile_world
-from raw_client import (
-    FLUSH,
-    SYNC,
-    Closed,
-    Raw,
-    bind,
-    cancel,
-    describe,
-    execute,
-    message,
-    parse,
-    query,
-    startup,
-    text,
-)
+from raw_client import FLUSH, SYNC, Closed, Raw, bind, cancel, describe, execute, message, parse, query, startup, text
 
 WIDE = "SELECT " + ",".join(["1"] * 1600)
 ROWS = "SELECT a.name AS x FROM people_released AS a CROSS JOIN people_released AS b WHERE b.id < 400"

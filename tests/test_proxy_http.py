@@ -22,16 +22,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from proxy_login import certificate
 
-from sqlanon.errors import (BudgetExhausted, EngineError, LedgerError, Refused)
-from sqlanon.gateway.explain import explained
+from sqlanon.errors import BudgetExhausted, EngineError, LedgerError, Refused
+from sqlanon.gateway.explain import explain_statement
 from sqlanon.pgwire import tls
 from sqlanon.server import users
-from sqlanon.server.audit import (AuditLog, Record)
-from sqlanon.server.http_api import (Api, HttpError, Result, read_body)
+from sqlanon.server.audit import AuditLog, Record
+from sqlanon.server.http_api import Api, HttpError, Result, read_body
 from sqlanon.server.users import Users
 
 pytest.importorskip("h11", reason="needs the package h11")
-from sqlanon.server.http import (HttpLimits, HttpServer)
+from sqlanon.server.http import HttpLimits, HttpServer
 
 PASSWORD = "correct horse battery"
 
@@ -73,7 +73,7 @@ class GateDoor:
     ) -> Result:  # fmt: skip
         gate = self.world.gate
         prepared = gate.prepare(sql, principal, parameters, dialect="postgres", epsilon=epsilon)
-        answer = explained(gate, prepared, principal)
+        answer = explain_statement(gate, prepared, principal)
         return Result([("QUERY PLAN", "text")], [list(row) for row in answer.rows], {"kind": "explain"})
 
     async def budget(self, principal: str) -> Mapping[str, Any]:

@@ -10,15 +10,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sqlanon.errors import Refused
-from sqlanon.server.commands import (Close, Copy, Deallocate, Declare, Discard, Execute, Fetch, Nothing, Prepare, Question, Reset, Set, Show, Transaction)
 from sqlanon.server.broker import shape
-from sqlanon.sqlfront.lexer import (MAX_TEXT, MAX_TOKENS, comment_end, statements, tokens)
-from sqlanon.server.read_command import understood
+from sqlanon.server.commands import (
+    CloseCommand,
+    Copy,
+    Deallocate,
+    Declare,
+    Discard,
+    ExecuteCommand,
+    Fetch,
+    Nothing,
+    Prepare,
+    Question,
+    Reset,
+    Set,
+    Show,
+    Transaction,
+)
+from sqlanon.server.read_command import parse_command
+from sqlanon.sqlfront.lexer import MAX_TEXT, MAX_TOKENS, comment_end, statements, tokens
 
 
 def one(text: str) -> object:
     (statement,) = statements(text)
-    return understood(statement)
+    return parse_command(statement)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +68,7 @@ def test_what_is_not_closed_is_refused(text: str) -> None:
 def test_no_text_breaks_the_reader(text: str) -> None:
     try:
         for part in statements(text):
-            understood(part)
+            parse_command(part)
     except Refused as error:
         assert len(error.sqlstate) == 5
     assert isinstance(shape(text), str)
@@ -132,10 +147,10 @@ def test_comments_in_comments_are_read_once() -> None:
         ("FETCH 3 c", Fetch("c", 3)),
         ("FETCH NEXT FROM c", Fetch("c", 1)),
         ("MOVE 5 FROM c", Fetch("c", 5, move=True)),
-        ("CLOSE ALL", Close(None)),
-        ('CLOSE "C d"', Close("C d")),
+        ("CLOSE ALL", CloseCommand(None)),
+        ('CLOSE "C d"', CloseCommand("C d")),
         ("DEALLOCATE PREPARE a", Deallocate("a")),
-        ("EXECUTE a(1, 'x', NULL, -2.5)", Execute("a", ("1", "x", None, "-2.5"))),
+        ("EXECUTE a(1, 'x', NULL, -2.5)", ExecuteCommand("a", ("1", "x", None, "-2.5"))),
         ("UNLISTEN *", Nothing("UNLISTEN")),
         ("SELECT 1", Question("SELECT 1", "catalogue")),
         ("SELECT COUNT(*) FROM visits", Question("SELECT COUNT(*) FROM visits", "query")),
@@ -204,7 +219,7 @@ def test_commands_with_a_question_inside() -> None:
 def test_what_is_refused(text: str, sqlstate: str) -> None:
     with pytest.raises(Refused) as error:
         for statement in statements(text):
-            understood(statement)
+            parse_command(statement)
     assert error.value.sqlstate == sqlstate
 
 
@@ -229,7 +244,7 @@ def test_commands_in_commands_are_refused_at_once(text: str) -> None:
     """Read one in the other, each would be read again as often as it is deep, while all other clients wait."""
     begun = time.process_time()
     with pytest.raises(Refused) as caught:
-        understood(statements(text)[0])
+        parse_command(statements(text)[0])
     assert caught.value.sqlstate in ("42601", "0A000")
     assert time.process_time() - begun < 2
 

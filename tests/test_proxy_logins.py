@@ -14,7 +14,7 @@ from proxy_running import PASSWORD, POLICY, Running, running
 from sqlanon.errors import Refused
 from sqlanon.server.audit import Record
 from sqlanon.server.audit_chain import verify
-from sqlanon.server.login_log import (KINDS, Logins, address_of)
+from sqlanon.server.login_log import KINDS, Logins, address_of
 
 LIMITS = "  limits: {connections: 2, unauthenticated: 8, wrong_passwords: 10000}\n"
 

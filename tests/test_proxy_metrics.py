@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sqlanon.server.metrics import (CLASSES, DECISIONS, DOORS, SECONDS, MetricError, Metrics, class_of)
+from sqlanon.server.metrics import CLASSES, DECISIONS, DOORS, SECONDS, MetricError, Metrics, class_of
 
 
 def read(text: str) -> dict[str, float]:

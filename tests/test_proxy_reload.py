@@ -16,7 +16,7 @@ from proxy_running import PASSWORD, POLICY, Running, running
 from raw_client import SYNC, Raw, bind, describe, execute, parse, query
 
 from sqlanon.server import broker as door_module
-from sqlanon.server.work_messages import (Ask, Described)
+from sqlanon.server.work_messages import Ask, Described
 
 TOWNS = "SELECT town FROM towns"
 VISITS = "SELECT count(*) AS n FROM visits"

@@ -17,11 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from proxy_oracle import Oracle, oracle
 
-from sqlanon.pgwire import (rows, types)
-from sqlanon.pgwire.backend import Column
-from sqlanon.pgwire.rows import (copy_begin, copy_end, copy_rows, data_rows)
-from sqlanon.pgwire.types import (PgType, encode)
+from sqlanon.pgwire import rows, types
+from sqlanon.pgwire.backend import ResultColumn
 from sqlanon.pgwire.frontend import ProtocolError
+from sqlanon.pgwire.rows import copy_begin, copy_end, copy_rows, data_rows
+from sqlanon.pgwire.types import PgType, encode
 
 pa = pytest.importorskip("pyarrow", reason="needs the package pyarrow")
 
@@ -44,8 +44,8 @@ def simple(table: list[list[Any]], kinds: list[PgType], formats: list[int]) -> l
     return messages
 
 
-def columns(kinds: list[PgType]) -> list[Column]:
-    return [Column(f"c{at}", kind) for at, kind in enumerate(kinds)]
+def columns(kinds: list[PgType]) -> list[ResultColumn]:
+    return [ResultColumn(f"c{at}", kind) for at, kind in enumerate(kinds)]
 
 
 texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12)
@@ -323,7 +323,7 @@ def test_copy_sends_postgresqls_bytes(
     kinds = [TABLE[name] for name in chosen]
     server.run("DROP TABLE IF EXISTS copied")
     server.run(f"CREATE TABLE copied ({', '.join(f'{name} {TABLE[name][1]}' for name in chosen)})")
-    described = [Column(name, TABLE[name][0]) for name in chosen]
+    described = [ResultColumn(name, TABLE[name][0]) for name in chosen]
     marks = ", ".join(f"${at}" for at in range(1, len(chosen) + 1))
 
     @settings(max_examples=25)
@@ -349,7 +349,7 @@ def test_copy_sends_postgresqls_bytes(
 def test_the_line_of_names_is_quoted_like_values(server: Oracle) -> None:
     server.run("DROP TABLE IF EXISTS named")
     server.run('CREATE TABLE named ("a,b" int, "c""d" int, "e\tf" int)')
-    described = [Column(name, types.INT4) for name in ("a,b", 'c"d', "e\tf")]
+    described = [ResultColumn(name, types.INT4) for name in ("a,b", 'c"d', "e\tf")]
     assert bodies(copy_begin(described, "csv", header=True)) == server.copy("COPY named TO STDOUT (FORMAT csv, HEADER)")
 
 

@@ -19,7 +19,16 @@ from proxy_login import SECRET, LoginServer, certificate
 
 from sqlanon.errors import PolicyError
 from sqlanon.pgwire import tls
-from sqlanon.pgwire.scram import (PLAIN, PLUS, AuthenticationFailed, Exchange, Malformed, Verifier, mock, prepared)
+from sqlanon.pgwire.scram import (
+    PLAIN,
+    PLUS,
+    AuthenticationFailed,
+    Exchange,
+    Malformed,
+    Verifier,
+    mock,
+    prepare_password,
+)
 
 SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
 PENCIL = Verifier.of("pencil", SALT)
@@ -152,8 +161,8 @@ def test_who_knows_the_password_gets_in_and_nobody_else(right: str, tried: str) 
     assert answer.startswith(BOUND)
     for password in (right, tried):
         made = exchange(Verifier.of(right, SALT, 2))
-        final = client_final(prepared(password).decode(), FIRST, made.first(FIRST))
-        if prepared(password) == prepared(right):
+        final = client_final(prepare_password(password).decode(), FIRST, made.first(FIRST))
+        if prepare_password(password) == prepare_password(right):
             assert made.final(final).startswith(b"v=")
         else:
             with pytest.raises(AuthenticationFailed) as caught:

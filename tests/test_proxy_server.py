@@ -22,10 +22,10 @@ from proxy_running import PASSWORD, POLICY, Running, running
 from psycopg import generators
 
 from sqlanon.errors import SqlanonError
+from sqlanon.pgwire.frontend import ProtocolError
 from sqlanon.server import users
 from sqlanon.server.audit import AuditLog
-from sqlanon.server.startup import starting
-from sqlanon.pgwire.frontend import ProtocolError
+from sqlanon.server.startup import startup_settings
 
 
 @pytest.fixture(scope="module")
@@ -235,9 +235,9 @@ def test_a_user_who_is_taken_away_is_sent_away(tmp_path: Path) -> None:
 
 def test_options_of_a_startup_message() -> None:
     given = {"user": "a", "database": "d", "application_name": "x", "options": r"-c a=b\ c --d-e=f -cg=h"}
-    assert starting(given) == [("application_name", "x"), ("a", "b c"), ("d_e", "f"), ("g", "h")]
+    assert startup_settings(given) == [("application_name", "x"), ("a", "b c"), ("d_e", "f"), ("g", "h")]
     with pytest.raises(ProtocolError):
-        starting({"options": "-F"})
+        startup_settings({"options": "-F"})
 
 
 # ---- statements that are broken off

@@ -125,7 +125,7 @@ def test_check_finds_what_is_wrong(tmp_path: Path, damage: Callable[[Path], obje
 def test_a_port_that_is_taken_is_noticed_before_workers_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, door: str
 ) -> None:
-    monkeypatch.setattr("sqlanon.server.serve.opened", lambda path: pytest.fail("workers were started"))
+    monkeypatch.setattr("sqlanon.server.serve.open_door", lambda path: pytest.fail("workers were started"))
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         text = POLICY.replace("port: 0", f"port: {port}" if door == "pg" else f"port: 0\n  http: {{port: {port}}}")

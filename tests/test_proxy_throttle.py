@@ -13,7 +13,7 @@ from proxy_running import PASSWORD, POLICY, Running, running
 from worker_world import HEAVY, failure, given, make, pool_of
 
 from sqlanon.errors import Refused
-from sqlanon.server.login_throttle import (ALL_NAMES, PERIOD, LoginThrottle)
+from sqlanon.server.login_throttle import ALL_NAMES, PERIOD, LoginThrottle
 
 MOST = 3
 WRONG, MANY = "password authentication failed", "too many wrong passwords"

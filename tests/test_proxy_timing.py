@@ -19,7 +19,7 @@ from worker_world import COUNT, POLICY, alive, failure, given, make, pool_of
 
 from sqlanon.errors import Refused
 from sqlanon.gateway import open_gateway
-from sqlanon.ledger import (Event, Ledger)
+from sqlanon.ledger import Event, Ledger
 from sqlanon.server import users
 from sqlanon.server.work_messages import CHARGED
 

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from proxy_oracle import Oracle, Refusal, oracle
 
 from sqlanon.pgwire import types
-from sqlanon.pgwire.types import (PgType, by_oid, decode, encode)
 from sqlanon.pgwire.frontend import ProtocolError
+from sqlanon.pgwire.types import PgType, by_oid, decode, encode
 
 psycopg = pytest.importorskip("psycopg", reason="needs the package psycopg")
 

@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sqlanon.errors import PolicyError
-from sqlanon.server import users
 from sqlanon.pgwire.scram import Verifier
-from sqlanon.server.users import (Users, UsersError)
+from sqlanon.server import users
+from sqlanon.server.users import Users, UsersError
 
 PASSWORD = "correct horse battery"
 
@@ -223,7 +223,7 @@ def test_any_damage_is_an_error_or_the_same_users(tmp_path: Path, data: st.DataO
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from sqlanon.proxy import users
+from sqlanon.server import users
 step = {step!r}
 real = getattr(os, step)
 def die(*args, **options):

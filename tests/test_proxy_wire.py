@@ -13,16 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from proxy_frontend import framed, openings, requests, text, written
 
-from sqlanon.pgwire import (backend, types, frontend as wire)
-from sqlanon.pgwire.backend import Column
-from sqlanon.pgwire.frontend import (Message, ProtocolError, Reader)
+from sqlanon.pgwire import backend, frontend, types
+from sqlanon.pgwire.backend import ResultColumn
+from sqlanon.pgwire.frontend import Message, MessageReader, ProtocolError
 
 psycopg = pytest.importorskip("psycopg", reason="needs the package psycopg")
 from proxy_relay import Tapped, tapped  # noqa: E402
 
 
-def reader(phase: Any = "ready", **limits: int) -> Reader:
-    made = Reader(**limits)
+def reader(phase: Any = "ready", **limits: int) -> MessageReader:
+    made = MessageReader(**limits)
     made.phase = phase
     return made
 
@@ -62,25 +62,25 @@ def test_the_pieces_in_which_bytes_come_make_no_difference(messages: list[Messag
 
 def test_passwords_and_sasl() -> None:
     (message,) = read(framed(b"p", text("geheim")), "authentication")
-    assert isinstance(message, wire.PasswordMessage)
+    assert isinstance(message, frontend.PasswordMessage)
     assert message.password() == "geheim" and "geheim" not in repr(message)
-    first = wire.PasswordMessage(text("SCRAM-SHA-256") + struct.pack("!i", 5) + b"n,,n=")
+    first = frontend.PasswordMessage(text("SCRAM-SHA-256") + struct.pack("!i", 5) + b"n,,n=")
     assert first.sasl_initial() == ("SCRAM-SHA-256", b"n,,n=")
-    assert wire.PasswordMessage(text("X") + struct.pack("!i", -1)).sasl_initial() == ("X", None)
+    assert frontend.PasswordMessage(text("X") + struct.pack("!i", -1)).sasl_initial() == ("X", None)
     for wrong in (b"", b"no end", text("X"), text("X") + struct.pack("!i", 9), text("two") + text("texts")):
         with pytest.raises(ProtocolError):
-            wire.PasswordMessage(wrong).sasl_initial()
+            frontend.PasswordMessage(wrong).sasl_initial()
     with pytest.raises(ProtocolError):
-        wire.PasswordMessage(text("one") + b"more").password()
+        frontend.PasswordMessage(text("one") + b"more").password()
 
 
 def test_secrets_and_values_are_not_shown() -> None:
     messages = [
-        wire.CancelRequest(1, b"hush"),
-        wire.Bind("", "", (), (b"hush",), ()),
-        wire.CopyData(b"hush"),
-        wire.CopyFail("hush"),
-        wire.FunctionCall(1, (), (b"hush",), 0),
+        frontend.CancelRequest(1, b"hush"),
+        frontend.Bind("", "", (), (b"hush",), ()),
+        frontend.CopyData(b"hush"),
+        frontend.CopyFail("hush"),
+        frontend.FunctionCall(1, (), (b"hush",), 0),
     ]
     assert "hush" not in repr(messages)
 
@@ -110,7 +110,7 @@ def test_a_wrong_message_is_refused_and_the_next_is_read(data: bytes) -> None:
     with pytest.raises(ProtocolError) as error:
         made.next()
     assert (error.value.sqlstate, error.value.fatal, error.value.kind) == ("08P01", False, chr(data[0]))
-    assert made.next() == wire.Sync()
+    assert made.next() == frontend.Sync()
 
 
 def test_what_is_no_utf8_is_refused_and_the_next_is_read() -> None:
@@ -119,7 +119,7 @@ def test_what_is_no_utf8_is_refused_and_the_next_is_read() -> None:
     with pytest.raises(ProtocolError) as error:
         made.next()
     assert (error.value.sqlstate, error.value.fatal) == ("22021", False)
-    assert made.next() == wire.Sync()
+    assert made.next() == frontend.Sync()
 
 
 FATAL: list[tuple[Any, bytes, str]] = [
@@ -165,16 +165,16 @@ def test_no_more_than_the_limits_waits() -> None:
     with pytest.raises(ProtocolError) as error:
         made.feed(b"x" * 2000)
     assert (error.value.sqlstate, error.value.fatal) == ("54000", True)
-    early = Reader()
+    early = MessageReader()
     with pytest.raises(ProtocolError):
         early.feed(b"\0" * 100_000)
 
 
 def test_one_format_stands_for_all() -> None:
-    assert wire.Bind("", "", (1,), (b"", None), ()).value_formats() == (1, 1)
-    assert wire.Bind("", "", (), (b"", None), ()).value_formats() == (0, 0)
+    assert frontend.Bind("", "", (1,), (b"", None), ()).value_formats() == (1, 1)
+    assert frontend.Bind("", "", (), (b"", None), ()).value_formats() == (0, 0)
     with pytest.raises(ProtocolError):
-        wire.each_format((0, 0), 1)
+        frontend.each_format((0, 0), 1)
 
 
 # -- a real client and a real server
@@ -217,20 +217,28 @@ def session(postgres_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 def test_what_a_client_sends_is_read_and_written_again(session: Tapped) -> None:
     stream = bytes(session.sent)
-    made, messages = Reader(), []
+    made, messages = MessageReader(), []
     (size,) = struct.unpack_from("!i", stream)
-    first = wire.SSLRequest() if size == 8 else None
+    first = frontend.SSLRequest() if size == 8 else None
     made.feed(stream)
     if first:
         messages.append(made.next())
     messages.append(made.next())
-    assert isinstance(messages[-1], wire.Startup) and "user" in messages[-1].parameters
+    assert isinstance(messages[-1], frontend.Startup) and "user" in messages[-1].parameters
     made.phase = "ready"
     messages += list(iter(made.next, None))
     assert made.buffered == 0 and b"".join(written(each) for each in messages if each) == stream
     kinds = {type(each) for each in messages}
-    assert {wire.Query, wire.Parse, wire.Bind, wire.Describe, wire.Execute, wire.Sync, wire.Terminate} <= kinds
-    assert {wire.CopyData, wire.CopyDone} <= kinds
+    assert {
+        frontend.Query,
+        frontend.Parse,
+        frontend.Bind,
+        frontend.Describe,
+        frontend.Execute,
+        frontend.Sync,
+        frontend.Terminate,
+    } <= kinds
+    assert {frontend.CopyData, frontend.CopyDone} <= kinds
 
 
 def frames(stream: bytes) -> list[bytes]:
@@ -245,16 +253,16 @@ def frames(stream: bytes) -> list[bytes]:
 def test_the_server_sends_what_we_would_send(session: Tapped) -> None:
     """PostgreSQL's own messages, found among those that it sent."""
     sent = frames(bytes(session.received).lstrip(b"N") if session.received[:1] == b"N" else bytes(session.received))
-    four, eight = Column("int4", types.INT4), Column("int8", types.INT8)
+    four, eight = ResultColumn("int4", types.INT4), ResultColumn("int8", types.INT8)
     ours = [
         backend.authentication_ok(),
         backend.parameter_status("client_encoding", "UTF8"),
         backend.ready_for_query(b"I"),
         backend.ready_for_query(b"T"),
-        backend.row_description([Column("one", types.INT4), Column("nothing", types.TEXT)]),
-        backend.row_description([eight, Column("text", types.TEXT)], [0]),
+        backend.row_description([ResultColumn("one", types.INT4), ResultColumn("nothing", types.TEXT)]),
+        backend.row_description([eight, ResultColumn("text", types.TEXT)], [0]),
         backend.row_description([four]),
-        backend.row_description([Column("?column?", types.INT4)], [1]),
+        backend.row_description([ResultColumn("?column?", types.INT4)], [1]),
         backend.data_row([b"1", None]),
         backend.data_row([b"7", "é".encode()]),
         backend.data_row([struct.pack("!i", 2)]),
@@ -266,7 +274,9 @@ def test_the_server_sends_what_we_would_send(session: Tapped) -> None:
         backend.no_data(),
         backend.empty_query(),
         backend.parameter_description([23, 1700]),
-        backend.row_description([Column("a", types.INT4), Column("numeric", types.NUMERIC, typmod=(10 << 16) + 2 + 4)]),
+        backend.row_description(
+            [ResultColumn("a", types.INT4), ResultColumn("numeric", types.NUMERIC, typmod=(10 << 16) + 2 + 4)]
+        ),
         backend.copy_out_response(0, 2),
         backend.copy_data(b"1\ta\n"),
         backend.copy_data(b"2\t\\N\n"),
@@ -310,24 +320,24 @@ def serve(listener: socket.socket, answers: dict[str, bytes]) -> None:
     """Answer simple queries by their text; the reader is ours too."""
     client, _ = listener.accept()
     with client:
-        made = Reader()
+        made = MessageReader()
         while data := client.recv(65536):
             made.feed(data)
             while (message := made.next()) is not None:
-                if isinstance(message, wire.SSLRequest | wire.GSSRequest):
+                if isinstance(message, frontend.SSLRequest | frontend.GSSRequest):
                     client.sendall(backend.SSL_NO)
-                elif isinstance(message, wire.Startup):
+                elif isinstance(message, frontend.Startup):
                     made.phase = "ready"
                     client.sendall(GREETING)
-                elif isinstance(message, wire.Query):
+                elif isinstance(message, frontend.Query):
                     client.sendall(answers[message.sql] + backend.ready_for_query(b"I"))
 
 
 def test_psycopg_understands_what_we_send() -> None:
     columns = [
-        Column("n", types.INT4, table=1259, attribute=2),
-        Column("é", types.TEXT),
-        Column("v", types.VARCHAR, 14),
+        ResultColumn("n", types.INT4, table=1259, attribute=2),
+        ResultColumn("é", types.TEXT),
+        ResultColumn("v", types.VARCHAR, 14),
     ]
     row = backend.data_row([b"1", None, b"x"])
     answers = {

@@ -21,10 +21,10 @@ from timing import TRIES, soon
 from worker_world import COUNT, HEAVY, POLICY, ROWS, alive, descriptors, failure, fill, given, make, memory_of, pool_of
 
 from sqlanon.ledger import Ledger
-from sqlanon.server import worker_process as child_module
 from sqlanon.pgwire import types
+from sqlanon.server import worker_process as child_module
 from sqlanon.server.pool import Pool
-from sqlanon.server.work_messages import (DIED, Ask, CopyOptions, Failed, Summary)
+from sqlanon.server.work_messages import DIED, Ask, CopyOptions, Failed, Summary
 
 TESTS = Path(__file__).parent
 

@@ -20,15 +20,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sqlanon.cli import main
-from sqlanon.relations.source import relation
-from sqlanon.errors import (PolicyError, SqlanonError)
+from sqlanon.errors import PolicyError, SqlanonError
 from sqlanon.evidence.checks import check
 from sqlanon.evidence.loss import loss
 from sqlanon.plan import Plan
-from sqlanon.policy import (Policy, Source, parse)
+from sqlanon.policy import Policy, Source, parse
+from sqlanon.relations.source import relation
 from sqlanon.release import publish
 from sqlanon.release.release_script import release_script
-from sqlanon.release.stored_evidence import stored
+from sqlanon.release.stored_evidence import load_evidence
 
 TYPES = {"id": "TEXT", "age": "INTEGER", "zip": "TEXT", "sex": "TEXT", "disease": "TEXT", "note": "INTEGER"}
 HIERARCHIES = {"age": {"intervals": {"widths": [10, 20]}}, "zip": {"prefix": {"length": 3}}}
@@ -641,7 +641,7 @@ def test_a_failing_check_leaves_the_previous_release(database: Database, monkeyp
     before = sorted(map(str, database.fetch("SELECT * FROM r")))
     import sqlanon.release as release
 
-    real = release.rewriting
+    real = release.plan_rewriting
 
     def forgetful(task: Any, solution: Any, secret: Any) -> Any:
         """A rewrite that shows the rows that should have been suppressed, and the values as they are."""
@@ -649,7 +649,7 @@ def test_a_failing_check_leaves_the_previous_release(database: Database, monkeyp
 
         return real(task, replace(solution, passes=(task.bottom,)), secret)
 
-    monkeypatch.setattr(release, "rewriting", forgetful)
+    monkeypatch.setattr(release, "plan_rewriting", forgetful)
     monkeypatch.setattr("sqlanon.lattice.problem.Problem.passes", unsuppressed)
     with pytest.raises(PolicyError, match="was not published"):
         publish(policy([{"k_anonymity": {"k": 9}}], suppression_limit=0.2), database.engine)
@@ -802,7 +802,7 @@ def test_what_somebody_else_made_is_not_replaced(
 ) -> None:
     asked = simple(database, ["a"] * 4, release=release)
     database.run(f"CREATE {made} r AS SELECT 1 AS mine")
-    monkeypatch.setattr("sqlanon.release.prepared", None)  # nothing is searched
+    monkeypatch.setattr("sqlanon.release.prepare_problem", None)  # nothing is searched
     with pytest.raises(PolicyError, match=f"{made.lower()} 'r' exists and was not published by sqlanon"):
         publish(asked, database.engine)
     assert database.fetch("SELECT mine FROM r") == [(1,)]
@@ -816,13 +816,13 @@ def test_what_somebody_else_makes_during_the_search_is_not_replaced(
     asked = simple(database, ["a"] * 4, release=release)
     import sqlanon.release as module
 
-    real = module.solved
+    real = module.solve_problem
 
     def slow(task: Any) -> Any:
         database.run("CREATE TABLE r AS SELECT 1 AS mine")
         return real(task)
 
-    monkeypatch.setattr(module, "solved", slow)
+    monkeypatch.setattr(module, "solve_problem", slow)
     with pytest.raises(PolicyError, match="was not published by sqlanon"):
         publish(asked, database.engine)
     assert database.fetch("SELECT mine FROM r") == [(1,)]
@@ -873,13 +873,13 @@ def test_somebody_elses_file_is_not_replaced(duck: Database, tmp_path: Path, nam
 def test_corrupt_evidence(database: Database, tmp_path: Path, broken: str) -> None:
     publish(simple(database, ["a"] * 4), database.engine)
     database.run(f"UPDATE sqlanon_releases SET evidence = '{broken}'")
-    for act in (stored, publish):
+    for act in (load_evidence, publish):
         with pytest.raises(SqlanonError, match="the evidence of 'r' cannot be read"):
             act(simple_policy(), database.engine)
     path = tmp_path / "r.csv"
     (tmp_path / "r.csv.evidence.json").write_text(broken)
     with pytest.raises(SqlanonError, match="cannot be read"):
-        stored(simple_policy(release={"path": str(path)}), database.engine)
+        load_evidence(simple_policy(release={"path": str(path)}), database.engine)
 
 
 @pytest.mark.parametrize("release", [{"table": "r"}, {"view": "r"}])

@@ -20,9 +20,9 @@ from sqlanon.cli import main
 from sqlanon.engines import connect
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.checks import check
-from sqlanon.policy import (Policy, Source, parse)
+from sqlanon.policy import Policy, Source, parse
 from sqlanon.release import publish
-from sqlanon.release.stored_evidence import stored
+from sqlanon.release.stored_evidence import load_evidence
 
 Row = dict[str, Any]
 TYPES = {
@@ -174,8 +174,8 @@ def require_sound(database: Database, asked: Policy, rows: list[Row], document: 
             assert old[name] in stands_for(name, item[name], rows), (name, item[name], old[name])
     assert document["holds"] and all(item["holds"] for item in document["checks"])
     assert check(asked, database.engine, release=Source(table="r")).holds
-    assert stored(asked, database.engine)["loss"] == document["loss"]
-    assert stored(asked, database.engine)["plan_hash"] == document["plan_hash"]
+    assert load_evidence(asked, database.engine)["loss"] == document["loss"]
+    assert load_evidence(asked, database.engine)["plan_hash"] == document["plan_hash"]
     return shown
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from measuring import policy_for
 from test_examples import statements
 
-from sqlanon.errors import (NotReleased, PolicyError)
+from sqlanon.errors import NotReleased, PolicyError
 from sqlanon.plan import Plan
 from sqlanon.release import publish
 from sqlanon.release.release_script import release_script

@@ -16,7 +16,7 @@ from conftest import SHARED, Database, shared
 from sqlanon.evidence.checks import check
 from sqlanon.evidence.loss import loss
 from sqlanon.evidence.results import CheckResult
-from sqlanon.policy import (Policy, Source, parse)
+from sqlanon.policy import Policy, Source, parse
 
 ORACLE = ("oracles", "pycanon_adult.json")
 # Bounds that no class can keep or that every class keeps: only what was measured is of interest.

@@ -17,13 +17,13 @@ from conftest import Database
 from sqlanon.cli import main
 from sqlanon.engines import connect
 from sqlanon.engines.manifest import current_file
-from sqlanon.engines.open_writable import writing
-from sqlanon.errors import (EngineError, PolicyError, SourceError)
-from sqlanon.policy import (Policy, Source, load, parse)
+from sqlanon.engines.open_writable import open_writable
+from sqlanon.errors import EngineError, PolicyError, SourceError
+from sqlanon.policy import Policy, Source, load, parse
 from sqlanon.release import publish
+from sqlanon.release.plan_refresh import differences, plan_refresh
+from sqlanon.release.retire_release import retire, rollback
 from sqlanon.release.versions import versions
-from sqlanon.release.plan_refresh import (differences, planned)
-from sqlanon.release.retire_release import (retire, rollback)
 
 KEY = "a key that is long enough"
 POLICY = """
@@ -136,14 +136,14 @@ def test_wrong_keys(written: str, said: str) -> None:
 def test_a_plan_writes_nothing_and_says_what_would_change(database: Database) -> None:
     asked = parse(POLICY)
     people(database, 8)
-    first = planned(asked, database.engine, secret=KEY)
+    first = plan_refresh(asked, database.engine, secret=KEY)
     assert first.plan is not None and first.current is None and first.document is not None
     assert versions(asked, database.engine) == []
     refresh(database, asked)
     people(database, 16)
     names = "SELECT table_name FROM information_schema.tables ORDER BY table_name"
     before = database.fetch(names), statuses(database, asked)
-    found = planned(asked, database.engine, secret=KEY)
+    found = plan_refresh(asked, database.engine, secret=KEY)
     assert (database.fetch(names), statuses(database, asked)) == before
     assert found.plan is not None and found.document is not None
     told = differences(found.current, found.document)
@@ -154,7 +154,7 @@ def test_a_plan_writes_nothing_and_says_what_would_change(database: Database) ->
     done = publish(asked, database.engine, secret=KEY, workload=False, plan_hash=found.plan.hash[:12])
     assert done.document["released"] == 16
     people(database, 17)
-    refused = planned(parse(POLICY.replace("hold_back: 1", "hold_back: 0")), database.engine, secret=KEY)
+    refused = plan_refresh(parse(POLICY.replace("hold_back: 1", "hold_back: 0")), database.engine, secret=KEY)
     assert refused.refused is not None and "held back" in str(refused.refused)
 
 
@@ -327,15 +327,15 @@ def test_an_error_leaves_the_file_and_a_writer_is_waited_for(folder: Path) -> No
     path = folder / "w.duckdb"
     with held(path, "r") as reader:
         before = path.stat()
-        with pytest.raises(EngineError, match="on purpose"), writing(str(path)) as engine:
+        with pytest.raises(EngineError, match="on purpose"), open_writable(str(path)) as engine:
             assert engine.dialect == "duckdb"
             raise EngineError("on purpose")
         assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
-        with writing(str(path)):  # meanwhile nobody else can write
+        with open_writable(str(path)):  # meanwhile nobody else can write
             tried = subprocess.run([sys.executable, "-c", HOLDER, str(path), "w"], capture_output=True, text=True)
             assert "lock" in tried.stderr
         reader.communicate("")
     with held(path, "w") as writer:
-        with pytest.raises(SourceError, match="another process that writes"), writing(str(path)):
+        with pytest.raises(SourceError, match="another process that writes"), open_writable(str(path)):
             pass
         writer.communicate("")

@@ -13,13 +13,13 @@ from report_page import parse
 
 import sqlanon.report
 from sqlanon.report.plots.bars import columns
-from sqlanon.report.plots.class_sizes import (Sizes, pyramid)
+from sqlanon.report.plots.class_sizes import SizeBand, pyramid
 from sqlanon.report.plots.svg import ticks
-from sqlanon.report.plots.tradeoff import (_spread, lines)
+from sqlanon.report.plots.tradeoff import _spread, lines
 
 
 def test_bars_of_class_sizes_are_as_long_as_they_say() -> None:
-    rows = [Sizes(1, 1, (400, 400), (0, 0), True), Sizes(2, 3, (100, 40), (300, 120), False)]
+    rows = [SizeBand(1, 1, (400, 400), (0, 0), True), SizeBand(2, 3, (100, 40), (300, 120), False)]
     plot = parse(pyramid(rows, "2"))
     lengths = {
         (node.attributes["class"], node.every("title")[0].text): float(node.attributes["width"] or 0)

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 import sqlanon
 from sqlanon.errors import PolicyError
-from sqlanon.evidence.risk import (Risk, as_data, risk, risks_of_release)
-from sqlanon.evidence.risk.estimates import (pitman_parameters, population_uniqueness, snb_share, zayatz_share)
+from sqlanon.evidence.risk import Risk, as_data, risk, risks_of_release
+from sqlanon.evidence.risk.estimates import pitman_parameters, population_uniqueness, snb_share, zayatz_share
 from sqlanon.evidence.risk.special_uniques import dis_scores
 from sqlanon.evidence.risk.worst_case import worst_disclosure
 from sqlanon.families import family
-from sqlanon.policy import (Policy, Source, parse)
+from sqlanon.policy import Policy, Source, parse
 
 COLUMNS = {"a": "TEXT", "b": "TEXT", "c": "INTEGER", "s": "TEXT", "w": "DOUBLE PRECISION", "h": "INTEGER"}
 rows = st.lists(

@@ -11,7 +11,7 @@ import pytest
 from conftest import Database, shared
 
 import sqlanon
-from sqlanon.evidence.risk import (Risk, risk)
+from sqlanon.evidence.risk import Risk, risk
 from sqlanon.evidence.risk.special_uniques import dis_scores
 
 FRANCDAT = [  # Key1 to Key4, and the weight

@@ -15,13 +15,13 @@ from measuring import measure
 from recoded import opened, policy, released
 
 from sqlanon.algorithms import sample_and_generalize
-from sqlanon.lattice.nodes import Infeasible
-from sqlanon.lattice.solution import Solution
-from sqlanon.algorithms.sample_and_generalize import (ladder, left_domains)
-from sqlanon.sqltree.tree import bind
+from sqlanon.algorithms.sample_and_generalize import ladder, left_domains
 from sqlanon.errors import PolicyError
 from sqlanon.families import plugin
-from sqlanon.policy import (Policy, Source)
+from sqlanon.lattice.nodes import Infeasible
+from sqlanon.lattice.solution import Solution
+from sqlanon.policy import Policy, Source
+from sqlanon.sqltree.tree import bind
 
 AGES = [str(age) for age in range(8)]
 ABOVE = {age: [f"{int(age) // 2 * 2}-{int(age) // 2 * 2 + 1}", "0-3" if age < "4" else "4-7", "*"] for age in AGES}

@@ -23,10 +23,10 @@ from hypothesis import strategies as st
 
 from sqlanon.cli import main
 from sqlanon.errors import PolicyError
-from sqlanon.ledger.runs import (LEASE, Runs)
+from sqlanon.ledger.runs import LEASE, Runs
 from sqlanon.policy import parse
 from sqlanon.policy.schedule import Schedule
-from sqlanon.schedule import (Job, Outcome, due, refresh, serve_schedule)
+from sqlanon.schedule import Job, RefreshOutcome, due, refresh, serve_schedule
 
 POLICY = """
 source: {database: warehouse.duckdb, table: people}
@@ -288,7 +288,7 @@ def test_two_schedulers_and_each_time_once(job: Job, monkeypatch: pytest.MonkeyP
     def fast() -> datetime:  # a minute goes by in half a second
         return start + timedelta(seconds=(time.monotonic() - began) * 120)
 
-    told: list[Outcome] = []
+    told: list[RefreshOutcome] = []
     stop = threading.Event()
     workers = [
         threading.Thread(target=serve_schedule, args=([job], stop, told.append), kwargs={"now": fast, "secret": KEY})

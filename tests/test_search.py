@@ -22,15 +22,15 @@ from test_examples import statements
 from test_models import SPECS, model_use, oracle
 
 from sqlanon import algorithms
-from sqlanon.lattice.nodes import Infeasible
-from sqlanon.lattice.pose_problem import problem
-from sqlanon.lattice.problem import (OF_NODES, Problem)
-from sqlanon.relations.compressed_rows import root_only
-from sqlanon.relations.source import relation
 from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.hierarchies import build_hierarchies
-from sqlanon.policy import (Policy, parse)
+from sqlanon.lattice.nodes import Infeasible
+from sqlanon.lattice.pose_problem import problem
+from sqlanon.lattice.problem import OF_NODES, Problem
+from sqlanon.policy import Policy, parse
+from sqlanon.relations.compressed_rows import root_only
+from sqlanon.relations.source import relation
 from sqlanon.release import publish
 from sqlanon.release.release_script import release_script
 

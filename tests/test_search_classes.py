@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from measuring import policy_for
 from test_search import solve
 
-from sqlanon.lattice.nodes import Infeasible
 from sqlanon.errors import PolicyError
+from sqlanon.lattice.nodes import Infeasible
 from sqlanon.policy import Policy
-from sqlanon.release import (publish, report)
+from sqlanon.release import publish, report
 from sqlanon.release.release_script import release_script
 
 Row = dict[str, Any]

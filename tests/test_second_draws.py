@@ -21,12 +21,12 @@ from sqlglot import exp
 from transforming import KEY, OTHER_KEY, changed, load, people, policy, with_people
 
 from sqlanon import transformations
-from sqlanon.relations.classes import Prelude
-from sqlanon.relations.transformation_tables import (Outline, transformed)
 from sqlanon.engines import connect
 from sqlanon.errors import PolicyError
+from sqlanon.relations.classes import Prelude
+from sqlanon.relations.transformation_tables import Outline, plan_transformations
 from sqlanon.release import publish
-from sqlanon.release.plan_refresh import planned
+from sqlanon.release.plan_refresh import plan_refresh
 from sqlanon.release.retire_release import retire
 
 Use = dict[str, dict[str, Any]]
@@ -86,7 +86,7 @@ def seeds(uses: Sequence[Use]) -> set[str]:
     asked = policy(list(uses))
     outline = Outline(transforming.TYPES, "duckdb", "unique", {str(place): 100 for place in range(len(uses))})
     prelude = Prelude(None, "duckdb")  # type: ignore[arg-type]
-    actions = transformed(asked, exp.select("*").from_("people"), outline, prelude, KEY)
+    actions = plan_transformations(asked, exp.select("*").from_("people"), outline, prelude, KEY)
     found = next(item for item in actions if getattr(item, "name", "") == "sqlanon_changed_seeds")
     query = found.query  # type: ignore[union-attr]
     return {node.this.this.name for node in query.find_all(exp.Alias) if node.alias == "label"}
@@ -478,7 +478,7 @@ def put(database: Database, asked: Any, secret: str = KEY) -> Any:
 
 def refused(database: Database, asked: Any, secret: str = KEY) -> PolicyError:
     tables = sorted(database.engine.tables())
-    told = planned(asked, database.engine, secret=secret).refused
+    told = plan_refresh(asked, database.engine, secret=secret).refused
     with pytest.raises(PolicyError) as error:
         put(database, asked, secret)
     assert told is not None and str(told) == str(error.value)

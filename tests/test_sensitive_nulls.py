@@ -18,7 +18,7 @@ from test_models import CATEGORIES, GROUP, PARENTS, QI_TREES, SPECS, TREE, TYPES
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.checks import check
 from sqlanon.families import family
-from sqlanon.policy import (Policy, Source, parse)
+from sqlanon.policy import Policy, Source, parse
 from sqlanon.release import publish
 
 Rows = list[dict[str, Any]]

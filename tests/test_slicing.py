@@ -18,12 +18,12 @@ from transforming import OTHER_KEY
 
 import sqlanon
 from sqlanon.algorithms import slicing
-from sqlanon.relations.bucketization import GROUP
-from sqlanon.relations.slicing_posterior import posterior
-from sqlanon.engines.temp_tables import (drop_steps, run_steps)
+from sqlanon.engines.temp_tables import drop_steps, run_steps
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.checks import check
 from sqlanon.policy import Source
+from sqlanon.relations.bucketization import GROUP
+from sqlanon.relations.slicing_posterior import posterior
 
 Row = dict[str, Any]
 # The table of the paper, and its two buckets.

@@ -30,11 +30,11 @@ from searching import (
     tables,
 )
 
-from sqlanon.lattice import (subtree_cuts as _cuts, split_nodes as _splits)
+from sqlanon.errors import PolicyError
+from sqlanon.lattice import split_nodes, subtree_cuts
 from sqlanon.lattice.hierarchy_trees import Forest
 from sqlanon.lattice.nodes import Infeasible
-from sqlanon.relations import compressed_rows as compressed
-from sqlanon.errors import PolicyError
+from sqlanon.relations import compressed_rows
 
 BOTH = ["top_down_specialization", "bottom_up_generalization"]
 Cut = dict[str, dict[str, int]]  # column, value: its level
@@ -67,11 +67,11 @@ def test_igpl_by_hand(database: Database) -> None:
         assert (
             gains[b] == pytest.approx(bits(7, 5) - (bits(2, 4) + bits(5, 1)) / 2) == pytest.approx(0.195710, abs=1e-6)
         )
-        cuts = _cuts.Cuts(problem, forest, downwards=True)
-        assert cuts.now() == [{0: _cuts.Sizes(12, 12, 0)}] * 2
-        splits = {split.node: split for split in _splits.possible_splits(cuts, cuts.now())}
+        cuts = subtree_cuts.Cuts(problem, forest, downwards=True)
+        assert cuts.now() == [{0: subtree_cuts.CutSizes(12, 12, 0)}] * 2
+        splits = {split.node: split for split in split_nodes.possible_splits(cuts, cuts.now())}
         assert {node: split.privacy_loss for node, split in splits.items()} == {a: 10, b: 6}
-        best = _splits.best_split(list(splits.values()), gains, forest.detail())
+        best = split_nodes.best_split(list(splits.values()), gains, forest.detail())
         assert best is not None and best.node == b
         found = solve("top_down_specialization", problem, class_attribute="s")
         rows = released(database, problem, found, twelve())
@@ -281,7 +281,7 @@ def test_several_keys(database: Database, name: str, limit: float, monkeypatch: 
     rows = [{"a": a, "b": b, "c": c, "s": "flu" if a == "w" else "hiv", "who": "A"} for a, b, c in lines]
     found = {}
     for width in (62, 4):
-        monkeypatch.setattr(compressed, "BITS", width)
+        monkeypatch.setattr(compressed_rows, "BITS", width)
         with opened(database, rows, [K2, L2], limit=limit) as problem:
             assert len(problem.compressed.key_names) == (1 if width == 62 else 2)
             found[width] = released(database, problem, solve(name, problem), rows)
@@ -348,11 +348,11 @@ def test_what_is_suppressed_stands_in_the_way_of_no_further_split(duck: Database
 def test_a_node_waits_for_all_its_children(duck: Database) -> None:
     rows = [{"a": "w", "b": "1", "c": c, "s": "flu", "who": "A"} for c in "pqrs"]
     with opened(duck, rows, [K2]) as problem:
-        cuts = _cuts.Cuts(problem, Forest(problem), downwards=False)
+        cuts = subtree_cuts.Cuts(problem, Forest(problem), downwards=False)
         even, odd = sorted(cuts.moves[2].values())
         cuts.generalize(even)
         assert list(cuts.moves[2].values()) == [odd]
-        assert cuts.after()[2] == {odd.code: _cuts.Sizes(2, 2, 0)}
+        assert cuts.after()[2] == {odd.code: subtree_cuts.CutSizes(2, 2, 0)}
         cuts.generalize(odd)
         assert list(cuts.moves[2].values()) == [cuts.forest.root(2)]
-        assert cuts.after()[2] == {0: _cuts.Sizes(4, 4, 0)}
+        assert cuts.after()[2] == {0: subtree_cuts.CutSizes(4, 4, 0)}

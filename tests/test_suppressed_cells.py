@@ -19,22 +19,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sqlanon.algorithms import local_suppression
-from sqlanon.lattice.pose_problem import problem
-from sqlanon.lattice.solution import Solution
 from sqlanon.algorithms.local_suppression import Params
 from sqlanon.cli import main
-from sqlanon.relations.classes import (Grouping, Prelude, classes)
-from sqlanon.relations.compressed_rows import root_only
-from sqlanon.relations.matching_classes import matching_classes
-from sqlanon.relations.source import relation
-from sqlanon.engines.temp_tables import (drop_steps, run_steps)
-from sqlanon.errors import (NotReleased, PolicyError)
+from sqlanon.engines.temp_tables import drop_steps, run_steps
+from sqlanon.errors import NotReleased, PolicyError
 from sqlanon.evidence.attacks import attack
 from sqlanon.evidence.checks import check
 from sqlanon.evidence.risk import risk
 from sqlanon.families import family
+from sqlanon.lattice.pose_problem import problem
+from sqlanon.lattice.solution import Solution
 from sqlanon.plan import policy_hash
-from sqlanon.policy import (ModelUse, Policy, Source, parse)
+from sqlanon.policy import ModelUse, Policy, Source, parse
+from sqlanon.relations.classes import Grouping, Prelude, classes
+from sqlanon.relations.compressed_rows import root_only
+from sqlanon.relations.matching_classes import matching_classes
+from sqlanon.relations.source import relation
 from sqlanon.release import publish
 from sqlanon.release.compare_policies import compare
 

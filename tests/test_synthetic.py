@@ -13,7 +13,7 @@ from clinic import POLICY, ask, make
 
 from sqlanon.engines import connect
 from sqlanon.gateway.bind.schema import schema_of
-from sqlanon.gateway.synthetic import (open_synthetic, synthetic_gate)
+from sqlanon.gateway.synthetic import open_synthetic, synthetic_gate
 from sqlanon.policy.files import parse_gateway
 
 

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from transforming import KEY, changed, load, people, with_people
 
 import sqlanon
-from sqlanon.sqltree.tree import FILE_DIALECT
 from sqlanon.engines import connect
 from sqlanon.engines.temp_tables import drop_steps
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.apply_transformations import apply
 from sqlanon.families import plugin
+from sqlanon.sqltree.tree import FILE_DIALECT
 
 ALIAS = plugin("transformations", "transitions").sql
 

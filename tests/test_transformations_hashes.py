@@ -128,7 +128,7 @@ def test_a_row_without_a_hash_is_not_shown_as_it_is(
     """Somebody wrote into the table after its range was looked at: the value is lost, and never told unchanged."""
     rows = [{"id": number, "x": float(number), "n": number % 3} for number in range(60)]
     load(duck, "people", {"id": "BIGINT", "x": "DOUBLE PRECISION", "n": "INTEGER"}, rows)
-    monkeypatch.setattr("sqlanon.evidence.apply_transformations.told_apart", lambda *_: Identities(60, (0, 39)))
+    monkeypatch.setattr("sqlanon.evidence.apply_transformations.find_identities", lambda *_: Identities(60, (0, 39)))
     found = changed(duck, [use], columns={**ROLES, "n": "insensitive"})
     name = next(iter(use.values()))["columns"][0]
     assert all(row[name] is not None for row in found if row["id"] < 40)

@@ -18,14 +18,14 @@ from transforming import KEY, OTHER_KEY, changed, load, people, policy, with_peo
 import sqlanon
 from sqlanon.cli import main
 from sqlanon.engines.temp_tables import drop_steps
-from sqlanon.errors import (PolicyError, SqlanonError)
-from sqlanon.evidence.checks import check
+from sqlanon.errors import PolicyError, SqlanonError
 from sqlanon.evidence.apply_transformations import apply
+from sqlanon.evidence.checks import check
 from sqlanon.policy import Source
 from sqlanon.release import publish
-from sqlanon.release.plan_refresh import planned
-from sqlanon.release.retire_release import retire
+from sqlanon.release.plan_refresh import plan_refresh
 from sqlanon.release.release_script import release_script
+from sqlanon.release.retire_release import retire
 
 SWAPPED = [
     {"pram": {"columns": ["job"], "keep": 0.6, "invariant": True}},
@@ -70,10 +70,10 @@ def test_a_release_of_transformed_rows_is_checked_as_written(database: Database)
 def test_a_plan_is_of_the_rows_that_will_be_published(duck: Database) -> None:
     with_people(duck, people(200))
     asked = policy(SWAPPED, hierarchies={"age": {"intervals": {"widths": [10, 20]}}}, minimize="ncp")
-    found = planned(asked, duck.engine, secret=KEY)
+    found = plan_refresh(asked, duck.engine, secret=KEY)
     assert found.refused is None and found.plan is not None
     assert found.plan.hash == publish(asked, duck.engine, secret=KEY, workload=False).plan.hash
-    refused = planned(asked, duck.engine).refused
+    refused = plan_refresh(asked, duck.engine).refused
     assert refused is not None and "secret" in str(refused).lower() + str(refused.hint).lower()
 
 

@@ -18,12 +18,12 @@ import sqlanon
 from sqlanon.engines.temp_tables import drop_steps
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.apply_transformations import apply
-from sqlanon.evidence.utility import (Utility, utility)
+from sqlanon.evidence.utility import Utility, utility
+from sqlanon.evidence.utility.label_numbers import number_of
 from sqlanon.evidence.utility.moments import components
 from sqlanon.evidence.utility.propensity import MOST_FEATURES
-from sqlanon.evidence.utility.label_numbers import number_of
 from sqlanon.families import family
-from sqlanon.policy import (Policy, Source, parse)
+from sqlanon.policy import Policy, Source, parse
 
 KINDS = {"id": "INTEGER", "a": "DOUBLE PRECISION", "b": "INTEGER", "c": "DOUBLE PRECISION", "k": "TEXT"}
 NUMBERS = ("a", "b", "c")

@@ -11,7 +11,7 @@ from conftest import Database
 from sqlanon.evidence.checks import check
 from sqlanon.evidence.loss import loss
 from sqlanon.evidence.results import CheckResult
-from sqlanon.policy import (Source, parse)
+from sqlanon.policy import Source, parse
 
 Key = tuple[str | None, ...]
 

@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlglot import exp, parse_one
 
-from sqlanon.lattice.pose_problem import problem
-from sqlanon.lattice.problem import Problem
-from sqlanon.relations.source import relation
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.hierarchies import build_hierarchies
-from sqlanon.evidence.ranges import (boxes_at, boxes_of)
-from sqlanon.evidence.workload import (Query, Workload, draw, workload)
+from sqlanon.evidence.ranges import boxes_at, boxes_of
+from sqlanon.evidence.workload import RangeQuery, Workload, draw, workload
+from sqlanon.lattice.pose_problem import problem
+from sqlanon.lattice.problem import Problem
 from sqlanon.policy import parse
+from sqlanon.relations.source import relation
 
 Row = dict[str, Any]
 # Groups are not neighbours in the alphabet: ranks must follow the hierarchy there. Ages keep their own order.
@@ -88,7 +88,9 @@ def ranked(rows: Sequence[Row], name: str) -> list[Any]:
     return sorted(values, key=lambda value: (first.index(group(value)), values.index(value)))
 
 
-def expected(rows: Sequence[Row], levels: Sequence[int], queries: Sequence[Query], kept: Sequence[bool]) -> list[Any]:
+def expected(
+    rows: Sequence[Row], levels: Sequence[int], queries: Sequence[RangeQuery], kept: Sequence[bool]
+) -> list[Any]:
     """(actual, estimate) of each query, row by row and value by value."""
     names = list(COLUMNS)
     orders = {name: ranked(rows, name) for name in names}

@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 from sqlanon.engines import open_writable as module
-from sqlanon.engines.open_writable import writing
+from sqlanon.engines.open_writable import open_writable
 
 HOLDER = "import duckdb, sys; c = duckdb.connect(sys.argv[1], read_only=True); print(flush=True); sys.stdin.read()"
 KILLED = """
@@ -23,14 +23,14 @@ os.kill(os.getpid(), 9)
 # Dies in the middle of the swap: before the new file is there, or before the log of the old one is gone.
 DIES = """
 import os, sys
-from sqlanon.engines import writing
+from sqlanon.engines.open_writable import writing
 replace = os.replace
 def dies(*names):
     if sys.argv[2] == "after":
         replace(*names)
     os.kill(os.getpid(), 9)
 os.replace = dies
-with writing.writing(sys.argv[1]) as engine:
+with writing(sys.argv[1]) as engine:
     engine._connection.execute("INSERT INTO t VALUES (3)")
 """
 
@@ -61,7 +61,7 @@ def numbers(path: Path) -> list[int]:
 def test_what_is_in_the_log_is_kept(path: Path) -> None:
     with held(path) as reader:
         first = path.stat().st_ino
-        with writing(str(path)) as engine:
+        with open_writable(str(path)) as engine:
             engine._connection.execute("INSERT INTO t VALUES (3)")  # type: ignore[attr-defined]
         assert path.stat().st_ino != first
         reader.communicate("")
@@ -78,7 +78,7 @@ def test_the_log_goes_with_the_file_that_was_replaced(path: Path, when: str, kep
     if when == "after":  # nobody reads a mixture
         with pytest.raises(duckdb.Error):
             numbers(path)
-    with writing(str(path)) as engine:
+    with open_writable(str(path)) as engine:
         engine._connection.execute("INSERT INTO t VALUES (4)")  # type: ignore[attr-defined]
     assert numbers(path) == kept
     assert not module._note(path).exists() and not module._log(path).exists()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sqlanon.policy import yaml_lines
-from sqlanon.policy.yaml_lines import (Origin, Problem)
+from sqlanon.policy.yaml_lines import Origin, PolicyProblem
 
 
 @pytest.mark.parametrize(
@@ -37,19 +37,19 @@ from sqlanon.policy.yaml_lines import (Origin, Problem)
     ],
 )
 def test_scalars(text: str, value: Any) -> None:
-    document = yaml_lines.read(f"key: {text}")
+    document = yaml_lines.read_yaml(f"key: {text}")
     assert not document.problems
     assert document.data == {"key": value}
     assert type(document.data["key"]) is type(value)
 
 
 def test_a_scalar_stays_text_where_the_caller_says_so() -> None:
-    document = yaml_lines.read("a: [1.10, true, ~, 2]\nb: 1.10", lambda path: path[0] == "a")
+    document = yaml_lines.read_yaml("a: [1.10, true, ~, 2]\nb: 1.10", lambda path: path[0] == "a")
     assert document.data == {"a": ["1.10", "true", None, "2"], "b": 1.1}
 
 
 def test_each_part_has_its_line() -> None:
-    document = yaml_lines.read("# comment\n\na:\n  b: {c: 1,\n      d: [x,\n y]}\ne: |\n  text\n")
+    document = yaml_lines.read_yaml("# comment\n\na:\n  b: {c: 1,\n      d: [x,\n y]}\ne: |\n  text\n")
     assert document.lines == {
         (): 3,
         ("a",): 3,
@@ -63,13 +63,17 @@ def test_each_part_has_its_line() -> None:
 
 
 def test_a_file_of_data_is_not_read() -> None:
-    (problem,) = yaml_lines.read("a" * 1_000_001).problems
+    (problem,) = yaml_lines.read_yaml("a" * 1_000_001).problems
     assert problem.message == "the file is longer than 1,000,000 characters"
 
 
 def test_problems_are_told_in_the_order_of_their_lines() -> None:
     origin = Origin("p.yml", places={(): 1, ("a",): 3})
-    problems = [Problem("third", path=("a", "b")), Problem("first"), Problem("second", line=2, column=7)]
+    problems = [
+        PolicyProblem("third", path=("a", "b")),
+        PolicyProblem("first"),
+        PolicyProblem("second", line=2, column=7),
+    ]
     assert str(yaml_lines.report(problems, origin)) == (
         "p.yml:1: first\np.yml:2:7: second\np.yml:3: third\n3 problems in p.yml"
     )

@@ -13,7 +13,7 @@ import duckdb
 
 from sqlanon.ledger import Ledger
 from sqlanon.server.pool import Pool
-from sqlanon.server.work_messages import (Ask, Described, Failed, Failure, Summary)
+from sqlanon.server.work_messages import Ask, Described, Failed, Failure, Summary
 
 POLICY = """
 gateway:

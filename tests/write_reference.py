@@ -15,9 +15,9 @@ from typing import Any
 
 import click
 
-from sqlanon import (algorithms, hierarchies, transformations)
+from sqlanon import algorithms, hierarchies, transformations
 from sqlanon.cli import main
-from sqlanon.families import (Plugin, family)
+from sqlanon.families import Plugin, family
 from sqlanon.policy import json_schema
 
 FILE = Path(__file__).parents[1] / "examples" / "REFERENCE.md"

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from sqlanon.errors import (PolicyError, did_you_mean)
-from sqlanon.families import (load_module, module_names)
+from sqlanon.errors import PolicyError, did_you_mean
+from sqlanon.families import load_module, module_names
 
 
 def names() -> tuple[str, ...]:

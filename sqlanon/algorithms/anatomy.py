@@ -31,10 +31,10 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
-from sqlanon.buckets.deal_rows import (dealt, dealt_closely, eligible)
-from sqlanon.buckets.bucketize import (Parted, Rows)
-from sqlanon.relations.bucketization import (ESTIMATES, GROUP, RECORDS, SENSITIVE, estimates)
-from sqlanon.sqltree.tree import (alias, bigint, column, joined, literal, nested, select, table)
+from sqlanon.buckets.bucketize import Parted, Rows
+from sqlanon.buckets.deal_rows import deal_rows, dealt_closely, eligible
+from sqlanon.relations.bucketization import ESTIMATES, GROUP, RECORDS, SENSITIVE, estimates
+from sqlanon.sqltree.tree import alias, bigint, column, join_clause, literal, nest_query, select, table
 from sqlanon.transformations import ROW
 
 SEEDS = ("anatomy/rows", "anatomy/values")
@@ -56,14 +56,14 @@ def part(rows: Rows, params: Params) -> Parted:
     if params.close and rows.records <= MOST_CLOSE:
         tree, number = dealt_closely(rows, sensitive, codes, params.l, SEEDS[0])
     else:
-        tree = dealt(rows, sensitive, codes, distinct, number, SEEDS[0])
+        tree = deal_rows(rows, sensitive, codes, distinct, number, SEEDS[0])
     groups = rows.make("groups", tree)
     own = [column(name, "t") for name in rows.shown]
     main = select(
         *own,
         alias(exp.column("group_id", table="g"), GROUP),
-        source=nested(rows.tree.copy(), "t"),
-        joins=[joined(table(groups, alias="g"), column(ROW, "t").eq(exp.column("row_id", table="g")))],
+        source=nest_query(rows.tree.copy(), "t"),
+        joins=[join_clause(table(groups, alias="g"), column(ROW, "t").eq(exp.column("row_id", table="g")))],
     )
     # No group has a value twice, so that there is nothing to count; what is written is looked at again.
     values = select(
@@ -71,7 +71,7 @@ def part(rows: Rows, params: Params) -> Parted:
         alias(exp.column("original", table="v"), sensitive, quoted=True),
         alias(bigint(literal(1)), RECORDS),
         source=table(groups, alias="c"),
-        joins=[joined(table(codes, alias="v"), exp.column("code", table="v").eq(exp.column("code", table="c")))],
+        joins=[join_clause(table(codes, alias="v"), exp.column("code", table="v").eq(exp.column("code", table="c")))],
     )
     shown = rows.shown
     return Parted(

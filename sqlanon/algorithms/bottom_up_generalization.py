@@ -14,13 +14,13 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sqlanon.lattice.subtree_cuts import (Cuts, Sizes, smallest)
-from sqlanon.lattice.hierarchy_trees import (Forest, TreeNode)
-from sqlanon.lattice.minimized_metric import minimized
+from sqlanon.lattice.hierarchy_trees import Forest, TreeNode
+from sqlanon.lattice.minimized_metric import build_metric
 from sqlanon.lattice.nodes import Infeasible
 from sqlanon.lattice.problem import Problem
 from sqlanon.lattice.solution import Solution
 from sqlanon.lattice.split_nodes import Splitting
+from sqlanon.lattice.subtree_cuts import Cuts, CutSizes, smallest
 
 
 class Params(BaseModel):
@@ -32,7 +32,7 @@ class Params(BaseModel):
     )
 
 
-def carried(params: Params) -> tuple[str, ...]:
+def carried_columns(params: Params) -> tuple[str, ...]:
     """The columns that the compressed table has to carry for this algorithm."""
     return (params.class_attribute,) if params.class_attribute else ()
 
@@ -56,7 +56,7 @@ def run(problem: Problem, params: Params) -> Solution:
             problem.tell("merging", steps, len(forest.children))
         now = cuts.now()
     if not cuts.suppressed(now) <= allowed:
-        raise Infeasible(problem.measure([problem.top], minimized(problem))[0])
+        raise Infeasible(problem.measure([problem.top], build_metric(problem))[0])
     cuts.take_out_broken()
     cuts.turn_down()
     undoing = Splitting(cuts, losses, detail, suppresses=False)
@@ -74,8 +74,8 @@ def run(problem: Problem, params: Params) -> Solution:
 
 def _best_merge(
     cuts: Cuts,
-    now: Sequence[Mapping[int, Sizes]],
-    after: Sequence[Mapping[int, Sizes]],
+    now: Sequence[Mapping[int, CutSizes]],
+    after: Sequence[Mapping[int, CutSizes]],
     losses: Mapping[TreeNode, float],
     detail: Mapping[TreeNode, float],
 ) -> TreeNode:
@@ -89,10 +89,10 @@ def _best_merge(
     return min((node for moves in cuts.moves for node in moves.values()), key=rank)
 
 
-def privacy_gain(children: set[int], now: Mapping[int, Sizes], after: Sizes) -> int:
+def privacy_gain(children: set[int], now: Mapping[int, CutSizes], after: CutSizes) -> int:
     """By how much the smallest class grows when the nodes with the codes `children` become one.
 
-    >>> privacy_gain({4, 5}, {4: Sizes(2, 2, 0), 5: Sizes(3, 3, 0), 8: Sizes(4, 4, 0)}, Sizes(5, 5, 0))
+    >>> privacy_gain({4, 5}, {4: CutSizes(2, 2, 0), 5: CutSizes(3, 3, 0), 8: CutSizes(4, 4, 0)}, CutSizes(5, 5, 0))
     2
     """
     others = smallest(sizes for own, sizes in now.items() if own not in children)

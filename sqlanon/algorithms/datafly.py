@@ -11,9 +11,9 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
-from sqlanon.lattice.best_node import found
-from sqlanon.lattice.minimized_metric import minimized
-from sqlanon.lattice.problem import (OF_NODES, Problem)
+from sqlanon.lattice.best_node import build_solution
+from sqlanon.lattice.minimized_metric import build_metric
+from sqlanon.lattice.problem import OF_NODES, Problem
 from sqlanon.lattice.solution import Solution
 from sqlanon.sqltree.tree import table
 
@@ -27,13 +27,13 @@ class Params(BaseModel):
     )
 
 
-def carried(params: Params) -> tuple[str, ...]:
+def carried_columns(params: Params) -> tuple[str, ...]:
     return (params.class_attribute,) if params.class_attribute else ()
 
 
 def run(problem: Problem, params: Params) -> Solution:
     problem.target = params.class_attribute
-    metric = minimized(problem)
+    metric = build_metric(problem)
     distinct = _distinct_values(problem)
     node = problem.top if problem.out_of_time() else problem.bottom
     while True:
@@ -42,9 +42,9 @@ def run(problem: Problem, params: Params) -> Solution:
         open_columns = [i for i, level in enumerate(node) if level < problem.top[i]]
         if problem.holds(measured):
             why = "the first that holds when the column with the most distinct values goes up"
-            return found(problem, measured, proven=False, why=why)
+            return build_solution(problem, measured, proven=False, why=why)
         if not open_columns:
-            return found(problem, None, proven=False, why="")
+            return build_solution(problem, None, proven=False, why="")
         if problem.out_of_time():
             node = problem.top
             continue

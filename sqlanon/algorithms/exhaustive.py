@@ -9,9 +9,9 @@ import itertools
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sqlanon.lattice.best_node import (best_of, found)
-from sqlanon.lattice.minimized_metric import minimized
-from sqlanon.lattice.problem import (OF_NODES, Problem)
+from sqlanon.lattice.best_node import best_of, build_solution
+from sqlanon.lattice.minimized_metric import build_metric
+from sqlanon.lattice.problem import OF_NODES, Problem
 from sqlanon.lattice.solution import Solution
 
 BATCH = 8
@@ -27,13 +27,13 @@ class Params(BaseModel):
     )
 
 
-def carried(params: Params) -> tuple[str, ...]:
+def carried_columns(params: Params) -> tuple[str, ...]:
     return (params.class_attribute,) if params.class_attribute else ()
 
 
 def run(problem: Problem, params: Params) -> Solution:
     problem.target = params.class_attribute
-    metric = minimized(problem)
+    metric = build_metric(problem)
     nodes = itertools.product(*(range(size) for size in problem.shape))
     every = 1
     for size in problem.shape:
@@ -45,4 +45,4 @@ def run(problem: Problem, params: Params) -> Solution:
         problem.tell("measuring every node", done, every)
         if problem.out_of_time():
             break
-    return found(problem, best_of(problem), proven=done == every, why="every node was measured")
+    return build_solution(problem, best_of(problem), proven=done == every, why="every node was measured")

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sqlanon.lattice.best_node import found
-from sqlanon.lattice.minimized_metric import minimized
-from sqlanon.lattice.problem import (OF_NODES, Problem)
+from sqlanon.errors import PolicyError, did_you_mean
+from sqlanon.lattice.best_node import build_solution
+from sqlanon.lattice.minimized_metric import build_metric
+from sqlanon.lattice.problem import OF_NODES, Problem
 from sqlanon.lattice.solution import Solution
-from sqlanon.errors import (PolicyError, did_you_mean)
 
 BRINGS = OF_NODES
 
@@ -25,7 +25,7 @@ class Params(BaseModel):
     )
 
 
-def carried(params: Params) -> tuple[str, ...]:
+def carried_columns(params: Params) -> tuple[str, ...]:
     return (params.class_attribute,) if params.class_attribute else ()
 
 
@@ -41,6 +41,6 @@ def run(problem: Problem, params: Params) -> Solution:
     lacking = [name for name in names if name not in params.levels]
     if lacking:
         raise PolicyError(f"no level is given for {', '.join(lacking)}", hint="name every quasi-identifier")
-    (measured,) = problem.measure([tuple(params.levels[name] for name in names)], minimized(problem))
+    (measured,) = problem.measure([tuple(params.levels[name] for name in names)], build_metric(problem))
     kept = measured if problem.holds(measured) else None
-    return found(problem, kept, proven=False, why="the levels were given")
+    return build_solution(problem, kept, proven=False, why="the levels were given")

@@ -12,13 +12,13 @@ from dataclasses import replace
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sqlanon.lattice.best_node import found
-from sqlanon.lattice.minimized_metric import minimized
-from sqlanon.lattice.nodes import (Infeasible, Measured, Node)
-from sqlanon.lattice.problem import (OF_NODES, Problem)
+from sqlanon.errors import PolicyError
+from sqlanon.lattice.best_node import build_solution
+from sqlanon.lattice.minimized_metric import build_metric
+from sqlanon.lattice.nodes import Infeasible, Measured, Node
+from sqlanon.lattice.problem import OF_NODES, Problem
 from sqlanon.lattice.search import Search
 from sqlanon.lattice.solution import Solution
-from sqlanon.errors import PolicyError
 
 LOSS = "ncp"  # what each pass minimizes: a mean over records, so that passes add up
 MOST_PASSES = 100
@@ -37,25 +37,25 @@ class Params(BaseModel):
     )
 
 
-def carried(params: Params) -> tuple[str, ...]:
+def carried_columns(params: Params) -> tuple[str, ...]:
     return (params.class_attribute,) if params.class_attribute else ()
 
 
 def run(problem: Problem, params: Params) -> Solution:
     problem.target = params.class_attribute
     if params.recode_suppressed:
-        return recoded(problem)
-    search = Search(problem, minimized(problem))
+        return recode_in_passes(problem)
+    search = Search(problem, build_metric(problem))
     best = search.run()
     proven = search.complete
     why = "no other node can lose less" if proven else "the time ran out: the best node so far, not proven optimal"
     if any(item.own is not None for item in problem.requirements):
         # Their classes allow less to be left out, which takes time.
         why += f" ({len(problem.measured):,} were measured, {problem.rounds:,} more than once)"
-    return found(problem, best, proven=proven, why=why)
+    return build_solution(problem, best, proven=proven, why=why)
 
 
-def recoded(problem: Problem) -> Solution:
+def recode_in_passes(problem: Problem) -> Solution:
     """The optimum with any number of rows suppressed, then the same for those rows, and so on, as ARX's local recoding.
 
     Classes of different passes that carry equal labels form one class of the release, so models must hold for what is
@@ -81,7 +81,7 @@ def recoded(problem: Problem) -> Solution:
     rest = replace(problem, measured={}, limit=problem.records, _statements={})
     checks = 0
     while rest.records and len(passes) < MOST_PASSES:
-        best = Search(rest, minimized(rest, LOSS)).run()
+        best = Search(rest, build_metric(rest, LOSS)).run()
         checks += len(rest.measured)
         if best is None:
             break

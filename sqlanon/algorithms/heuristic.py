@@ -12,10 +12,10 @@ import time
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sqlanon.lattice.best_node import (best_of, found)
-from sqlanon.lattice.minimized_metric import minimized
+from sqlanon.lattice.best_node import best_of, build_solution
+from sqlanon.lattice.minimized_metric import build_metric
 from sqlanon.lattice.nodes import Node
-from sqlanon.lattice.problem import (OF_NODES, Problem)
+from sqlanon.lattice.problem import OF_NODES, Problem
 from sqlanon.lattice.solution import Solution
 
 BATCH = 8
@@ -32,13 +32,13 @@ class Params(BaseModel):
     )
 
 
-def carried(params: Params) -> tuple[str, ...]:
+def carried_columns(params: Params) -> tuple[str, ...]:
     return (params.class_attribute,) if params.class_attribute else ()
 
 
 def run(problem: Problem, params: Params) -> Solution:
     problem.target = params.class_attribute
-    metric = minimized(problem)
+    metric = build_metric(problem)
     ends = time.monotonic() + params.seconds
     first = problem.measure([problem.top], metric)[0]
     # Below a node that fails, nested models fail too; others may hold again, so that they are followed as well.
@@ -55,7 +55,7 @@ def run(problem: Problem, params: Params) -> Solution:
         spent = params.seconds - max(ends - time.monotonic(), 0)
         problem.tell("looking for a good node", int(10 * spent), int(10 * params.seconds))
     why = f"the best of {len(problem.measured):,} nodes that were measured, not proven optimal"
-    return found(problem, best_of(problem), proven=False, why=why)
+    return build_solution(problem, best_of(problem), proven=False, why=why)
 
 
 def _worth(problem: Problem, doomed: int) -> bool:

@@ -16,14 +16,14 @@ from itertools import combinations
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from sqlanon.lattice.best_node import (best_of, found)
+from sqlanon.lattice.best_node import best_of, build_solution
 from sqlanon.lattice.metrics import Array
-from sqlanon.lattice.minimized_metric import minimized
+from sqlanon.lattice.minimized_metric import build_metric
+from sqlanon.lattice.node_tags import Tags, heights, nodes_where, require_nested
 from sqlanon.lattice.nodes import Node
-from sqlanon.lattice.problem import (OF_NODES, Problem)
+from sqlanon.lattice.problem import OF_NODES, Problem
 from sqlanon.lattice.search import Search
-from sqlanon.lattice.solution import (Candidate, Solution)
-from sqlanon.lattice.node_tags import (Tags, heights, nodes_where, require_nested)
+from sqlanon.lattice.solution import Candidate, Solution
 
 BRINGS = OF_NODES
 
@@ -35,27 +35,29 @@ class Params(BaseModel):
     )
 
 
-def carried(params: Params) -> tuple[str, ...]:
+def carried_columns(params: Params) -> tuple[str, ...]:
     return (params.class_attribute,) if params.class_attribute else ()
 
 
 def run(problem: Problem, params: Params) -> Solution:
     problem.target = params.class_attribute
     require_nested(problem, "incognito")
-    tags = Tags(problem, minimized(problem))
+    tags = Tags(problem, build_metric(problem))
     tags.measure([problem.top])
     if not tags.holds[problem.top]:
-        return found(problem, None, proven=False, why="")
+        return build_solution(problem, None, proven=False, why="")
     for nodes in _by_subset(problem):
         for settled in tags.settle(nodes):
             problem.tell("checking subsets", settled, tags.holds.size)
             if problem.out_of_time():
-                return found(problem, best_of(problem), proven=False, why="the time ran out: the best node so far")
+                return build_solution(
+                    problem, best_of(problem), proven=False, why="the time ran out: the best node so far"
+                )
     search = Search(problem, tags.metric, batch=4)
     search.open = tags.holds.copy()
     best = search.run()
     why = f"the best of all {int(tags.holds.sum())} nodes that hold"
-    solution = found(problem, best, proven=search.complete, why=why)
+    solution = build_solution(problem, best, proven=search.complete, why=why)
     return replace(solution, candidates=_minimal_first(tags.holds, solution.candidates))
 
 

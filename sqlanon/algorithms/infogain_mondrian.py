@@ -11,14 +11,14 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
-from sqlanon.regions.cut_regions import (Size, points_everywhere, telling)
-from sqlanon.regions.partition import Partition
+from sqlanon.algorithms.mondrian import describe_cuts
+from sqlanon.errors import PolicyError, did_you_mean
 from sqlanon.lattice.problem import Problem
-from sqlanon.regions.range_labels import solution
 from sqlanon.lattice.solution import Solution
-from sqlanon.algorithms.mondrian import told
+from sqlanon.regions.cut_regions import Size, find_gain_cuts, points_everywhere
+from sqlanon.regions.partition import Partition
+from sqlanon.regions.range_labels import solution
 from sqlanon.sqltree.tree import literal
-from sqlanon.errors import (PolicyError, did_you_mean)
 
 
 class Params(BaseModel):
@@ -28,7 +28,7 @@ class Params(BaseModel):
     ranges: bool = Field(True, description="Labels are ranges of values; if not, nodes of the hierarchies.")
 
 
-def carried(params: Params) -> tuple[str, ...]:
+def carried_columns(params: Params) -> tuple[str, ...]:
     """The columns to give to `problem(…, carry=…)`, so that their values are counted in the compressed table."""
     return (params.class_attribute,)
 
@@ -37,10 +37,10 @@ def run(problem: Problem, params: Params) -> Solution:
     kind = _kind(problem, params.class_attribute)
 
     def choose(work: str, state: str, limits: Size) -> exp.Select:
-        return telling(problem, points_everywhere(problem, work, state, kind), limits)
+        return find_gain_cuts(problem, points_everywhere(problem, work, state, kind), limits)
 
     parts = Partition(problem, choose, everywhere=True).run()
-    return solution(problem, parts, ranges=params.ranges, split=False, why=told(parts))
+    return solution(problem, parts, ranges=params.ranges, split=False, why=describe_cuts(parts))
 
 
 def _kind(problem: Problem, name: str) -> exp.Expr:

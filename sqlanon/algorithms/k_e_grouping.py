@@ -23,11 +23,24 @@ from collections.abc import Sequence
 from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
-from sqlanon.buckets.bucketize import (Parted, Rows, drawn_twice, permuted)
-from sqlanon.relations.classes import finite
-from sqlanon.relations.bucketization import GROUP
-from sqlanon.sqltree.tree import (alias, bigint, case, column, count_all, joined, literal, nested, select, summed, table, window)
+from sqlanon.buckets.bucketize import Parted, Rows, draw_twice, permute_rows
 from sqlanon.errors import PolicyError
+from sqlanon.relations.bucketization import GROUP
+from sqlanon.relations.classes import finite
+from sqlanon.sqltree.tree import (
+    alias,
+    bigint,
+    case,
+    column,
+    count_all,
+    join_clause,
+    literal,
+    nest_query,
+    select,
+    sum_bigint,
+    table,
+    window,
+)
 from sqlanon.transformations import ROW
 from sqlanon.transformations.draw_sql import is_number
 
@@ -64,23 +77,23 @@ def part(rows: Rows, params: Params) -> Parted:
     own = exp.column("number", table="v").eq(exp.Cast(this=column(sensitive, "t"), to=exp.DataType.build("double")))
     drawn = rows.make(
         "drawn",
-        drawn_twice(
+        draw_twice(
             rows,
             SEEDS[0],
             exp.column("group_id", table="v"),
             [alias(column(sensitive, "t"), "original")],
-            joined(table(grouped, alias="v"), own),
+            join_clause(table(grouped, alias="v"), own),
         ),
     )
-    pairs = rows.make("pairs", permuted(drawn))
+    pairs = rows.make("pairs", permute_rows(drawn))
     main = select(
         *(column(name, "t") for name in rows.shown),
         alias(exp.column("original", table="d"), sensitive, quoted=True),
         alias(exp.column("stratum", table="d"), GROUP),
-        source=nested(rows.tree.copy(), "t"),
+        source=nest_query(rows.tree.copy(), "t"),
         joins=[
-            joined(table(pairs, alias="w"), column(ROW, "t").eq(exp.column("row_id", table="w"))),
-            joined(table(drawn, alias="d"), exp.column("row_id", table="d").eq(exp.column("partner", table="w"))),
+            join_clause(table(pairs, alias="w"), column(ROW, "t").eq(exp.column("row_id", table="w"))),
+            join_clause(table(drawn, alias="d"), exp.column("row_id", table="d").eq(exp.column("partner", table="w"))),
         ],
     )
     number = len(cuts) + 1
@@ -95,14 +108,14 @@ def _values(rows: Rows, sensitive: str) -> tuple[str, int]:
     counted = select(
         alias(number, "number"),
         alias(count_all(), "n"),
-        source=nested(rows.tree.copy(), "t"),
+        source=nest_query(rows.tree.copy(), "t"),
         groups=[number.copy()],
     )
     place = window(exp.RowNumber(), order=[exp.column("number")])
-    made = rows.make("values", select("number", "n", alias(place, "place"), source=nested(counted, "c")))
+    made = rows.make("values", select("number", "n", alias(place, "place"), source=nest_query(counted, "c")))
     missing = exp.column("number").is_(exp.Null())
     every, unknown = rows.engine.query(
-        select(count_all(), summed(case((missing, literal(1)), default=literal(0))), source=table(made))
+        select(count_all(), sum_bigint(case((missing, literal(1)), default=literal(0))), source=table(made))
     )[0]
     if unknown:
         raise PolicyError(
@@ -118,17 +131,21 @@ def _gaps(values: str, count: int) -> exp.Select:
     after = window(exp.Lead(this=exp.column("number")), order=[exp.column("place")])
     pairs = select("place", alias(exp.column("number"), "low"), alias(after, "high"), source=table(values))
     known = exp.column("high").is_(exp.Null()).not_()
-    between = select("place", "low", "high", source=nested(pairs, "p"), where=known)
+    between = select("place", "low", "high", source=nest_query(pairs, "p"), where=known)
     if count > MOST_CUTS:
         share = exp.Div(
             this=exp.Mul(this=bigint(exp.column("place")), expression=literal(float(MOST_CUTS))),
             expression=literal(float(count + 1)),
         )
-        near = select("place", "low", "high", alias(bigint(exp.Floor(this=share)), "near"), source=nested(between, "b"))
+        near = select(
+            "place", "low", "high", alias(bigint(exp.Floor(this=share)), "near"), source=nest_query(between, "b")
+        )
         width = exp.Sub(this=exp.column("low"), expression=exp.column("high"))  # the widest first
         rank = window(exp.RowNumber(), partition=[exp.column("near")], order=[width, exp.column("place")])
-        ranked = select("place", "low", "high", alias(rank, "rank_"), source=nested(near, "n"))
-        between = select("place", "low", "high", source=nested(ranked, "r"), where=exp.column("rank_").eq(literal(1)))
+        ranked = select("place", "low", "high", alias(rank, "rank_"), source=nest_query(near, "n"))
+        between = select(
+            "place", "low", "high", source=nest_query(ranked, "r"), where=exp.column("rank_").eq(literal(1))
+        )
     return between.order_by("place")
 
 
@@ -183,9 +200,9 @@ def _grouped(rows: Rows, values: str, cuts: Sequence[int]) -> exp.Select:
         exp.column("place", table="v"),
         alias(starts, "starts"),
         source=table(values, alias="v"),
-        joins=[joined(nested(cut, "c"), exp.column("place", table="c").eq(earlier), side="LEFT")],
+        joins=[join_clause(nest_query(cut, "c"), exp.column("place", table="c").eq(earlier), side="LEFT")],
     )
     group = exp.Add(
         this=bigint(window(exp.Sum(this=exp.column("starts")), order=[exp.column("place")])), expression=literal(1)
     )
-    return select("number", alias(bigint(group), "group_id"), source=nested(marked, "m"))
+    return select("number", alias(bigint(group), "group_id"), source=nest_query(marked, "m"))

@@ -28,14 +28,14 @@ from dataclasses import replace
 from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
-from sqlanon.cells.cell_tables import (ALL, Cells, Lending)
+from sqlanon.cells.cell_tables import ALL, Cells, Lending
 from sqlanon.cells.matching_cells import MatchingCells
+from sqlanon.errors import PolicyError, did_you_mean
 from sqlanon.lattice.nodes import Infeasible
 from sqlanon.lattice.problem import Problem
 from sqlanon.lattice.solution import Solution
-from sqlanon.relations.matching_classes import (matches_any_value, suppressed_labels)
-from sqlanon.sqltree.tree import (count_all, literal, select, table, text)
-from sqlanon.errors import (PolicyError, did_you_mean)
+from sqlanon.relations.matching_classes import matches_any_value, suppressed_labels
+from sqlanon.sqltree.tree import count_all, literal, select, table, text
 
 # Costs that differ by less are a tie.
 TIE = 1e-9

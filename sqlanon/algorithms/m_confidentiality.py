@@ -28,14 +28,29 @@ from collections.abc import Sequence
 from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
-from sqlanon.buckets.bucketize import (MOST_BITS, Parted, Rows)
-from sqlanon.relations.classes import as_label
-from sqlanon.relations.rewrite import (SHOWN, Output, by_levels)
-from sqlanon.relations.transformation_tables import written_key
-from sqlanon.sqltree.tree import (alias, bind, case, column, count_all, double, joined, literal, nested, select, summed, table, text, window)
+from sqlanon.buckets.bucketize import MOST_BITS, Parted, Rows
 from sqlanon.errors import PolicyError
 from sqlanon.families import plugin
-from sqlanon.transformations import (KEY, ROW)
+from sqlanon.relations.classes import as_label
+from sqlanon.relations.rewrite import SHOWN, Output, by_levels
+from sqlanon.relations.transformation_tables import written_key
+from sqlanon.sqltree.tree import (
+    alias,
+    bind,
+    case,
+    column,
+    count_all,
+    double,
+    join_clause,
+    literal,
+    nest_query,
+    select,
+    sum_bigint,
+    table,
+    text,
+    window,
+)
+from sqlanon.transformations import KEY, ROW
 from sqlanon.transformations.draw_sql import canonical
 
 SEEDS = tuple(f"m_confidentiality/{what}" for what in ("classes", "rows", "values"))
@@ -80,7 +95,9 @@ def part(rows: Rows, params: Params) -> Parted:
     main = select(
         *shown,
         source=table(general, alias="g"),
-        joins=[joined(table(distorted, alias="d"), column(ROW, "g").eq(exp.column("row_id", table="d")), side="LEFT")],
+        joins=[
+            join_clause(table(distorted, alias="d"), column(ROW, "g").eq(exp.column("row_id", table="d")), side="LEFT")
+        ],
     )
     why = f"{solution.why}; then {changed:,} rows were given another value, in {broken:,} classes"
     return Parted(
@@ -103,7 +120,7 @@ def _is_sensitive(sensitive: str, labels: Sequence[str], of: str) -> exp.Expr:
 def _require_values(rows: Rows, sensitive: str, labels: Sequence[str]) -> None:
     own = text(column(sensitive, "t"))
     tree = select(
-        own, source=nested(rows.tree.copy(), "t"), where=own.isin(*(literal(item) for item in labels))
+        own, source=nest_query(rows.tree.copy(), "t"), where=own.isin(*(literal(item) for item in labels))
     ).distinct()
     found = {value for (value,) in rows.engine.query(tree)}
     if len(found) < len(labels) and rows.policy.absent_values == "refuse":
@@ -133,14 +150,14 @@ def _distorted(rows: Rows, m: int, sensitive: str, labels: Sequence[str], genera
             *(exp.column(name, table="i") for name in ("row_id", "label", "one")),
             alias(rows.draw(MOST_BITS, "s", identity), "draw"),
             alias(rows.draw(MOST_BITS, "t", identity.copy()), "second"),
-            source=nested(known, "i"),
+            source=nest_query(known, "i"),
             joins=[rows.seed(SEEDS[1], "s"), rows.seed(SEEDS[2], "t")],
         ),
     )
     counted = select(
         "label",
         alias(count_all(), "n"),
-        alias(summed(exp.column("one")), "sensitive"),
+        alias(sum_bigint(exp.column("one")), "sensitive"),
         source=table(members),
         groups=["label"],
     )
@@ -148,11 +165,11 @@ def _distorted(rows: Rows, m: int, sensitive: str, labels: Sequence[str], genera
     chosen = [exp.column(name, table="c") for name in ("label", "n", "sensitive")]
     classes = rows.make(
         "classes",
-        select(*chosen, alias(drawn, "draw"), source=nested(counted, "c"), joins=[rows.seed(SEEDS[0], "s")]),
+        select(*chosen, alias(drawn, "draw"), source=nest_query(counted, "c"), joins=[rows.seed(SEEDS[0], "s")]),
     )
     most = exp.Mul(this=exp.column("sensitive"), expression=literal(2 * m))
     over = case((exp.GT(this=most, expression=exp.column("n")), literal(1)), default=literal(0))
-    every, broken = rows.engine.query(select(count_all(), summed(over), source=table(classes)))[0]
+    every, broken = rows.engine.query(select(count_all(), sum_bigint(over), source=table(classes)))[0]
     broken = int(broken)
     if broken * 2 * m > int(every):
         raise PolicyError(
@@ -173,7 +190,7 @@ def _others(rows: Rows, sensitive: str, labels: Sequence[str]) -> exp.Select:
     counted = select(
         alias(column(sensitive, "t"), "original"),
         alias(count_all(), "n"),
-        source=nested(rows.tree.copy(), "t"),
+        source=nest_query(rows.tree.copy(), "t"),
         where=exp.not_(_is_sensitive(sensitive, labels, "t")),
         groups=[column(sensitive, "t")],
     )
@@ -188,7 +205,7 @@ def _others(rows: Rows, sensitive: str, labels: Sequence[str]) -> exp.Select:
         "original",
         alias(low, "low"),
         alias(high, "high"),
-        source=nested(counted, "c"),
+        source=nest_query(counted, "c"),
         joins=[rows.seed(SEEDS[2], "s")],
     )
     if not rows.engine.query(tree.copy().limit(1)):

@@ -26,18 +26,30 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 from sqlglot import exp
 
+from sqlanon.errors import NotReleased, PolicyError
 from sqlanon.lattice.nodes import Infeasible
-from sqlanon.regions.value_orders import (Order, orders)
-from sqlanon.regions.partition import Parts
 from sqlanon.lattice.problem import Problem
-from sqlanon.regions.range_labels import (labels_of, loss_of)
-from sqlanon.lattice.solution import (Assigned, Solution)
-from sqlanon.relations.bucket_quotas import (Bucket, Signature, filled)
+from sqlanon.lattice.solution import Assigned, Solution
+from sqlanon.regions.partition import Parts
+from sqlanon.regions.range_labels import labels_of, loss_of
+from sqlanon.regions.value_orders import Order, orders
+from sqlanon.relations.bucket_quotas import Bucket, Signature, fill_buckets
 from sqlanon.relations.classes import NULL_NODE
-from sqlanon.relations.compressed_rows import (code, same_value)
+from sqlanon.relations.compressed_rows import code, same_value
 from sqlanon.relations.history_relations import value_label
-from sqlanon.sqltree.tree import (alias, bigint, column, count_all, joined, literal, nested, select, table, union_all, window)
-from sqlanon.errors import (NotReleased, PolicyError)
+from sqlanon.sqltree.tree import (
+    alias,
+    bigint,
+    column,
+    count_all,
+    join_clause,
+    literal,
+    nest_query,
+    select,
+    table,
+    union_all,
+    window,
+)
 
 BITS = 60  # of a number that orders rows so that neighbours are alike
 TEXT, BIGINT = exp.DataType.build("text"), exp.DataType.build("bigint")
@@ -105,12 +117,12 @@ def _people(problem: Problem, lines: tuple[Order, ...]) -> exp.Select:
         dictionary, codes = f"d{place}", f"o{place}"
         own = same_value(dialect, column(line.domain.name, "original"), dictionary)
         known = select("original", alias(code(line.domain), "code"), source=table(line.domain.dictionary))
-        joins.append(joined(nested(known, dictionary), own))
+        joins.append(join_clause(nest_query(known, dictionary), own))
         same = exp.column("code", table=codes).eq(exp.column("code", table=dictionary))
-        joins.append(joined(table(line.codes, alias=codes), same))
+        joins.append(join_clause(table(line.codes, alias=codes), same))
     person = column(policy.person, "original")
     joins.append(
-        joined(table(problem.past, alias="s"), exp.column("original", table="s").eq(person.copy()), side="LEFT")
+        join_clause(table(problem.past, alias="s"), exp.column("original", table="s").eq(person.copy()), side="LEFT")
     )
     value = value_label(policy.sensitive[0])
     for found in value.find_all(exp.Column):
@@ -121,10 +133,10 @@ def _people(problem: Problem, lines: tuple[Order, ...]) -> exp.Select:
         exp.column("signature", table="s"),
         exp.column("seen", table="s"),
         *(alias(bigint(exp.column("at_", table=f"o{place}")), f"p{place}") for place in range(1, len(lines) + 1)),
-        source=nested(problem.prelude.rows.copy(), "original"),
+        source=nest_query(problem.prelude.rows.copy(), "original"),
         joins=joins,
     )
-    return select(exp.Star(), alias(_curve(lines), "z"), source=nested(placed, "placed"))
+    return select(exp.Star(), alias(_curve(lines), "z"), source=nest_query(placed, "placed"))
 
 
 def _curve(lines: tuple[Order, ...]) -> exp.Expr:
@@ -158,13 +170,13 @@ def _planned(problem: Problem, people: str, m: int) -> tuple[list[Bucket], int]:
         if signature is None:
             newcomers[str(value)] += int(n)
             continue
-        own = read(str(signature))
+        own = parse_signature(str(signature))
         if str(value) in own:
             known.setdefault(own, Counter())[str(value)] += int(n)
         else:
             changed += int(n)
             changed_now += int(n) * (int(seen or 0) == problem.past_version)
-    buckets = filled(known, newcomers, m)
+    buckets = fill_buckets(known, newcomers, m)
     placed = sum((bucket.new.total() for bucket in buckets), 0)
     delayed = newcomers.total() - placed + unknown
     assert problem.policy.history is not None
@@ -178,10 +190,10 @@ def _planned(problem: Problem, people: str, m: int) -> tuple[list[Bucket], int]:
     return buckets, delayed + changed
 
 
-def read(signature: str) -> Signature:
+def parse_signature(signature: str) -> Signature:
     """The values of a signature as it is kept: each with its length before it.
 
-    >>> sorted(read("3:flu5:4:you"))
+    >>> sorted(parse_signature("3:flu5:4:you"))
     ['4:you', 'flu']
     """
     found, rest = [], signature
@@ -192,7 +204,7 @@ def read(signature: str) -> Signature:
     return frozenset(found)
 
 
-def written(signature: Signature) -> str:
+def format_signature(signature: Signature) -> str:
     return "".join(f"{len(value)}:{value}" for value in sorted(signature))
 
 
@@ -207,7 +219,7 @@ def _placed(problem: Problem, people: str, buckets: list[Bucket]) -> exp.Query:
         numbers.append((place, offset, bucket.classes))
         offset += bucket.classes
         for value in sorted(bucket.signature):
-            allowed.append((written(bucket.signature), value, place))
+            allowed.append((format_signature(bucket.signature), value, place))
             if bucket.new[value]:
                 taken.append((value, place, given[value] + 1, given[value] + bucket.new[value]))
                 given[value] += bucket.new[value]
@@ -223,7 +235,7 @@ def _placed(problem: Problem, people: str, buckets: list[Bucket]) -> exp.Query:
     own = [exp.column(name, table="b").eq(exp.column(name, table="r")) for name in ("signature", "value")]
     back = select(
         "original", exp.column("value", table="r"), "z", *dims, exp.column("bucket", table="b"),
-        source=table(people, alias="r"), joins=[joined(table(belongs, alias="b"), exp.and_(*own))],
+        source=table(people, alias="r"), joins=[join_clause(table(belongs, alias="b"), exp.and_(*own))],
     )  # fmt: skip
     fresh = select(
         "original", "value", "z", *dims,
@@ -236,14 +248,14 @@ def _placed(problem: Problem, people: str, buckets: list[Bucket]) -> exp.Query:
     )
     joining = select(
         "original", exp.column("value", table="f"), "z", *dims, exp.column("bucket", table="t"),
-        source=nested(fresh, "f"), joins=[joined(table(ranges, alias="t"), within)],
+        source=nest_query(fresh, "f"), joins=[join_clause(table(ranges, alias="t"), within)],
     )  # fmt: skip
     together = [exp.column("bucket"), exp.column("value")]
     ranked = select(
         exp.Star(),
         alias(window(exp.RowNumber(), partition=together, order=[item.copy() for item in order]), "number"),
         alias(exp.Window(this=exp.Count(this=exp.Star()), partition_by=[item.copy() for item in together]), "every"),
-        source=nested(union_all([back, joining]), "shown"),
+        source=nest_query(union_all([back, joining]), "shown"),
     )
     before = exp.paren(exp.Sub(this=exp.column("number", table="n"), expression=literal(1)))
     spread = exp.Mul(this=before, expression=exp.column("classes", table="b"))
@@ -253,8 +265,10 @@ def _placed(problem: Problem, people: str, buckets: list[Bucket]) -> exp.Query:
     )
     return select(
         "original", "value", exp.column("bucket", table="n"), alias(bigint(region), "region"), *dims,
-        source=nested(ranked, "n"),
-        joins=[joined(table(listed, alias="b"), exp.column("bucket", table="b").eq(exp.column("bucket", table="n")))],
+        source=nest_query(ranked, "n"),
+        joins=[join_clause(
+            table(listed, alias="b"), exp.column("bucket", table="b").eq(exp.column("bucket", table="n")),
+        )],
     )  # fmt: skip
 
 
@@ -271,8 +285,11 @@ def _counterfeits(problem: Problem, buckets: list[Bucket], places: str) -> exp.Q
     return select(
         exp.column("region", table="c"),
         exp.column("value", table="w"),
-        source=nested(regions, "c"),
-        joins=[joined(table(wanted, alias="w"), same), joined(table(places, alias="p"), exp.and_(*there), side="LEFT")],
+        source=nest_query(regions, "c"),
+        joins=[
+            join_clause(table(wanted, alias="w"), same),
+            join_clause(table(places, alias="p"), exp.and_(*there), side="LEFT"),
+        ],
         where=exp.column("region", table="p").is_(exp.Null()),
     )
 

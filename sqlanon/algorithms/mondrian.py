@@ -19,12 +19,12 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
-from sqlanon.regions.cut_regions import (Size, balanced, halved, points, size)
-from sqlanon.regions.partition import (Partition, Parts)
-from sqlanon.lattice.problem import Problem
-from sqlanon.regions.range_labels import solution
-from sqlanon.lattice.solution import Solution
 from sqlanon.errors import PolicyError
+from sqlanon.lattice.problem import Problem
+from sqlanon.lattice.solution import Solution
+from sqlanon.regions.cut_regions import Size, find_balanced_cuts, find_half_cuts, points, size
+from sqlanon.regions.partition import Partition, Parts
+from sqlanon.regions.range_labels import solution
 
 
 class Params(BaseModel):
@@ -41,7 +41,7 @@ def run(problem: Problem, params: Params) -> Solution:
             raise PolicyError("'strict: false' cannot keep cuts from release to release", hint="leave out 'strict'")
 
     def choose(work: str, state: str, limits: Size) -> exp.Select:
-        chosen = balanced if params.strict else halved
+        chosen = find_balanced_cuts if params.strict else find_half_cuts
         return chosen(problem, points(problem, work, state), limits)
 
     parts = Partition(problem, choose, splits=not params.strict).run()
@@ -51,10 +51,10 @@ def run(problem: Problem, params: Params) -> Solution:
             f"regions of earlier releases no longer meet the models: {share:.1%} of the rows would be left out",
             hint="raise 'suppression_limit'; the last release is still in place",
         )
-    return solution(problem, parts, ranges=params.ranges, split=not params.strict, why=told(parts))
+    return solution(problem, parts, ranges=params.ranges, split=not params.strict, why=describe_cuts(parts))
 
 
-def told(parts: Parts) -> str:
+def describe_cuts(parts: Parts) -> str:
     if parts.complete:
         return f"no region can be cut further, after {parts.rounds} rounds"
     return f"the time ran out after {parts.rounds} rounds: all models hold, and regions could still be cut"

@@ -26,17 +26,31 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
 from sqlanon import hierarchies
-from sqlanon.lattice.minimized_metric import minimized
-from sqlanon.lattice.nodes import Node
-from sqlanon.buckets.bucketize import (MOST_BITS, Parted, Rows)
-from sqlanon.lattice.problem import Problem
-from sqlanon.relations.guarding_nodes import (Taxonomy, taxonomy_of)
-from sqlanon.relations.rewrite import (SHOWN, Output, by_levels)
-from sqlanon.relations.transformation_tables import written_key
-from sqlanon.sqltree.tree import (DOUBLE, TEXT, alias, bind, column, count_all, joined, literal, nested, rows_relation, select, table, text)
-from sqlanon.errors import (PolicyError, did_you_mean)
+from sqlanon.buckets.bucketize import MOST_BITS, Parted, Rows
+from sqlanon.errors import PolicyError, did_you_mean
 from sqlanon.families import plugin
-from sqlanon.transformations import (KEY, ROW)
+from sqlanon.lattice.minimized_metric import build_metric
+from sqlanon.lattice.nodes import Node
+from sqlanon.lattice.problem import Problem
+from sqlanon.relations.guarding_nodes import Taxonomy, taxonomy_of
+from sqlanon.relations.rewrite import SHOWN, Output, by_levels
+from sqlanon.relations.transformation_tables import written_key
+from sqlanon.sqltree.tree import (
+    DOUBLE,
+    TEXT,
+    alias,
+    bind,
+    column,
+    count_all,
+    join_clause,
+    literal,
+    nest_query,
+    rows_relation,
+    select,
+    table,
+    text,
+)
+from sqlanon.transformations import KEY, ROW
 
 SEEDS = ("personalized/rows",)
 MOST_ROUNDS = 10_000
@@ -54,7 +68,7 @@ def part(rows: Rows, params: Params) -> Parted:
     _require_values(rows, sensitive, params, tree)
     task, best = rows.search(rows.policy)
     try:
-        metric = minimized(task)
+        metric = build_metric(task)
         rows.make("leaves", _leaves(tree))
         node, (loss, lost) = task.top, _tried(rows, params, sensitive, task, task.top)
         tried = 1
@@ -86,7 +100,7 @@ def part(rows: Rows, params: Params) -> Parted:
     main = select(
         *shown,
         source=table("sqlanon_parted_general", alias="g"),
-        joins=[joined(table(assigned, alias="a"), column(ROW, "g").eq(exp.column("row_id", table="a")))],
+        joins=[join_clause(table(assigned, alias="a"), column(ROW, "g").eq(exp.column("row_id", table="a")))],
     )
     why = f"the best of {tried + 1:,} generalizations that were tried; of the sensitive column {lost:.2%} is lost"
     return Parted(
@@ -125,12 +139,14 @@ def taxonomy(rows: Rows, sensitive: str, params: Params) -> Taxonomy:
 def _require_values(rows: Rows, sensitive: str, params: Params, tree: Taxonomy) -> None:
     """Every value and every guarding node is in the tree, and no node is so general that nothing can hide it."""
     own, guard = text(column(sensitive, "t")), text(column(params.guard, "t"))
-    values = {value for (value,) in rows.engine.query(select(own, source=nested(rows.tree.copy(), "t")).distinct())}
+    values = {value for (value,) in rows.engine.query(select(own, source=nest_query(rows.tree.copy(), "t")).distinct())}
     if not values <= set(tree.leaves):
         raise PolicyError(
             f"'{sensitive}' holds values that its taxonomy does not have, or NULL", hint="add them, or fill it"
         )
-    named = {value for (value,) in rows.engine.query(select(guard, source=nested(rows.tree.copy(), "t")).distinct())}
+    named = {
+        value for (value,) in rows.engine.query(select(guard, source=nest_query(rows.tree.copy(), "t")).distinct())
+    }
     guards = sorted(named - {None})
     if not set(guards) <= set(tree.leaves):
         raise PolicyError(
@@ -158,7 +174,7 @@ def _lower(node: Node, place: int) -> Node:
 def _tried(rows: Rows, params: Params, sensitive: str, task: Problem, node: Node) -> tuple[float, float]:
     """The loss at a node of the lattice, once values have gone up far enough, and that of the sensitive column alone.
     The tables general, members and pieces are those of the last node that was tried."""
-    (measured,) = task.measure([node], minimized(task))
+    (measured,) = task.measure([node], build_metric(task))
     names = [ROW, KEY, *(name for name in rows.shown if name not in rows.policy.quasi_identifiers)]
     output = Output(dict.fromkeys([*names, sensitive, params.guard], SHOWN), rows.policy.sensitive)
     passes = task.passes([node], suppresses=measured.suppressed > 0)
@@ -178,7 +194,7 @@ def _tried(rows: Rows, params: Params, sensitive: str, task: Problem, node: Node
         select(
             *(exp.column(name, table="i") for name in ("row_id", "label", "original", "guard")),
             alias(rows.draw(MOST_BITS, "s", exp.column("key", table="i")), "draw"),
-            source=nested(known, "i"),
+            source=nest_query(known, "i"),
             joins=[rows.seed(SEEDS[0], "s")],
         ),
     )
@@ -204,5 +220,7 @@ def _raised(rows: Rows, params: Params) -> float:
     lost = exp.Sum(this=exp.Mul(this=exp.column("n", table="p"), expression=exp.column("lost", table="l")))
     mean = exp.Div(this=lost, expression=exp.Sum(this=exp.column("n", table="p")))
     same = exp.column("node", table="l").eq(exp.column("node", table="p"))
-    tree = select(mean, source=table(made["pieces"], alias="p"), joins=[joined(table(made["leaves"], alias="l"), same)])
+    tree = select(
+        mean, source=table(made["pieces"], alias="p"), joins=[join_clause(table(made["leaves"], alias="l"), same)]
+    )
     return float(rows.engine.query(tree)[0][0] or 0)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sqlanon.lattice.best_node import (TIE, best_of, found, is_better)
-from sqlanon.lattice.minimized_metric import minimized
+from sqlanon.lattice.best_node import TIE, best_of, build_solution, is_better
+from sqlanon.lattice.minimized_metric import build_metric
+from sqlanon.lattice.node_tags import BATCH, Tags, heights, nodes_where, require_nested
 from sqlanon.lattice.nodes import Measured
-from sqlanon.lattice.problem import (OF_NODES, Problem)
+from sqlanon.lattice.problem import OF_NODES, Problem
 from sqlanon.lattice.solution import Solution
-from sqlanon.lattice.node_tags import (BATCH, Tags, heights, nodes_where, require_nested)
 
 BRINGS = OF_NODES
 
@@ -27,24 +27,24 @@ class Params(BaseModel):
     )
 
 
-def carried(params: Params) -> tuple[str, ...]:
+def carried_columns(params: Params) -> tuple[str, ...]:
     return (params.class_attribute,) if params.class_attribute else ()
 
 
 def run(problem: Problem, params: Params) -> Solution:
     problem.target = params.class_attribute
     require_nested(problem, "samarati")
-    tags = Tags(problem, minimized(problem))
+    tags = Tags(problem, build_metric(problem))
     tags.measure([problem.top])
     if not tags.holds[problem.top]:
-        return found(problem, None, proven=False, why="")
+        return build_solution(problem, None, proven=False, why="")
     height = _least_height(tags)
     best = None if height is None else _best_at(tags, height)
     if best is None:
         why = "the time ran out: the best node so far, perhaps not of the least height"
-        return found(problem, best_of(problem), proven=False, why=why)
+        return build_solution(problem, best_of(problem), proven=False, why=why)
     why = f"no node below height {height} holds, and no other of that height loses less"
-    return found(problem, best, proven=problem.policy.minimize == "height", why=why)
+    return build_solution(problem, best, proven=problem.policy.minimize == "height", why=why)
 
 
 def _least_height(tags: Tags) -> int | None:

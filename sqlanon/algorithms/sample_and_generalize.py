@@ -16,15 +16,15 @@ from dataclasses import dataclass, replace
 from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
+from sqlanon.errors import PolicyError, did_you_mean
 from sqlanon.lattice.class_queries import Requirement
 from sqlanon.lattice.nodes import Infeasible
 from sqlanon.lattice.problem import Problem
-from sqlanon.regions.public_probability import (class_probability, shown)
-from sqlanon.regions.local_recoding import (Tables, by_level, cells, solution, verdicts)
 from sqlanon.lattice.solution import Solution
+from sqlanon.regions.local_recoding import RoundTables, by_level, cells, solution, verdicts
+from sqlanon.regions.public_probability import class_probability, number_cells
 from sqlanon.relations.hierarchy_lookups import lookup
-from sqlanon.sqltree.tree import (BIGINT, alias, rows_relation, summed, table, union_all, window)
-from sqlanon.errors import (PolicyError, did_you_mean)
+from sqlanon.sqltree.tree import BIGINT, alias, rows_relation, sum_bigint, table, union_all, window
 
 BRINGS = frozenset({"class_probability"})
 RECORD_MODEL = "expected_confidence"
@@ -48,7 +48,7 @@ class Params(BaseModel):
 def run(problem: Problem, params: Params) -> Solution:
     _require_sense(problem, params)
     steps = ladder(left_domains(problem), params.minimum, params.distortion, _names(problem))
-    climb = _Climb(problem, steps, Tables(problem, "climb"))
+    climb = _Climb(problem, steps, RoundTables(problem, "climb"))
     climb.start(params)
     while climb.round():
         problem.tell("generalizing records", climb.rounds, len(climb.steps))
@@ -135,14 +135,14 @@ class _Climb:
 
     problem: Problem
     steps: list[tuple[int, ...]]
-    tables: Tables
+    tables: RoundTables
     state: str = ""
     placed: str = ""
     rounds: int = 0
 
     def start(self, params: Params) -> None:
         known = {"cells": cells(self.problem)}
-        self.shown = shown(self.problem)
+        self.shown = number_cells(self.problem)
         first = int.from_bytes(hashlib.sha256(params.seed.encode()).digest()[:6], "big") / 2**48
         self.state = self.tables.stated("state", known, "sampled", rate=params.rate, start=first, seed=params.seed)
 
@@ -216,7 +216,7 @@ class _Climb:
         value = problem.compressed.values[item.attribute]
 
         def counted(*more: str) -> exp.Query:
-            tree = exp.select("class_id", alias(summed(exp.column("n")), "records")).from_(table(placed))
+            tree = exp.select("class_id", alias(sum_bigint(exp.column("n")), "records")).from_(table(placed))
             tree = tree.select(*(alias(exp.column(name), "value") for name in more))
             return tree.group_by("class_id", *more)
 

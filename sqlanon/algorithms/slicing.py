@@ -24,13 +24,13 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
-from sqlanon.buckets.deal_rows import (dealt, eligible)
-from sqlanon.buckets.bucketize import (Parted, Rows, drawn_twice, permuted)
+from sqlanon.buckets.bucketize import Parted, Rows, draw_twice, permute_rows
+from sqlanon.buckets.deal_rows import deal_rows, eligible
+from sqlanon.engines.temp_tables import drop_steps, run_steps
+from sqlanon.errors import PolicyError, did_you_mean
 from sqlanon.relations.bucketization import GROUP
 from sqlanon.relations.slicing_posterior import posterior
-from sqlanon.sqltree.tree import (alias, column, count_all, joined, nested, select, table)
-from sqlanon.engines.temp_tables import (drop_steps, run_steps)
-from sqlanon.errors import (PolicyError, did_you_mean)
+from sqlanon.sqltree.tree import alias, column, count_all, join_clause, nest_query, select, table
 from sqlanon.transformations import ROW
 
 MOST_PARTS = 20
@@ -58,7 +58,7 @@ def part(rows: Rows, params: Params) -> Parted:
     if not alone:
         number = max(1, min(number, MOST_PAIRS // _records(rows, sensitive)))
     while True:
-        groups = rows.make("groups", dealt(rows, sensitive, codes, distinct, number, SEEDS[0]))
+        groups = rows.make("groups", deal_rows(rows, sensitive, codes, distinct, number, SEEDS[0]))
         measured = None if alone else _worst(rows, params, groups, sensitive)
         if measured is None or measured <= 1 / params.l + TOLERANCE:
             break
@@ -92,8 +92,8 @@ def _require_parts(rows: Rows, params: Params) -> None:
 
 def _records(rows: Rows, sensitive: str) -> int:
     """How many different records there are, without their sensitive value."""
-    different = select(*(column(name) for name in rows.shown), source=nested(rows.tree.copy(), "t")).distinct()
-    return max(1, int(rows.engine.query(select(count_all(), source=nested(different, "d")))[0][0]))
+    different = select(*(column(name) for name in rows.shown), source=nest_query(rows.tree.copy(), "t")).distinct()
+    return max(1, int(rows.engine.query(select(count_all(), source=nest_query(different, "d")))[0][0]))
 
 
 def _worst(rows: Rows, params: Params, groups: str, sensitive: str) -> float:
@@ -102,8 +102,8 @@ def _worst(rows: Rows, params: Params, groups: str, sensitive: str) -> float:
     bucketed = select(
         *(column(name, "t") for name in names),
         alias(exp.column("group_id", table="g"), GROUP),
-        source=nested(rows.tree.copy(), "t"),
-        joins=[joined(table(groups, alias="g"), column(ROW, "t").eq(exp.column("row_id", table="g")))],
+        source=nest_query(rows.tree.copy(), "t"),
+        joins=[join_clause(table(groups, alias="g"), column(ROW, "t").eq(exp.column("row_id", table="g")))],
     )
     steps, query = posterior(bucketed, rows.tree, params.parts, sensitive, rows.given.columns)
     try:
@@ -115,20 +115,22 @@ def _worst(rows: Rows, params: Params, groups: str, sensitive: str) -> float:
 
 def _shuffled(rows: Rows, params: Params, groups: str) -> exp.Select:
     """The first part stays where it is; in every other one each row takes the values of a row of its bucket."""
-    joins = [joined(table(groups, alias="g"), column(ROW, "t").eq(exp.column("row_id", table="g")))]
+    joins = [join_clause(table(groups, alias="g"), column(ROW, "t").eq(exp.column("row_id", table="g")))]
     owner = dict.fromkeys(params.parts[0], "t")
     for place, names in enumerate(params.parts[1:], start=1):
-        bucket = joined(table(groups, alias="g"), column(ROW, "t").eq(exp.column("row_id", table="g")))
+        bucket = join_clause(table(groups, alias="g"), column(ROW, "t").eq(exp.column("row_id", table="g")))
         label = SEEDS[place + 1]
-        drawn = rows.make(f"drawn_{place}", drawn_twice(rows, label, exp.column("group_id", table="g"), (), bucket))
-        pairs = rows.make(f"pairs_{place}", permuted(drawn))
+        drawn = rows.make(f"drawn_{place}", draw_twice(rows, label, exp.column("group_id", table="g"), (), bucket))
+        pairs = rows.make(f"pairs_{place}", permute_rows(drawn))
         mine, theirs = f"w{place}", f"p{place}"
         joins += [
-            joined(table(pairs, alias=mine), exp.column("row_id", table=mine).eq(column(ROW, "t"))),
-            joined(nested(rows.tree.copy(), theirs), column(ROW, theirs).eq(exp.column("partner", table=mine))),
+            join_clause(table(pairs, alias=mine), exp.column("row_id", table=mine).eq(column(ROW, "t"))),
+            join_clause(
+                nest_query(rows.tree.copy(), theirs), column(ROW, theirs).eq(exp.column("partner", table=mine))
+            ),
         ]
         owner |= dict.fromkeys(names, theirs)
     shown = [column(name, owner[name]) for name in rows.policy.columns if name in owner]
     return select(
-        *shown, alias(exp.column("group_id", table="g"), GROUP), source=nested(rows.tree.copy(), "t"), joins=joins
+        *shown, alias(exp.column("group_id", table="g"), GROUP), source=nest_query(rows.tree.copy(), "t"), joins=joins
     )

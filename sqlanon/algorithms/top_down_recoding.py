@@ -15,13 +15,24 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
-from sqlanon.lattice.nodes import Infeasible
-from sqlanon.lattice.problem import (ALSO_SUPPRESSED, Problem)
-from sqlanon.regions.local_recoding import (Tables, by_level, cells, leaves_at, released_rows, solution, verdicts)
-from sqlanon.lattice.solution import Solution
-from sqlanon.relations.compressed_rows import Domain
-from sqlanon.sqltree.tree import (BIGINT, DOUBLE, alias, bigint, bind, count_all, literal, rows_relation, table, union_all)
 from sqlanon.families import plugin
+from sqlanon.lattice.nodes import Infeasible
+from sqlanon.lattice.problem import ALSO_SUPPRESSED, Problem
+from sqlanon.lattice.solution import Solution
+from sqlanon.regions.local_recoding import RoundTables, by_level, cells, leaves_at, released_rows, solution, verdicts
+from sqlanon.relations.compressed_rows import Domain
+from sqlanon.sqltree.tree import (
+    BIGINT,
+    DOUBLE,
+    alias,
+    bigint,
+    bind,
+    count_all,
+    literal,
+    rows_relation,
+    table,
+    union_all,
+)
 
 # Heights and widths of donations: every number at first, then four in each doubling.
 GRID = [*range(1, 17), *(2**power * quarter // 4 for power in range(4, 40) for quarter in (5, 6, 7, 8))]
@@ -34,7 +45,7 @@ class Params(BaseModel):
 
 
 def run(problem: Problem, params: Params) -> Solution:
-    recoding = _Recoding(problem, params.donors, Tables(problem, "top_down"))
+    recoding = _Recoding(problem, params.donors, RoundTables(problem, "top_down"))
     recoding.start()
     while recoding.open and not problem.out_of_time():
         recoding.step()
@@ -56,7 +67,7 @@ class _Recoding:
 
     problem: Problem
     donors: int
-    tables: Tables
+    tables: RoundTables
     rounds: int = 0
     open: bool = True
     pieces: str = ""

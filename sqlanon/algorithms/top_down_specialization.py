@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sqlanon.lattice.subtree_cuts import Cuts
 from sqlanon.lattice.hierarchy_trees import Forest
-from sqlanon.lattice.minimized_metric import minimized
+from sqlanon.lattice.minimized_metric import build_metric
 from sqlanon.lattice.nodes import Infeasible
 from sqlanon.lattice.problem import Problem
 from sqlanon.lattice.solution import Solution
 from sqlanon.lattice.split_nodes import Splitting
+from sqlanon.lattice.subtree_cuts import Cuts
 
 
 class Params(BaseModel):
@@ -31,7 +31,7 @@ class Params(BaseModel):
     )
 
 
-def carried(params: Params) -> tuple[str, ...]:
+def carried_columns(params: Params) -> tuple[str, ...]:
     """The columns that the compressed table has to carry for this algorithm."""
     return (params.class_attribute,) if params.class_attribute else ()
 
@@ -42,7 +42,7 @@ def run(problem: Problem, params: Params) -> Solution:
     gains = forest.information(params.class_attribute) if params.class_attribute else detail
     cuts = Cuts(problem, forest, downwards=True)
     if problem.records == 0 or cuts.suppressed(cuts.now()):
-        raise Infeasible(problem.measure([problem.top], minimized(problem))[0])
+        raise Infeasible(problem.measure([problem.top], build_metric(problem))[0])
     splitting = Splitting(cuts, gains, detail, suppresses=True)
     splitting.run()
     ended = "no other keeps the models" if splitting.finished else "then the time ran out"

@@ -11,23 +11,22 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from sqlanon import algorithms
+from sqlanon.engines import Engine
+from sqlanon.engines.identities import find_identities
+from sqlanon.engines.temp_tables import drop_steps, run_steps
+from sqlanon.errors import PolicyError
+from sqlanon.families import load_module, module_names, plugin
 from sqlanon.lattice.problem import Problem
 from sqlanon.lattice.solution import Solution
-from sqlanon.relations.classes import (Prelude, Step)
-from sqlanon.relations.draw_chains import (digest_of, written)
-from sqlanon.relations.bucketization import (ESTIMATE, GROUP, RECORDS, parts_rows)
-from sqlanon.relations.source import relation
-from sqlanon.relations.transformation_tables import (identified, key_columns, seeds_of, written_key)
-from sqlanon.sqltree.tree import (alias, bigint, bind, column, count_all, nested, select, table)
-from sqlanon.engines import Engine
-from sqlanon.engines.identities import told_apart
-from sqlanon.engines.temp_tables import (drop_steps, run_steps)
-from sqlanon.errors import PolicyError
-from sqlanon.families import plugin
 from sqlanon.policy import Policy
-from sqlanon.transformations import (KEY, ROW, Given)
-from sqlanon.transformations.draw_sql import (digest, number, seeded, times, uniform)
+from sqlanon.relations.bucketization import ESTIMATE, GROUP, RECORDS, parts_rows
+from sqlanon.relations.classes import Prelude, Step
+from sqlanon.relations.draw_chains import canonical_json, digest_of
+from sqlanon.relations.source import relation
+from sqlanon.relations.transformation_tables import identify_rows, key_columns, seeds_of, written_key
+from sqlanon.sqltree.tree import alias, bigint, bind, column, count_all, nest_query, select, table
+from sqlanon.transformations import KEY, ROW, Given
+from sqlanon.transformations.draw_sql import digest, number, seed_row, times, uniform
 
 PREFIX = "sqlanon_parted"
 SEEDS = f"{PREFIX}_seeds"
@@ -90,7 +89,7 @@ class Rows:
         return bigint(exp.Floor(this=times(drawn, number(float(2**bits)))))
 
     def seed(self, label: str, name: str) -> exp.Join:
-        return exp.Join(this=seeded(self.given, label, name), kind="CROSS")
+        return exp.Join(this=seed_row(self.given, label, name), kind="CROSS")
 
     @property
     def shown(self) -> list[str]:
@@ -111,7 +110,7 @@ class Rows:
         drop_steps(self.engine, self.prelude.steps)
 
 
-def drawn_twice(
+def draw_twice(
     rows: Rows, label: str, stratum: exp.Expr, chosen: Sequence[exp.Expr] = (), *joins: exp.Join
 ) -> exp.Select:
     """row_id, stratum, key, draw, second: two draws for each row, which is called `t`, for a permutation."""
@@ -124,12 +123,12 @@ def drawn_twice(
         alias(uniform(dialect, hashed), "draw"),
         alias(uniform(dialect, hashed.copy(), 1), "second"),
         *chosen,
-        source=nested(rows.tree.copy(), "t"),
+        source=nest_query(rows.tree.copy(), "t"),
         joins=[*joins, rows.seed(label, "s")],
     )
 
 
-def permuted(drawn: str) -> exp.Select:
+def permute_rows(drawn: str) -> exp.Select:
     """row_id, partner: every row takes the place of another one of its stratum."""
     return bind(plugin("transformations", "permutation").sql, {}, {"drawn": drawn})
 
@@ -180,32 +179,32 @@ def _require_groups(policy: Policy) -> None:
 def described_groups(policy: Policy) -> str | None:
     """Canonical text of what groups depend on beside the rows, where the algorithm of a policy draws them."""
     use = policy.algorithm
-    if use is None or use.name not in algorithms.names():
+    if use is None or use.name not in module_names("algorithms"):
         return None
-    module = algorithms.algorithm(use.name)
+    module = load_module("algorithms", use.name)
     if not getattr(module, "SEEDS", ()) and "seed" not in module.Params.model_fields:
         return None
     params = module.Params.model_validate(use.params).model_dump(mode="json")
-    models = sorted(written([item.name, item.attribute, item.params]) for item in policy.models)
-    return written([use.name, params, sorted(policy.quasi_identifiers), sorted(policy.sensitive), models])
+    models = sorted(canonical_json([item.name, item.attribute, item.params]) for item in policy.models)
+    return canonical_json([use.name, params, sorted(policy.quasi_identifiers), sorted(policy.sensitive), models])
 
 
 def _no_search(policy: Policy) -> tuple[Problem, Solution]:
     raise NotImplementedError("these rows are not generalized")
 
 
-def posed(policy: Policy, engine: Engine, secret: str | None, labels: tuple[str, ...]) -> Rows:
+def prepare_rows(policy: Policy, engine: Engine, secret: str | None, labels: tuple[str, ...]) -> Rows:
     """The rows of a policy, ready to be parted, with the seeds of these labels."""
     rows = relation(engine.resolve(policy.source), engine.dialect)
     kinds = {item.name: item.type for item in engine.columns(rows)}
     types = {name: exp.DataType.build(kind, dialect=engine.dialect) for name, kind in kinds.items()}
     named = key_columns(policy)
-    told = told_apart(engine, policy, rows, types)
+    told = find_identities(engine, policy, rows, types)
     unique = told is not None
     if told is not None:
         records = told.records
     else:
-        records = int(engine.query(select(count_all(), source=nested(rows.copy(), "source")))[0][0])
+        records = int(engine.query(select(count_all(), source=nest_query(rows.copy(), "source")))[0][0])
     if not records:
         raise PolicyError("the source has no rows", hint="there is nothing to publish")
     prelude = Prelude(rows, engine.dialect, prefix=PREFIX)
@@ -220,9 +219,9 @@ def posed(policy: Policy, engine: Engine, secret: str | None, labels: tuple[str,
             run_steps(engine, [action])
         if unique and len(named) == 1:  # what is unique is as good as a number, and need not be written down
             own = [alias(column(named[0]), ROW, quoted=True), alias(written_key(named, types), KEY, quoted=True)]
-            task.tree = select(*own, *(column(name) for name in types), source=nested(rows.copy(), "source"))
+            task.tree = select(*own, *(column(name) for name in types), source=nest_query(rows.copy(), "source"))
         else:
-            tree = identified(policy, rows, types, "unique" if unique else "numbered")
+            tree = identify_rows(policy, rows, types, "unique" if unique else "numbered")
             stored = task.make("rows", tree)
             task.tree = select(exp.Star(), source=table(stored))
     except BaseException:
@@ -234,7 +233,7 @@ def posed(policy: Policy, engine: Engine, secret: str | None, labels: tuple[str,
 def _require_one_row_each(policy: Policy, engine: Engine, rows: exp.Select) -> None:
     assert policy.person is not None
     person = exp.Count(this=exp.Distinct(expressions=[column(policy.person)]))
-    every, different = engine.query(select(count_all(), person, source=nested(rows.copy(), "source")))[0]
+    every, different = engine.query(select(count_all(), person, source=nest_query(rows.copy(), "source")))[0]
     if every != different:
         raise policy.error(
             f"a person of '{policy.person}' has several rows, or none: who knows all groups of a person learns more",

@@ -4,10 +4,25 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from sqlanon.buckets.bucketize import (MOST_BITS, Rows)
-from sqlanon.sqltree.tree import (alias, bigint, case, column, count_all, joined, literal, nested, same, select, summed, table, union_all, window)
+from sqlanon.buckets.bucketize import MOST_BITS, Rows
 from sqlanon.errors import PolicyError
-from sqlanon.transformations import (KEY, ROW)
+from sqlanon.sqltree.tree import (
+    alias,
+    bigint,
+    case,
+    column,
+    count_all,
+    join_clause,
+    literal,
+    nest_query,
+    same,
+    select,
+    sum_bigint,
+    table,
+    union_all,
+    window,
+)
+from sqlanon.transformations import KEY, ROW
 from sqlanon.transformations.draw_sql import canonical
 
 
@@ -17,7 +32,7 @@ def eligible(rows: Rows, sensitive: str, l: int, seed: str) -> tuple[str, int, i
     grouped = select(
         alias(column(sensitive), "original"),
         alias(count_all(), "n"),
-        source=nested(rows.tree.copy(), "t"),
+        source=nest_query(rows.tree.copy(), "t"),
         groups=[column(sensitive)],
     )
     # A label that is the same on every engine, unlike the order of values.
@@ -29,7 +44,7 @@ def eligible(rows: Rows, sensitive: str, l: int, seed: str) -> tuple[str, int, i
         "original",
         "n",
         alias(exp.Sub(this=place, expression=literal(1)), "code"),
-        source=nested(grouped, "c"),
+        source=nest_query(grouped, "c"),
         joins=[rows.seed(seed, "s")],
     )
     made = rows.make("values", codes)
@@ -51,7 +66,7 @@ def eligible(rows: Rows, sensitive: str, l: int, seed: str) -> tuple[str, int, i
     return made, distinct, known
 
 
-def dealt(rows: Rows, sensitive: str, codes: str, distinct: int, groups: int, seed: str) -> exp.Select:
+def deal_rows(rows: Rows, sensitive: str, codes: str, distinct: int, groups: int, seed: str) -> exp.Select:
     """row_id, code, group_id: rows in the order of their values, then of a draw, each in the next group."""
     # The value and the draw in one integer, which sorts twice as fast as two columns; where rows carry the value beside
     # it through the sorting, that takes half as long again.
@@ -64,8 +79,8 @@ def dealt(rows: Rows, sensitive: str, codes: str, distinct: int, groups: int, se
     placed = select(
         alias(column(ROW, "t"), "row_id"),
         alias(place, "place"),
-        source=nested(rows.tree.copy(), "t"),
-        joins=[joined(table(codes, alias="v"), known), rows.seed(seed, "s")],
+        source=nest_query(rows.tree.copy(), "t"),
+        joins=[join_clause(table(codes, alias="v"), known), rows.seed(seed, "s")],
     )
     turn = window(exp.RowNumber(), order=[exp.column("place"), exp.column("row_id")])
     before = exp.Paren(this=exp.Sub(this=turn, expression=literal(1)))
@@ -74,7 +89,7 @@ def dealt(rows: Rows, sensitive: str, codes: str, distinct: int, groups: int, se
         "row_id",
         alias(exp.BitwiseRightShift(this=exp.column("place"), expression=literal(bits)), "code"),
         alias(bigint(group), "group_id"),
-        source=nested(placed, "placed"),
+        source=nest_query(placed, "placed"),
     )
 
 
@@ -94,8 +109,8 @@ def dealt_closely(rows: Rows, sensitive: str, codes: str, l: int, seed: str) -> 
         alias(drawn, "draw"),
         alias(window(exp.DenseRank(), order=near), "kin"),
         alias(case((exp.column("original", table="v").is_(exp.Null()), literal(1)), default=literal(0)), "nothing"),
-        source=nested(rows.tree.copy(), "t"),
-        joins=[joined(table(codes, alias="v"), known), rows.seed(seed, "s")],
+        source=nest_query(rows.tree.copy(), "t"),
+        joins=[join_clause(table(codes, alias="v"), known), rows.seed(seed, "s")],
     )
     every = rows.make("placed", placed)
     unknown = rows.policy.sensitive_nulls == "unknown"
@@ -118,15 +133,16 @@ def dealt_closely(rows: Rows, sensitive: str, codes: str, l: int, seed: str) -> 
             *(exp.column(name, table="b") for name in ("row_id", "code", "draw", "kin", "z")),
             alias(bigint(block), "block"),
             source=table(blocks, alias="b"),
-            joins=[joined(table(cuts, alias="c"), exp.column("block", table="c").eq(exp.column("block", table="b")),
-                          side="LEFT")],
+            joins=[join_clause(
+                table(cuts, alias="c"), exp.column("block", table="c").eq(exp.column("block", table="b")), side="LEFT",
+            )],
         ))  # fmt: skip
     number = exp.IntDiv(this=count_all(), expression=literal(l))
     counted = select("block", alias(bigint(number), "groups_"), source=table(blocks), groups=["block"])
     running = window(exp.Sum(this=exp.column("groups_")), order=[exp.column("block")])
     before = bigint(exp.Sub(this=running, expression=exp.column("groups_")))
-    sizes = rows.make("sizes", select("block", "groups_", alias(before, "before_"), source=nested(counted, "c")))
-    groups = int(rows.engine.query(select(summed(exp.column("groups_")), source=table(sizes)))[0][0])
+    sizes = rows.make("sizes", select("block", "groups_", alias(before, "before_"), source=nest_query(counted, "c")))
+    groups = int(rows.engine.query(select(sum_bigint(exp.column("groups_")), source=table(sizes)))[0][0])
     inside = window(
         exp.RowNumber(), partition=[exp.column("block")],
         order=[exp.column("code"), exp.column("draw"), exp.column("row_id")],
@@ -137,8 +153,8 @@ def dealt_closely(rows: Rows, sensitive: str, codes: str, l: int, seed: str) -> 
     group = exp.Add(this=exp.Add(this=exp.column("before_"), expression=exp.paren(step)), expression=literal(1))
     same_block = exp.column("block", table="s").eq(exp.column("block", table="r"))
     dealt_rows = select(
-        "row_id", "code", alias(bigint(group), "group_id"), source=nested(ranked, "r"),
-        joins=[joined(table(sizes, alias="s"), same_block)],
+        "row_id", "code", alias(bigint(group), "group_id"), source=nest_query(ranked, "r"),
+        joins=[join_clause(table(sizes, alias="s"), same_block)],
     )  # fmt: skip
     if not unknown:
         return dealt_rows, groups
@@ -162,12 +178,12 @@ def _cuts(blocks: str, l: int) -> exp.Select:  # noqa: E741
     most_before = window(exp.Max(this=exp.column("so_far")), partition=[block.copy()], order=[z.copy()])
     most_after = window(exp.Max(this=exp.column("to_come")), partition=[block.copy()], order=[down.copy()])
     most = select("block", "z", "kin", "place", "n", alias(most_before, "most_before"), alias(most_after, "most_after"),
-                  source=nested(counted, "counted"))  # fmt: skip
+                  source=nest_query(counted, "counted"))  # fmt: skip
     earlier = [
         alias(window(exp.Lag(this=exp.column(name)), partition=[block.copy()], order=[z.copy()]), f"last_{name}")
         for name in ("kin", "most_before")
     ]
-    beside = select("block", "z", "kin", "place", "n", "most_after", *earlier, source=nested(most, "most"))
+    beside = select("block", "z", "kin", "place", "n", "most_after", *earlier, source=nest_query(most, "most"))
     left = exp.paren(exp.Sub(this=exp.column("place"), expression=literal(1)))
     right = exp.paren(exp.Sub(this=exp.column("n"), expression=left.copy()))
     fits = exp.and_(
@@ -179,6 +195,6 @@ def _cuts(blocks: str, l: int) -> exp.Select:  # noqa: E741
     )
     off = exp.Abs(this=exp.Sub(this=exp.Mul(this=literal(2), expression=left), expression=exp.column("n")))
     nearest = window(exp.RowNumber(), partition=[block.copy()], order=[off, z.copy()])
-    ranked = select("block", "z", alias(nearest, "choice"), source=nested(beside, "beside"), where=fits)
-    return select("block", alias(exp.column("z"), "cut"), source=nested(ranked, "ranked"),
+    ranked = select("block", "z", alias(nearest, "choice"), source=nest_query(beside, "beside"), where=fits)
+    return select("block", alias(exp.column("z"), "cut"), source=nest_query(ranked, "ranked"),
                   where=exp.column("choice").eq(1))  # fmt: skip

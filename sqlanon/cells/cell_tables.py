@@ -19,7 +19,7 @@ from sqlglot import exp
 from sqlanon.lattice.problem import Problem
 from sqlanon.lattice.solution import Regions
 from sqlanon.relations.compressed_rows import code
-from sqlanon.sqltree.tree import (BIGINT, DOUBLE, alias, bigint, case, double, literal, summed, table, window)
+from sqlanon.sqltree.tree import BIGINT, DOUBLE, alias, bigint, case, double, literal, sum_bigint, table, window
 
 ALL = 1 << 60  # more donors than there are
 
@@ -74,7 +74,7 @@ class Cells:
         return _with(tree.join(table(classes, alias="s"), on=same).where(exp.column("broken").eq(broken)), parts)
 
     def _donors_at_first(self) -> exp.Select:
-        tree = exp.select(*self.keys, alias(summed(exp.column("n")), "n"), alias(bigint(literal(0)), "lent"))
+        tree = exp.select(*self.keys, alias(sum_bigint(exp.column("n")), "n"), alias(bigint(literal(0)), "lent"))
         return tree.from_(self._at_first(0).subquery(alias="safe")).group_by(*self.keys)
 
     def _nothing_placed(self) -> exp.Select:
@@ -128,14 +128,14 @@ class Cells:
             alone, need = exp.column("broken", table="p").eq(0), exp.column("broken", table="p")
             enough, size = spare.copy().is_(exp.Null()).not_(), exp.Add(this=rows.copy(), expression=spare.copy())
         else:
-            pooled = exp.select(alias(key, "id"), alias(summed(exp.column("n")), "v"))
+            pooled = exp.select(alias(key, "id"), alias(sum_bigint(exp.column("n")), "v"))
             parts = [("pooled", pooled.from_(table(self.pool)).group_by(key.copy()))]
             missing = exp.Sub(this=literal(lending.size), expression=rows.copy())
             alone, need = rows.copy() >= lending.size, exp.func("GREATEST", missing, literal(0))
             enough, size = spare.copy() >= missing.copy(), literal(lending.size)
         borrowed = exp.Div(this=double(exp.paren(size, copy=False)), expression=double(rows.copy()))
         ratio = case((alone, literal(1.0)), (enough, borrowed), default=double(exp.Null()))
-        total = exp.select("id", alias(summed(exp.column("spare")), "spare")).group_by("id")
+        total = exp.select("id", alias(sum_bigint(exp.column("spare")), "spare")).group_by("id")
         parts.append(("lenders", total.from_(self._lenders(masks, beyond, lending).subquery(alias="lenders_"))))
         tree = exp.select("p.id", "p.v", alias(need, "need"), alias(ratio, "ratio")).from_("pooled AS p")
         same = exp.column("id", table="p").eq(exp.column("id", table="s"))
@@ -151,7 +151,7 @@ class Cells:
         names = ["pattern", *self._grouped]
         # A class can lose more cells, never get one back.
         fits = exp.paren(exp.BitwiseAnd(this=exp.column("pattern"), expression=beyond)).eq(0)
-        sizes = exp.select(*names, alias(summed(_rows()), "spare")).from_(table(self.placed)).where(fits)
+        sizes = exp.select(*names, alias(sum_bigint(_rows()), "spare")).from_(table(self.placed)).where(fits)
         renamed = [alias(exp.column(group), key) for group, key in zip(self._grouped, self.keys, strict=True)]
         classes = exp.select(*names, *renamed, "spare").from_(sizes.group_by(*names).subquery(alias="sizes"))
         able = exp.select(*names, "spare", alias(self.problem.class_id(masks), "id")).from_(
@@ -300,7 +300,9 @@ class Cells:
 
     def rows_by_pattern(self) -> dict[int, int]:
         """How many rows lost the cells of each pattern."""
-        tree = exp.select("pattern", summed(_rows())).from_(table(self.placed)).group_by("pattern").order_by("pattern")
+        tree = (
+            exp.select("pattern", sum_bigint(_rows())).from_(table(self.placed)).group_by("pattern").order_by("pattern")
+        )
         return {int(pattern): int(count) for pattern, count in self.problem.engine.query(tree)}
 
     def regions(self) -> Regions:
@@ -350,7 +352,7 @@ def _rows(source: str | None = None) -> exp.Expr:
 
 
 def _whole() -> list[exp.Expr]:
-    return [alias(bigint(literal(1)), "first"), alias(summed(exp.column("n")), "last")]
+    return [alias(bigint(literal(1)), "first"), alias(sum_bigint(exp.column("n")), "last")]
 
 
 def _parameter(number: int, kind: exp.DataType) -> exp.Expr:

@@ -17,11 +17,26 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from sqlanon.cells.cell_tables import (region_labels, same_columns)
+from sqlanon.cells.cell_tables import region_labels, same_columns
 from sqlanon.lattice.class_queries import with_parts
 from sqlanon.lattice.problem import Problem
 from sqlanon.lattice.solution import Regions
-from sqlanon.sqltree.tree import (BIGINT, alias, bigint, case, double, joined, literal, nested, rows_relation, select, summed, table, union_all, window)
+from sqlanon.sqltree.tree import (
+    BIGINT,
+    alias,
+    bigint,
+    case,
+    double,
+    join_clause,
+    literal,
+    nest_query,
+    rows_relation,
+    select,
+    sum_bigint,
+    table,
+    union_all,
+    window,
+)
 
 Parts = list[tuple[str, exp.Query]]
 
@@ -67,7 +82,7 @@ class MatchingCells:
 
     def _all_rows(self) -> exp.Select:
         rows = table(self.problem.compressed.table)
-        return select(*self.keys, alias(summed(exp.column("n")), "n"), source=rows, groups=self.keys)
+        return select(*self.keys, alias(sum_bigint(exp.column("n")), "n"), source=rows, groups=self.keys)
 
     def _too_few(self) -> exp.Select:
         few = exp.column("n") < self.size
@@ -88,8 +103,8 @@ class MatchingCells:
         tree = select(
             "pattern",
             exp.Min(this=exp.column("ratio")),
-            summed(exp.column("helped")),
-            source=nested(ranked, "ranked"),
+            sum_bigint(exp.column("helped")),
+            source=nest_query(ranked, "ranked"),
             where=exp.column("ratio") <= exp.column("least"),
             groups=["pattern"],
         )
@@ -115,7 +130,7 @@ class MatchingCells:
         lacks = exp.Sub(this=literal(self.size), expression=exp.column("crowd", table="p"))
         loses = alias(case((exp.paren(lacks) > exp.paren(before), literal(1)), default=literal(0)), "loses")
         own = [exp.column(name, table="p") for name in (*group, *self.keys, "n")]
-        inside = [joined(table("enough", alias="e"), same_columns(group, "p", "e"))]
+        inside = [join_clause(table("enough", alias="e"), same_columns(group, "p", "e"))]
         parts.append(("ordered", select(*own, loses, source=table("pooled", alias="p"), joins=inside)))
         lost = exp.Sum(this=exp.Mul(this=exp.column("n"), expression=exp.column("loses")))
         helped = exp.Sum(this=exp.column("n"))
@@ -130,15 +145,15 @@ class MatchingCells:
         tries = exp.Join(this=table("tries", alias="t"), kind="CROSS")
         pattern = exp.column("pattern", table="t")
         rows = select(pattern, *self._masked("r", "t"), "n", source=table(self.shown, alias="r"), joins=[tries])
-        whole = select(*group, alias(summed(exp.column("n")), "n"), source=nested(rows, "masked"), groups=group)
+        whole = select(*group, alias(sum_bigint(exp.column("n")), "n"), source=nest_query(rows, "masked"), groups=group)
         parts.append(("whole", whole))
         total: exp.Expr = exp.Coalesce(this=exp.column("n", table="w"), expressions=[literal(0)])
-        joins = [joined(table("whole", alias="w"), same_columns(group, "q", "w"), side="LEFT")]
+        joins = [join_clause(table("whole", alias="w"), same_columns(group, "q", "w"), side="LEFT")]
         if self.used:
             parts += [("used", self._masks_of(self.used)), ("hidden", self._hidden())]
             more = exp.Coalesce(this=exp.column("n", table="h"), expressions=[literal(0)])
             total = exp.Add(this=total, expression=more)
-            joins.append(joined(table("hidden", alias="h"), same_columns(group, "q", "h"), side="LEFT"))
+            joins.append(join_clause(table("hidden", alias="h"), same_columns(group, "q", "h"), side="LEFT"))
         own = [exp.column(name, table="q") for name in group]
         return select(*own, source=table("groups_", alias="q"), joins=joins, where=exp.paren(total) >= self.size)
 
@@ -150,7 +165,9 @@ class MatchingCells:
         pattern = exp.column("pattern", table="t")
         rows = select(pattern, lost, *masked, "n", source=table(self.placed, alias="r"), joins=[tries])
         names = [*group, "other"]
-        placed = select(*names, alias(summed(exp.column("n")), "n"), source=nested(rows, "masked"), groups=names)
+        placed = select(
+            *names, alias(sum_bigint(exp.column("n")), "n"), source=nest_query(rows, "masked"), groups=names
+        )
         other = exp.Join(this=table("used", alias="u"), kind="CROSS")
         seen = [alias(item.this, f"s{place}") for place, item in enumerate(self._masked("q", "u", of=self.grouped), 1)]
         own = [exp.column(name, table="q") for name in group]
@@ -161,9 +178,9 @@ class MatchingCells:
             same.append(exp.column(f"s{place}", table="q").eq(exp.column(name, table="x")))
         return select(
             *(item.copy() for item in own),
-            alias(summed(exp.column("n", table="x")), "n"),
-            source=nested(sought, "q"),
-            joins=[joined(nested(placed, "x"), exp.and_(*same))],
+            alias(sum_bigint(exp.column("n", table="x")), "n"),
+            source=nest_query(sought, "q"),
+            joins=[join_clause(nest_query(placed, "x"), exp.and_(*same))],
             groups=[item.copy() for item in own],
         )
 
@@ -187,7 +204,7 @@ class MatchingCells:
         chosen, gains = f"{self.pool}_chosen", f"{self.pool}_gains"
         own = [exp.column(name, table="o") for name in (*self.keys, *group, "n")]
         cheap = exp.and_(exp.column("loses", table="o").eq(1), exp.column("ratio", table="c") <= edge)
-        joins = [joined(table("chances", alias="c"), same_columns(group, "o", "c"))]
+        joins = [join_clause(table("chances", alias="c"), same_columns(group, "o", "c"))]
         tree = select(*own, source=table("ordered", alias="o"), joins=joins, where=cheap)
         try:
             engine.create_temporary(chosen, with_parts(tree, self._chances([pattern])))
@@ -195,7 +212,7 @@ class MatchingCells:
             for name in (self.shown, self.pool):
                 moved = select(literal(1), source=table(chosen, alias="c"), where=same_columns(self.keys, "c", name))
                 engine.execute(exp.delete(name, where=exp.Exists(this=moved)))
-            more = alias(summed(exp.column("n")), "n")
+            more = alias(sum_bigint(exp.column("n")), "n")
             engine.create_temporary(gains, select(*self.grouped, more, source=table(chosen), groups=self.grouped))
             self._add_gains(pattern, gains)
         finally:
@@ -220,7 +237,7 @@ class MatchingCells:
 
     def rows_by_pattern(self) -> dict[int, int]:
         """How many rows lost the cells of each pattern."""
-        tree = select("pattern", summed(exp.column("n")), source=table(self.placed), groups=["pattern"])
+        tree = select("pattern", sum_bigint(exp.column("n")), source=table(self.placed), groups=["pattern"])
         return {int(pattern): int(count) for pattern, count in self.problem.engine.query(tree)}
 
     def rows_found_by_values(self) -> tuple[int, int]:
@@ -236,17 +253,17 @@ class MatchingCells:
             *own, count, lost, *self._masked("r", "u"), source=table(self.placed, alias="r"), joins=[crossed]
         )
         group = ["pattern", *self.grouped]
-        rows = select(*group, alias(summed(exp.column("n")), "n"), source=table(self.placed), groups=group)
+        rows = select(*group, alias(sum_bigint(exp.column("n")), "n"), source=table(self.placed), groups=group)
         keys = [exp.column(key, table="q") for key in self.keys]
         fits = select(
             alias(exp.Max(this=exp.column("n", table="q")), "n"),
-            alias(summed(exp.column("n", table="x")), "fitting"),
-            source=nested(known, "q"),
-            joins=[joined(nested(rows, "x"), same_columns(group, "q", "x"))],
+            alias(sum_bigint(exp.column("n", table="x")), "fitting"),
+            source=nest_query(known, "q"),
+            joins=[join_clause(nest_query(rows, "x"), same_columns(group, "q", "x"))],
             groups=keys,
         )
         few = case((exp.column("fitting") < self.size, exp.column("n")), default=literal(0))
-        tree = select(summed(few), exp.Min(this=exp.column("fitting")), source=nested(fits, "fits"))
+        tree = select(sum_bigint(few), exp.Min(this=exp.column("fitting")), source=nest_query(fits, "fits"))
         found, fewest = self.problem.engine.query(with_parts(tree, [("used", self._masks_of(self.used))]))[0]
         return int(found or 0), int(fewest)
 
@@ -269,4 +286,4 @@ class MatchingCells:
         ]
         order = [exp.column(name) for name in ("pattern", *self.grouped)]
         region = alias(bigint(window(exp.DenseRank(), order=order)), "region")
-        return select(exp.Star(), region, source=nested(union_all(parts), "released"))
+        return select(exp.Star(), region, source=nest_query(union_all(parts), "released"))

@@ -15,15 +15,15 @@ from typing import Any
 import click
 
 from sqlanon import __version__
-from sqlanon.cli.policy_options import (opened, policy_of, policy_of_release, policy_options)
+from sqlanon.cli.policy_options import open_database, policy_of, policy_of_release, policy_options
 from sqlanon.cli.progress import progress_bar
-from sqlanon.errors import (PolicyError, SqlanonError)
+from sqlanon.errors import PolicyError, SqlanonError
 
 # Commands of modules that are loaded when they are asked for.
 ELSEWHERE = {
-    "attack": "cli_attack", "audit": "cli_gateway", "budget": "cli_gateway", "compare": "cli_compare",
-    "plan": "cli_releases", "query": "cli_gateway", "refresh": "cli_refresh", "releases": "cli_releases",
-    "risk": "cli_risk", "schedule": "cli_refresh", "serve": "cli_serve", "status": "cli_refresh", "user": "cli_user",
+    "attack": "attack", "audit": "gateway", "budget": "gateway", "compare": "compare",
+    "plan": "releases", "query": "gateway", "refresh": "refresh", "releases": "releases",
+    "risk": "risk", "schedule": "refresh", "serve": "serve", "status": "refresh", "user": "user",
 }  # fmt: skip
 
 
@@ -37,7 +37,7 @@ class Commands(click.Group):
         if name not in ELSEWHERE:
             return super().get_command(ctx, name)
         found: dict[str, click.Command] = {
-            command.name: command for command in import_module(f"sqlanon.{ELSEWHERE[name]}").COMMANDS
+            command.name: command for command in import_module(f"sqlanon.cli.{ELSEWHERE[name]}").COMMANDS
         }
         return found[name]
 
@@ -181,7 +181,7 @@ def publish(
             raise PolicyError(f"there is no folder '{file.parent}'", hint=f"create it first, for '{file.name}'")
     policy, url = policy_of(policy_file, None, {})
     writes = not dry_run and policy.release is not None and policy.release.path is None
-    with opened(policy, url, writes=writes, memory_limit=memory_limit) as engine, progress_bar() as progress:
+    with open_database(policy, url, writes=writes, memory_limit=memory_limit) as engine, progress_bar() as progress:
         done = run(
             policy,
             engine,
@@ -252,8 +252,8 @@ def compile(
     target: str, table: str | None, dialect: str | None, plan_file: Path | None, output: Path | None, **options: Any
 ) -> None:
     """Show the SQL that a check runs, or that writes a release, to read it or to run it yourself. Touches no data."""
-    from sqlanon.relations.check_script import check_script
     from sqlanon.engines import connect
+    from sqlanon.relations.check_script import check_script
 
     policy, url = policy_of(target, table, options)
     own = "postgres" if url and url.startswith(("postgres://", "postgresql://")) else "duckdb"
@@ -308,7 +308,7 @@ def explain(name: str | None) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
 def models(as_json: bool) -> None:
     """List the privacy models, loss metrics, kinds of hierarchy, transformations and algorithms."""
-    from sqlanon.cli.console import (catalogue, print_catalogue)
+    from sqlanon.cli.console import catalogue, print_catalogue
 
     if as_json:
         click.echo(json.dumps(catalogue(), indent=2, ensure_ascii=False))
@@ -351,8 +351,8 @@ def version() -> None:
 
 def _loss(policy: Any, engine: Any, source: Any) -> tuple[Any, str | None]:
     """The loss of a release, or why it cannot be measured: that is no reason to withhold the verdict."""
-    from sqlanon.relations.bucketization import parts_rows
     from sqlanon.evidence.loss import loss
+    from sqlanon.relations.bucketization import parts_rows
 
     if parts_rows(policy):
         return None, None  # quasi-identifiers are shown as they are

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from sqlanon import __version__
-from sqlanon.cli.policy_options import (policy_to_look_at, source_named, table_options)
+from sqlanon.cli.policy_options import policy_to_look_at, source_named, table_options
 
 
 @click.command()
@@ -87,9 +87,9 @@ def attack(
 
 def _released(policy: Any, engine: Any, release: str | None) -> tuple[Any, str | None]:
     """The release that is named, or that of the policy, if it was published."""
-    from sqlanon.relations.source import table_parts
     from sqlanon.errors import SourceError
     from sqlanon.policy import Source
+    from sqlanon.relations.source import table_parts
 
     if release is not None:
         return source_named(release), release

@@ -47,7 +47,7 @@ def compare(
 
     from sqlanon.engines import connect
     from sqlanon.release.compare_policies import compare as run
-    from sqlanon.release.compare_policies import described
+    from sqlanon.release.compare_policies import describe_comparison
 
     policies, url = _policies(policy_files, vary)
     engine = connect(url, memory_limit=memory_limit)
@@ -63,7 +63,7 @@ def compare(
         )
     finally:
         engine.close()
-    document = _plain(described(found, policies))
+    document = _plain(describe_comparison(found, policies))
     if html is not None:
         from sqlanon.report.comparison import render_comparison
 
@@ -80,14 +80,14 @@ def compare(
 
 
 def _policies(files: tuple[str, ...], vary: tuple[str, ...]) -> tuple[list[Any], str | None]:
-    from sqlanon.policy.policy_variants import varied
+    from sqlanon.policy.policy_variants import vary_policy
 
     if odd := [file for file in files if not file.lower().endswith((".yml", ".yaml"))]:
         raise PolicyError(f"'{odd[0]}' is no policy file", hint="name the policies to compare: files that end in .yml")
     found: list[Any] = []
     urls = []
     for file in files:
-        for policy in varied(file, vary) if vary else [policy_of(file, None, {})[0]]:
+        for policy in vary_policy(file, vary) if vary else [policy_of(file, None, {})[0]]:
             database = policy.source.database
             urls.append(policy.locate(database) if database else None)
             located = policy.located()

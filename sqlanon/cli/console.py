@@ -12,13 +12,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from sqlanon import (algorithms, hierarchies, transformations)
-from sqlanon.errors import (PolicyError, did_you_mean, number)
+from sqlanon import algorithms, hierarchies, transformations
+from sqlanon.errors import PolicyError, did_you_mean, number
 from sqlanon.evidence.checks import Evidence
 from sqlanon.evidence.linked_rows import HINT
 from sqlanon.evidence.loss import Loss
 from sqlanon.evidence.results import CheckResult
-from sqlanon.families import (Plugin, family)
+from sqlanon.families import Plugin, family
 from sqlanon.policy import Policy
 
 MOST_COLUMNS = 8  # of a class, on a screen
@@ -26,7 +26,7 @@ FAMILIES = {"models": "privacy model", "loss": "loss metric", "history": "privac
 FAMILIES |= {"risk": "risk measure", "attacks": "attack", "utility": "measure of utility"}
 
 
-def asked(params: Mapping[str, Any]) -> str:
+def format_params(params: Mapping[str, Any]) -> str:
     shown = {key: value for key, value in params.items() if not isinstance(value, dict | list)}
     return ", ".join(f"{key}={value}" for key, value in shown.items()) + (" …" if len(shown) < len(params) else "")
 
@@ -87,7 +87,7 @@ def print_linked(console: Console, said: str, uniqueness: str, problems: Sequenc
 def _print_verdict(console: Console, result: CheckResult, records: int, *, persons: bool) -> None:
     verdict = "[green]holds [/]" if result.holds else "[red]BROKEN[/]"
     of = f" of {result.attribute}" if result.attribute else ""
-    given = f", {asked(result.params)}" if result.params else ""
+    given = f", {format_params(result.params)}" if result.params else ""
     console.print(f"{verdict}  [bold]{escape(result.model)}[/]{escape(of + given)}")
     if result.measured is None:
         console.print("        there is no row to measure")
@@ -105,7 +105,7 @@ def _print_verdict(console: Console, result: CheckResult, records: int, *, perso
 
 def _classes(result: CheckResult) -> Table:
     of = f" of {result.attribute}" if result.attribute else ""
-    given = f", {asked(result.params)}" if result.params else ""
+    given = f", {format_params(result.params)}" if result.params else ""
     more = result.broken_classes - len(result.violations)
     several = " of several records" if result.attribute else ""
     title = f"{result.model}{of}{given}: the worst broken classes{several}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from sqlanon.evidence.attacks import (Attacks, Outcome)
+from sqlanon.evidence.attacks import Attacks, Outcome
 
 
 def print_attacks(source: str, release: str | None, found: Attacks) -> None:

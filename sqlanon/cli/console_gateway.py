@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 
-from sqlanon.errors import (SqlanonError, number)
+from sqlanon.errors import SqlanonError, number
 
 if TYPE_CHECKING:
     from sqlanon.gateway import Answer

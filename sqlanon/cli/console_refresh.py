@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from sqlanon.schedule import Outcome
+    from sqlanon.schedule import RefreshOutcome
 
 
-def print_outcome(done: Outcome) -> None:
+def print_outcome(done: RefreshOutcome) -> None:
     from sqlanon.marginals import Refreshed
 
     where = str(done.job.path)

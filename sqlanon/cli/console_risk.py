@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sqlanon.errors import number
-from sqlanon.evidence.risk import (Numbers, Risk, Subset, Suda)
+from sqlanon.evidence.risk import Numbers, Risk, Subset, Suda
 
 # A measure, its number, and what it says.
 LINES = (

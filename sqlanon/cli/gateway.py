@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sqlanon.errors import (BudgetExhausted, LedgerError, MechanismError, PolicyError, Refused, SqlanonError, did_you_mean)
+from sqlanon.errors import (
+    BudgetExhausted,
+    LedgerError,
+    MechanismError,
+    PolicyError,
+    Refused,
+    SqlanonError,
+    did_you_mean,
+)
 
 if TYPE_CHECKING:
     from sqlanon.gateway import Gate
@@ -78,20 +86,20 @@ def query(
     A --param is a whole number, a number, a date (2025-01-31), a time (2025-01-31 12:30:00) or else text; a number
     that begins with 0, as 01234 does, is text, and so is whatever stands in single quotes: --param "'42'".
     """
-    from sqlanon.cli.console_gateway import (answer_text, error_text, notice)
+    from sqlanon.cli.console_gateway import answer_text, error_text, notice
 
     policy = _policy(policy_file)
     text = _statement(sql, sql_file)
     who = _principal(policy, principal)
     asked: dict[str, Any] = {"dialect": dialect, "epsilon": epsilon}
-    parameters = [typed(value) for value in params]
+    parameters = [parse_parameter(value) for value in params]
     try:
         with closing(_gate(policy, policy_file, dry_run)) as gate:
             try:
                 prepared = gate.prepare(text, who, parameters, **asked)
                 plan = explained or prepared.statement.explain
                 if plan:
-                    from sqlanon.gateway.explain import explained as explain
+                    from sqlanon.gateway.explain import explain_statement as explain
 
                     answer = explain(gate, prepared, who)
                 else:
@@ -132,7 +140,7 @@ def init(policy_file: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def show(policy_file: str, as_json: bool) -> None:
     """Tell what each principal may spend, has spent, and has left."""
-    from sqlanon.cli.console_gateway import (standings_json, standings_text)
+    from sqlanon.cli.console_gateway import standings_json, standings_text
     from sqlanon.gateway.price.budgets import standings
 
     with _ledger(policy_file) as (policy, ledger):
@@ -261,12 +269,12 @@ def audit(policy_file: str, principal: str | None) -> None:
 COMMANDS: tuple[click.Command, ...] = (query, budget, audit)
 
 
-def typed(text: str) -> int | float | date | datetime | str:
+def parse_parameter(text: str) -> int | float | date | datetime | str:
     """A parameter, by how it is written.
 
-    >>> typed("42"), typed("-0.5"), typed("2e3"), typed("01234"), typed("'42'"), typed("O'Neill")
-    (42, -0.5, 2000.0, '01234', '42', "O'Neill")
-    >>> typed("2025-01-31"), typed("2025-01-31 12:30:00"), typed("2025-02-31")
+    >>> [parse_parameter(text) for text in ("42", "-0.5", "2e3", "01234", "'42'", "O'Neill")]
+    [42, -0.5, 2000.0, '01234', '42', "O'Neill"]
+    >>> parse_parameter("2025-01-31"), parse_parameter("2025-01-31 12:30:00"), parse_parameter("2025-02-31")
     (datetime.date(2025, 1, 31), datetime.datetime(2025, 1, 31, 12, 30), '2025-02-31')
     """
     if len(text) >= 2 and text[0] == text[-1] == "'":

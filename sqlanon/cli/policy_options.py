@@ -96,13 +96,15 @@ def policy_of(target: str, table: str | None, options: dict[str, Any]) -> tuple[
     return _from_options(target, table, options)
 
 
-def opened(policy: Any, url: str | None, *, writes: bool, memory_limit: str | None) -> AbstractContextManager[Any]:
+def open_database(
+    policy: Any, url: str | None, *, writes: bool, memory_limit: str | None
+) -> AbstractContextManager[Any]:
     """The database of a policy. Rows of a file may go to one that is made for them; others must lie in it already."""
     from sqlanon.engines import connect
-    from sqlanon.engines.open_writable import writing
+    from sqlanon.engines.open_writable import open_writable
 
     if writes:
-        return writing(url, memory_limit=memory_limit, new=policy.source.path is not None)
+        return open_writable(url, memory_limit=memory_limit, new=policy.source.path is not None)
     return closing(connect(url, memory_limit=memory_limit))
 
 

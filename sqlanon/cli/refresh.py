@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from sqlanon.cli.console_refresh import print_outcome
-from sqlanon.errors import (BudgetExhausted, NotReleased, SqlanonError)
+from sqlanon.errors import BudgetExhausted, NotReleased, SqlanonError
 
 POLICIES = click.argument("policies", metavar="POLICY…", nargs=-1, required=True, type=click.Path(path_type=Path))
 
@@ -50,7 +50,7 @@ def refresh(
         try:
             if backfill:
                 begin, end = (moment.replace(tzinfo=UTC) for moment in backfill)
-                done = schedule.Outcome(job, None)
+                done = schedule.RefreshOutcome(job, None)
                 for done in schedule.backfill(job, begin, end, secret=secret):
                     print_outcome(done)
                     code = max(code, _exit_code(done.error))
@@ -63,7 +63,7 @@ def refresh(
                 continue
             done = schedule.refresh(job, moment, secret=secret, plan_hash=plan_hash)
         except SqlanonError as error:  # the others are refreshed all the same
-            done = schedule.Outcome(job, None, error=error)
+            done = schedule.RefreshOutcome(job, None, error=error)
         print_outcome(done)
         code = max(code, _exit_code(done.error))
     sys.exit(code)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sqlanon.errors import (PolicyError, SqlanonError, number)
+from sqlanon.errors import PolicyError, SqlanonError, number
 
 if TYPE_CHECKING:
     from sqlanon.engines import Engine
@@ -34,7 +34,7 @@ def plan(policy_file: Path, with_sql: bool, as_json: bool) -> None:
     would be refused.
     """
     from sqlanon.policy.marginals import Marginals
-    from sqlanon.release.plan_refresh import (differences, planned)
+    from sqlanon.release.plan_refresh import differences, plan_refresh
 
     policy, engine = _opened(policy_file)
     if isinstance(policy, Marginals):
@@ -44,7 +44,7 @@ def plan(policy_file: Path, with_sql: bool, as_json: bool) -> None:
             hint="'sqlanon releases show POLICY VERSION' tells how much noise the last one has",
         )
     with closing(engine):
-        found = planned(policy, engine, secret=os.environ.get("SQLANON_KEY"))
+        found = plan_refresh(policy, engine, secret=os.environ.get("SQLANON_KEY"))
     if found.refused is not None or found.document is None or found.plan is None:
         click.echo(f"{policy_file}: nothing would be published: {found.refused}", err=True)
         sys.exit(1)

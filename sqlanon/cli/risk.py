@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from sqlanon import __version__
-from sqlanon.cli.policy_options import (policy_to_look_at, source_named, table_options)
+from sqlanon.cli.policy_options import policy_to_look_at, source_named, table_options
 from sqlanon.errors import PolicyError
 
 

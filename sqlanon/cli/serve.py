@@ -102,7 +102,7 @@ def _scheduler(served: Path, others: tuple[Path, ...]) -> Callable[[threading.Ev
         schedule.schedule_of(job.policy())  # before anybody connects
 
     def run(stop: threading.Event, changed: Callable[[], None]) -> None:
-        def told(done: schedule.Outcome) -> None:
+        def told(done: schedule.RefreshOutcome) -> None:
             print_outcome(done)
             if done.published is not None:
                 changed()

@@ -9,7 +9,7 @@ import duckdb
 from rich.console import Console
 
 from sqlanon.cli.console import print_evidence
-from sqlanon.cli.console_gateway import (answer_text, notice)
+from sqlanon.cli.console_gateway import answer_text, notice
 from sqlanon.cli.console_publish import print_published
 from sqlanon.engines import connect
 from sqlanon.errors import PolicyError
@@ -17,9 +17,9 @@ from sqlanon.evidence.checks import check
 from sqlanon.evidence.loss import loss
 from sqlanon.gateway import open_gateway
 from sqlanon.ledger import Ledger
-from sqlanon.policy import (Source, load)
+from sqlanon.policy import Source, load
 from sqlanon.policy.files import load_gateway
-from sqlanon.release import (publish, report)
+from sqlanon.release import publish, report
 from sqlanon.report import render
 
 HERE = Path(__file__).parent

@@ -12,9 +12,9 @@ import duckdb
 import sqlglot
 from sqlglot import exp
 
-from sqlanon.engines import (WRITABLE, ColumnInfo, Hardened, Reads, Relation, table_name)
+from sqlanon.engines.engine import WRITABLE, ColumnInfo, ExistingRelation, Hardened, Reads, table_name
 from sqlanon.engines.manifest import current_file
-from sqlanon.errors import (DatabaseLocked, EngineError, SourceError, did_you_mean)
+from sqlanon.errors import DatabaseLocked, EngineError, SourceError, did_you_mean
 from sqlanon.policy import Source
 
 NUMERIC = {
@@ -192,7 +192,7 @@ class DuckDB:
         ).fetchall()
         return sorted(table_name(name) if here else table_name(schema, name) for here, schema, name in found)
 
-    def find(self, parts: Sequence[str]) -> Relation | None:
+    def find(self, parts: Sequence[str]) -> ExistingRelation | None:
         # Names are equal whatever their case; a.t may be table t of schema a or of database a.
         *where, name = (part.lower() for part in parts)
         for kind in ("table", "view"):
@@ -214,7 +214,7 @@ class DuckDB:
                 if catalog == "temp" or (catalog, schema) == (database, current):
                     spellings.append([])
                 if where in spellings:
-                    return Relation(kind, (catalog, schema, own))
+                    return ExistingRelation(kind, (catalog, schema, own))
         return None
 
     def reads(self, parts: Sequence[str]) -> Reads:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sqlanon.relations.transformation_tables import (rises, uniqueness)
 from sqlanon.engines import Engine
 from sqlanon.policy import Policy
+from sqlanon.relations.transformation_tables import rises, uniqueness
 
 MOST = 0.8  # of the integers of a range: with fewer, one hash for several rows saves no time
 
@@ -22,7 +22,7 @@ class Identities:
     span: tuple[int, int] | None
 
 
-def told_apart(
+def find_identities(
     engine: Engine, policy: Policy, rows: exp.Select, types: Mapping[str, exp.DataType]
 ) -> Identities | None:
     """None if two rows have the same identity, or there is no such column."""

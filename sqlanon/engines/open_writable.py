@@ -18,15 +18,15 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from sqlanon.engines import (Engine, connect)
-from sqlanon.errors import (DatabaseLocked, EngineError, SourceError)
+from sqlanon.engines import Engine, connect
+from sqlanon.errors import DatabaseLocked, EngineError, SourceError
 
 PATIENCE = 30.0  # seconds that a refresh waits for another one to end
 AFTERWARDS = 0.2  # seconds that the old file stays locked: for who opened it just before it was replaced
 
 
 @contextmanager
-def writing(url: str | None, *, memory_limit: str | None = None, new: bool = True) -> Iterator[Engine]:
+def open_writable(url: str | None, *, memory_limit: str | None = None, new: bool = True) -> Iterator[Engine]:
     """An engine that may write; closed at the end, and what it wrote is seen then, or never after an error. Without
     `new` the file must be there: a database that is made for a misspelt name holds no table to read."""
     path = _file(url)

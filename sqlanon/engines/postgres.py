@@ -9,8 +9,8 @@ from typing import Any, LiteralString
 
 from sqlglot import exp
 
-from sqlanon.engines import (ColumnInfo, Reads, Relation, table_name)
-from sqlanon.errors import (EngineError, PolicyError, SourceError, did_you_mean)
+from sqlanon.engines.engine import ColumnInfo, ExistingRelation, Reads, table_name
+from sqlanon.errors import EngineError, PolicyError, SourceError, did_you_mean
 from sqlanon.policy import Source
 
 try:
@@ -226,7 +226,7 @@ class Postgres:
         ).fetchall()
         return sorted(table_name(name) if here else table_name(schema, name) for here, schema, name in found)
 
-    def find(self, parts: Sequence[str]) -> Relation | None:
+    def find(self, parts: Sequence[str]) -> ExistingRelation | None:
         try:
             found = self._connection.execute(
                 "SELECT relkind::text, nspname, relname FROM pg_class JOIN pg_namespace AS n ON n.oid = relnamespace "
@@ -235,7 +235,7 @@ class Postgres:
             ).fetchone()
         except psycopg.Error as error:
             raise translate(error, self) from None
-        return Relation(KINDS.get(found[0], "relation"), (found[1], found[2])) if found else None
+        return ExistingRelation(KINDS.get(found[0], "relation"), (found[1], found[2])) if found else None
 
     def reads(self, parts: Sequence[str]) -> Reads:
         tables, functions = self._reads(READ_TABLES, parts), self._reads(READ_FUNCTIONS, parts)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
-from sqlanon.relations.classes import Step
 from sqlanon.engines import Engine
 from sqlanon.errors import SqlanonError
+from sqlanon.relations.classes import Step
 
 SHOWN_VALUES = 5
 
@@ -30,7 +30,7 @@ def drop_steps(engine: Engine, steps: Iterable[Step]) -> None:
         engine.drop_temporary([step.name for step in steps])
 
 
-def listed(found: list[tuple[Any, ...]]) -> str:
+def format_values(found: list[tuple[Any, ...]]) -> str:
     """Values with their row counts, cut after a few."""
     lines = [f"'{value}' ({records} rows)" for value, records in found[:SHOWN_VALUES]]
     return "\n".join(lines + (["…"] if len(found) > SHOWN_VALUES else []))

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
+from sqlanon.engines import Engine
+from sqlanon.errors import PolicyError, did_you_mean
+from sqlanon.policy import Policy
 from sqlanon.relations.checks import Check
 from sqlanon.relations.classes import as_label
-from sqlanon.sqltree.tree import (summed, table)
-from sqlanon.engines import Engine
-from sqlanon.errors import (PolicyError, did_you_mean)
-from sqlanon.policy import Policy
+from sqlanon.sqltree.tree import sum_bigint, table
 
 # A suggestion must not reveal a value that only few people have.
 FEW = 5
@@ -54,5 +54,5 @@ def _freeform(item: Check, name: str) -> exp.Select:
     assert item.rows is not None
     short = next(label for label, known in item.shown.items() if known == name)
     value = exp.cast(exp.column(short), "text")
-    tree = exp.select(value.as_("label"), summed(exp.column("records")).as_("records"))
+    tree = exp.select(value.as_("label"), sum_bigint(exp.column("records")).as_("records"))
     return tree.from_(table(item.rows)).group_by(value.copy())

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from sqlanon import transformations
-from sqlanon.relations.classes import (Prelude, Step)
-from sqlanon.relations.source import (relation, table_parts)
-from sqlanon.relations.transformation_tables import (Action, Outline, rows_of, transformed)
-from sqlanon.sqltree.tree import (count_all, nested, select)
 from sqlanon.engines import Engine
-from sqlanon.engines.identities import told_apart
-from sqlanon.engines.temp_tables import (drop_steps, run_steps)
+from sqlanon.engines.identities import find_identities
+from sqlanon.engines.temp_tables import drop_steps, run_steps
 from sqlanon.errors import PolicyError
-from sqlanon.policy import (Policy, Source, missing_columns)
-from sqlanon.transformations import Ask
+from sqlanon.policy import Policy, Source, missing_columns
+from sqlanon.relations.classes import Prelude, Step
+from sqlanon.relations.source import relation, table_parts
+from sqlanon.relations.transformation_tables import Action, Outline, plan_transformations, rows_of
+from sqlanon.sqltree.tree import count_all, nest_query, select
+from sqlanon.transformations import DataCheck
 
 SHORTEST_KEY = 16  # a shorter one can be found by trying
 
@@ -66,7 +66,7 @@ def apply(policy: Policy, engine: Engine, secret: str | None, *, prefix: str = "
     outline = _outlined(policy, engine, rows, kinds)
     prelude = Prelude(rows, engine.dialect, prefix=prefix)
     try:
-        for action in transformed(policy, rows, outline, prelude, secret):
+        for action in plan_transformations(policy, rows, outline, prelude, secret):
             _run(policy, engine, action, prelude)
     except BaseException:
         drop_steps(engine, prelude.steps)
@@ -89,9 +89,9 @@ def _outlined(policy: Policy, engine: Engine, rows: exp.Select, kinds: dict[str,
                     place,
                     hint="draw the sample in a view or 'query:', or with a release of its own",
                 )
-            counted[str(place)] = int(engine.query(select(count_all(), source=nested(rows.copy(), "source")))[0][0])
+            counted[str(place)] = int(engine.query(select(count_all(), source=nest_query(rows.copy(), "source")))[0][0])
     # Draws are made of identities, and groups break ties by them.
-    told = told_apart(engine, policy, rows, types) if counted or needs_secret(policy) else None
+    told = find_identities(engine, policy, rows, types) if counted or needs_secret(policy) else None
     return Outline(
         kinds,
         engine.dialect,
@@ -119,6 +119,6 @@ def _run(policy: Policy, engine: Engine, action: Action, prelude: Prelude) -> No
         raise policy.error(action.message, *action.at, hint=action.hint)
 
 
-def planned(actions: Sequence[Action]) -> list[Step]:
+def list_steps(actions: Sequence[Action]) -> list[Step]:
     """The tables alone, for a script."""
-    return [action for action in actions if not isinstance(action, Ask)]
+    return [action for action in actions if not isinstance(action, DataCheck)]

@@ -7,19 +7,31 @@ from pathlib import Path
 from sqlglot import exp
 
 from sqlanon import hierarchies
-from sqlanon.relations.classes import (Step, as_label)
-from sqlanon.relations.guarding_nodes import taxonomy_of
-from sqlanon.relations.bucketization import (GROUP, RECORDS, SENSITIVE, companion, has_two_tables, misfits)
-from sqlanon.relations.slicing_posterior import (posterior, worst_share)
-from sqlanon.relations.source import (relation, table_parts, table_tree)
-from sqlanon.relations.transformation_tables import written_key
-from sqlanon.sqltree.tree import (alias, bind, case, column, count_all, literal, nested, select, summed, table, text)
 from sqlanon.engines import Engine
-from sqlanon.engines.companion_files import (changed_files, companion_file)
-from sqlanon.engines.temp_tables import (drop_steps, run_steps)
+from sqlanon.engines.companion_files import changed_files, companion_file
+from sqlanon.engines.temp_tables import drop_steps, run_steps
 from sqlanon.errors import SourceError
 from sqlanon.families import plugin
-from sqlanon.policy import (Column, Policy, Source)
+from sqlanon.policy import Column, Policy, Source
+from sqlanon.relations.bucketization import GROUP, RECORDS, SENSITIVE, companion, has_two_tables, misfits
+from sqlanon.relations.classes import Step, as_label
+from sqlanon.relations.guarding_nodes import taxonomy_of
+from sqlanon.relations.slicing_posterior import posterior, worst_share
+from sqlanon.relations.source import relation, table_parts, table_tree
+from sqlanon.relations.transformation_tables import written_key
+from sqlanon.sqltree.tree import (
+    alias,
+    bind,
+    case,
+    column,
+    count_all,
+    literal,
+    nest_query,
+    select,
+    sum_bigint,
+    table,
+    text,
+)
 
 PREFIX = "sqlanon_guarded"
 TOLERANCE = 1e-9  # products of shares are not exact
@@ -47,7 +59,7 @@ def as_groups(policy: Policy, engine: Engine, release: Source) -> tuple[Policy, 
         breaches += _misfits(policy, engine, main, rows)
     if policy.algorithm is not None and policy.algorithm.name == "slicing":
         breaches += _sliced(policy, engine, main)
-    seen = select(*(column(name) for name in (GROUP, *policy.sensitive)), source=nested(rows.copy(), "r"))
+    seen = select(*(column(name) for name in (GROUP, *policy.sensitive)), source=nest_query(rows.copy(), "r"))
     roles = {GROUP: Column(role="quasi_identifier")} | {name: policy.columns[name] for name in policy.sensitive}
     kept = {name: use for name, use in policy.hierarchies.items() if name in policy.sensitive}
     narrowed = policy.model_copy(update={"columns": roles, "hierarchies": kept, "person": None, "algorithm": None})
@@ -77,15 +89,15 @@ def overfull(policy: Policy, engine: Engine, release: Source) -> list[str]:
     one = case((text(column(sensitive)).isin(*labels), literal(1)), default=literal(0))
     own = [column(name) for name in policy.quasi_identifiers]
     twice = 2 * int(policy.algorithm.params["m"])
-    counts = [alias(count_all(), "n"), alias(summed(one), "sensitive")]
-    classes = select(*counts, source=nested(main, "r"), groups=own)
+    counts = [alias(count_all(), "n"), alias(sum_bigint(one), "sensitive")]
+    classes = select(*counts, source=nest_query(main, "r"), groups=own)
     many = exp.Mul(this=exp.column("sensitive"), expression=literal(twice)) > exp.column("n")
-    if engine.query(select(literal(1), source=nested(classes, "c"), where=many).limit(1)):
+    if engine.query(select(literal(1), source=nest_query(classes, "c"), where=many).limit(1)):
         return [f"in a class more than 1/{twice} of the rows have one of the sensitive values"]
     return []
 
 
-def guarded(policy: Policy, engine: Engine, release: Source) -> tuple[Policy, list[str], list[str]]:
+def check_guarding(policy: Policy, engine: Engine, release: Source) -> tuple[Policy, list[str], list[str]]:
     """A release whose sensitive column shows nodes of its taxonomy: the policy without that, what is wrong with it, and
     what could not be measured."""
     use = policy.algorithm
@@ -104,7 +116,7 @@ def guarded(policy: Policy, engine: Engine, release: Source) -> tuple[Policy, li
     types = {name: exp.DataType.build(kind, dialect=engine.dialect) for name, kind in kinds.items()}
     label = alias(written_key(policy.quasi_identifiers, types), "label")
     shown = [label, alias(text(column(sensitive)), "node"), alias(text(column(guard)), "guard")]
-    members = Step(f"{PREFIX}_members", select(*shown, source=nested(main.copy(), "r")))
+    members = Step(f"{PREFIX}_members", select(*shown, source=nest_query(main.copy(), "r")))
     named = exp.column("guard").is_(exp.Null()).not_()
     guards = Step(f"{PREFIX}_guards", select("label", "guard", source=table(members.name), where=named).distinct())
     counted: list[exp.Expr | str] = ["label", alias(exp.column("node"), "original"), "node", alias(count_all(), "n")]
@@ -119,7 +131,7 @@ def guarded(policy: Policy, engine: Engine, release: Source) -> tuple[Policy, li
         steps.append(Step(f"{PREFIX}_moves", tree.moves(sorted(every))))
         run_steps(engine, steps[-1:])
         made = {name: f"{PREFIX}_{name}" for name in ("guards", "pieces", "moves")}
-        breaches = nested(bind(plugin("parting", "breach").sql, {}, made), "b")
+        breaches = nest_query(bind(plugin("parting", "breach").sql, {}, made), "b")
         worst = engine.query(select(exp.Max(this=exp.column("measured")), source=breaches))[0][0]
     finally:
         drop_steps(engine, steps)
@@ -134,16 +146,18 @@ def _misfits(policy: Policy, engine: Engine, rows: exp.Select, values: exp.Selec
     if engine.query(misfits(rows, values).limit(1)):
         found.append("the tables do not fit together: a group has not as many rows as sensitive values")
     secret = [column(name) for name in (GROUP, *policy.sensitive)]
-    counted = select(*secret, alias(summed(exp.column(RECORDS)), "n"), source=nested(values.copy(), "v"), groups=secret)
+    counted = select(
+        *secret, alias(sum_bigint(exp.column(RECORDS)), "n"), source=nest_query(values.copy(), "v"), groups=secret
+    )
     number = exp.Coalesce(this=exp.column("n"), expressions=[literal(0)])
-    twice = select(literal(1), source=nested(counted, "c"), where=exp.NEQ(this=number, expression=literal(1)))
+    twice = select(literal(1), source=nest_query(counted, "c"), where=exp.NEQ(this=number, expression=literal(1)))
     if engine.query(twice.limit(1)):
         found.append("a sensitive value is in a group more than once")
     l = int(policy.algorithm.params["l"]) if policy.algorithm is not None else 2  # noqa: E741
     counted_values: exp.Expr = count_all()
     if policy.sensitive_nulls == "unknown":
         counted_values = exp.Count(this=column(policy.sensitive[0]))
-    small = select(column(GROUP), source=nested(values.copy(), "v"), groups=[column(GROUP)])
+    small = select(column(GROUP), source=nest_query(values.copy(), "v"), groups=[column(GROUP)])
     if engine.query(small.having(exp.LT(this=counted_values, expression=exp.convert(l))).limit(1)):
         found.append(f"a group has fewer than {l} sensitive values")
     return found

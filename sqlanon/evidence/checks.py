@@ -7,28 +7,28 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from sqlanon.relations.checks import (Check, Compiler)
-from sqlanon.relations.classes import Prelude
-from sqlanon.relations.hierarchy_lookups import recoded
-from sqlanon.relations.matching_classes import matches_any_value
-from sqlanon.relations.bucketization import parts_rows
-from sqlanon.relations.source import relation
-from sqlanon.sqltree.tree import (column, count_all, nested, select, summed, table, text)
-from sqlanon.engines import (ColumnInfo, Engine)
-from sqlanon.engines.temp_tables import (SHOWN_VALUES, drop_steps, listed, run_steps)
-from sqlanon.errors import (PolicyError, SourceError)
+from sqlanon.engines import ColumnInfo, Engine
+from sqlanon.engines.temp_tables import SHOWN_VALUES, drop_steps, format_values, run_steps
+from sqlanon.errors import PolicyError, SourceError
 from sqlanon.evidence.absent_values import absent_values
-from sqlanon.evidence.hierarchies import (build_hierarchies, require_valid)
+from sqlanon.evidence.apply_transformations import apply, needs_secret
+from sqlanon.evidence.bucket_evidence import as_groups, check_guarding, overfull
+from sqlanon.evidence.hierarchies import build_hierarchies, require_valid
 from sqlanon.evidence.joined_tables import child_columns
-from sqlanon.evidence.linked_rows import (Linked, find_link, measure_linked)
+from sqlanon.evidence.linked_rows import Linked, find_link, measure_linked
 from sqlanon.evidence.loss import infer_levels
-from sqlanon.evidence.bucket_evidence import (as_groups, guarded, overfull)
-from sqlanon.evidence.results import (CheckResult, Counts, check_result, count_result)
-from sqlanon.evidence.apply_transformations import (apply, needs_secret)
+from sqlanon.evidence.results import CheckResult, Counts, check_result, count_result
 from sqlanon.families import plugin
 from sqlanon.hierarchies import Hierarchy
-from sqlanon.policy import (Policy, Source, missing_columns)
+from sqlanon.policy import Policy, Source, missing_columns
 from sqlanon.policy.suppressed_cells import READING
+from sqlanon.relations.bucketization import parts_rows
+from sqlanon.relations.checks import Check, Compiler
+from sqlanon.relations.classes import Prelude
+from sqlanon.relations.hierarchy_lookups import recode_columns
+from sqlanon.relations.matching_classes import matches_any_value
+from sqlanon.relations.source import relation
+from sqlanon.sqltree.tree import column, count_all, nest_query, select, sum_bigint, table, text
 
 # What is made of the nodes above the labels of a release.
 LOOKS_ABOVE = frozenset({"supersets", "probabilities"})
@@ -103,7 +103,7 @@ def _check(
         policy, release, parted = as_groups(policy, engine, release)
     elif release is not None:
         parted = overfull(policy, engine, release)
-        policy, beyond, unknown = guarded(policy, engine, release)
+        policy, beyond, unknown = check_guarding(policy, engine, release)
         parted, said = [*parted, *beyond], [*said, *unknown]
     compiler, checks, notes = prepare(policy, engine, release, whole=whole)
     notes = [*said, *notes]
@@ -163,7 +163,7 @@ def require_persons(engine: Engine, compiler: Compiler) -> None:
     person = compiler.policy.person
     if person is None:
         return
-    rows = nested(compiler.prelude.rows.copy(), "source")
+    rows = nest_query(compiler.prelude.rows.copy(), "source")
     found = _count(engine, select(exp.Star(), source=rows, where=column(person).is_(exp.Null())))
     if found:
         raise PolicyError(
@@ -311,7 +311,7 @@ def _population_like(
     kept = {name: name for name in policy.quasi_identifiers}
     if compiler.population_has_persons and policy.person:
         kept[policy.person] = policy.person
-    return recoded(compiler.prelude, rows, dict(hierarchies), levels, kept)
+    return recode_columns(compiler.prelude, rows, dict(hierarchies), levels, kept)
 
 
 def _require(engine: Engine, item: Check | None) -> None:
@@ -319,7 +319,7 @@ def _require(engine: Engine, item: Check | None) -> None:
     for requirement in item.requirements if item else ():
         found = engine.query(requirement.query.order_by("records DESC", "value").limit(SHOWN_VALUES + 1))
         if found:
-            raise PolicyError(requirement.message, detail=listed(found), hint=requirement.hint)
+            raise PolicyError(requirement.message, detail=format_values(found), hint=requirement.hint)
 
 
 def _require_numbers(policy: Policy, checks: list[Check], available: list[ColumnInfo]) -> None:
@@ -340,8 +340,8 @@ def _records(engine: Engine, prelude: Prelude, counted: Mapping[str, Counts]) ->
         return _count(engine, prelude.rows.copy())
     if made in counted:
         return counted[made].records
-    return int(engine.query(select(summed(exp.column("records")), source=table(made)))[0][0] or 0)
+    return int(engine.query(select(sum_bigint(exp.column("records")), source=table(made)))[0][0] or 0)
 
 
 def _count(engine: Engine, rows: exp.Select) -> int:
-    return int(engine.query(select(count_all(), source=nested(rows, "source")))[0][0])
+    return int(engine.query(select(count_all(), source=nest_query(rows, "source")))[0][0])

@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from sqlanon import hierarchies as hierarchy_kinds
-from sqlanon.relations.classes import Prelude
-from sqlanon.relations.hierarchy_lookups import (long_taxonomy, source_values)
-from sqlanon.relations.source import relation
-from sqlanon.sqltree.tree import (bind, column, count_all, nested, select)
 from sqlanon.engines import Engine
-from sqlanon.engines.temp_tables import (SHOWN_VALUES, drop_steps, listed, run_steps)
-from sqlanon.errors import (HierarchyError, SqlanonError)
+from sqlanon.engines.temp_tables import SHOWN_VALUES, drop_steps, format_values, run_steps
+from sqlanon.errors import HierarchyError, SqlanonError
 from sqlanon.families import family
 from sqlanon.hierarchies import Hierarchy
 from sqlanon.policy import Policy
+from sqlanon.relations.classes import Prelude
+from sqlanon.relations.hierarchy_lookups import long_taxonomy, source_values
+from sqlanon.relations.source import relation
+from sqlanon.sqltree.tree import bind, column, count_all, nest_query, select
 
 HIERARCHY_PROBLEMS = {
     "uncovered": ("does not cover values of the column", "add them to the hierarchy, or correct the data"),
@@ -88,7 +88,7 @@ def _hierarchy_problems(policy: Policy, engine: Engine, prelude: Prelude, name: 
     possible = ["uncovered"] if hierarchy.is_known_tree() else list(HIERARCHY_PROBLEMS)
     queries = {kind: bind(family("hierarchies")[kind].sql, {}, relations) for kind in possible}
     # One statement tells whether all is well; only what is wrong is asked for in detail.
-    counts = [select(count_all(), source=nested(tree, "found")).subquery(copy=False) for tree in queries.values()]
+    counts = [select(count_all(), source=nest_query(tree, "found")).subquery(copy=False) for tree in queries.values()]
     wrong = [kind for kind, count in zip(queries, engine.query(exp.select(*counts))[0], strict=True) if count]
     found_problems = []
     for kind in wrong:
@@ -97,6 +97,6 @@ def _hierarchy_problems(policy: Policy, engine: Engine, prelude: Prelude, name: 
         ordered = exp.select("value", "records").from_(tree.subquery(alias="found"))
         found = engine.query(ordered.order_by("records DESC", "value").limit(SHOWN_VALUES + 1))
         if found:
-            values = "\n  ".join(listed(found).splitlines())
+            values = "\n  ".join(format_values(found).splitlines())
             found_problems.append(f"{where}the hierarchy of '{name}' {message}\n  {values}\n  hint: {hint}")
     return found_problems

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sqlanon.relations.source import relation
 from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError
-from sqlanon.policy import (Policy, Source)
+from sqlanon.policy import Policy, Source
+from sqlanon.relations.source import relation
 
 
 def as_one_table(policy: Policy, engine: Engine) -> tuple[Policy, dict[str, list[str]]]:

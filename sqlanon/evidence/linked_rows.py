@@ -23,18 +23,18 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.relations.attacks import attack_relations as relations
-from sqlanon.relations.checks import (BUILT_ON_COLUMNS, Compiler)
-from sqlanon.relations.classes import (Grouping, Prelude, class_values, classes)
-from sqlanon.relations.row_sets import (LINKED, add_row_sets, constant_columns, linked_records, shared_sets, with_linked)
-from sqlanon.relations.source import (SUPPRESSED, relation, rows_to_check)
-from sqlanon.sqltree.tree import (bind, column, nested, referenced, select, table)
 from sqlanon.engines import Engine
-from sqlanon.engines.temp_tables import (drop_steps, run_steps)
+from sqlanon.engines.temp_tables import drop_steps, run_steps
 from sqlanon.evidence.joined_tables import child_columns
-from sqlanon.evidence.results import (CheckResult, check_result, count_result)
+from sqlanon.evidence.results import CheckResult, check_result, count_result
 from sqlanon.families import plugin
 from sqlanon.policy import Policy
+from sqlanon.relations.attacks import attack_relations as relations
+from sqlanon.relations.checks import BUILT_ON_COLUMNS, Compiler
+from sqlanon.relations.classes import Grouping, Prelude, class_values, classes
+from sqlanon.relations.row_sets import LINKED, add_row_sets, constant_columns, linked_records, shared_sets, with_linked
+from sqlanon.relations.source import SUPPRESSED, relation, rows_to_check
+from sqlanon.sqltree.tree import bind, column, find_references, nest_query, select, table
 
 LINKED_SHARE = 0.1  # of the rows of persons with several rows: a column that links so many links persons
 CONSTANT_SHARE = 0.9  # of persons with several rows: a column with one value for so many hardly ever changes
@@ -93,7 +93,7 @@ class Linked:
 
 
 @dataclass(frozen=True)
-class Link:
+class RowLink:
     """The columns that link rows, and the column whose values are the persons then."""
 
     columns: tuple[str, ...]
@@ -107,7 +107,7 @@ def say_linked(columns: Sequence[str]) -> str:
 
 def find_link(
     policy: Policy, engine: Engine, rows: exp.Select, *, released: bool, hidden: Sequence[str] = ()
-) -> Link | None:
+) -> RowLink | None:
     """What links the rows of a person in a release; or what would, if `rows` are those of the source."""
     names = [item.name for item in engine.columns(rows)]
     shown = [name for name in names if name not in hidden]
@@ -118,9 +118,9 @@ def find_link(
         return _by_pseudonym(policy, engine, rows, shown)
     if person in names:
         if person in shown:
-            return Link((person,), person) if _has_several(engine, rows, person) else None
+            return RowLink((person,), person) if _has_several(engine, rows, person) else None
         found = _by_values(policy, engine, rows, shown, person)
-        return Link(found, person) if found else None
+        return RowLink(found, person) if found else None
     # The release has no persons; its columns are those of the source, where they are known.
     given = engine.resolve(policy.source)
     source = relation(given, engine.dialect, child_columns(policy, engine, given))
@@ -129,7 +129,7 @@ def find_link(
         return None
     both = [name for name in shown if name in known and name not in policy.quasi_identifiers]
     found = _by_values(policy, engine, source, both, person)
-    return Link(found, LINKED) if found else None
+    return RowLink(found, LINKED) if found else None
 
 
 def _is_released(policy: Policy, name: str) -> bool:
@@ -141,19 +141,19 @@ def _has_several(engine: Engine, rows: exp.Select, person: str) -> bool:
     return int(engine.query(constant_columns(rows.copy(), column(person), ()))[0][0]) > 0
 
 
-def _by_pseudonym(policy: Policy, engine: Engine, rows: exp.Select, shown: Sequence[str]) -> Link | None:
+def _by_pseudonym(policy: Policy, engine: Engine, rows: exp.Select, shown: Sequence[str]) -> RowLink | None:
     """The pseudonym with most values of those that occur in several rows."""
     hashed = [name for name in shown if name in policy.columns and policy.columns[name].pseudonym]
     if not hashed:
         return None
     distinct = [exp.Count(this=exp.Distinct(expressions=[column(name)])) for name in hashed]
     filled = [exp.Count(this=column(name)) for name in hashed]
-    counted = engine.query(select(*distinct, *filled, source=nested(rows.copy(), "source")))[0]
+    counted = engine.query(select(*distinct, *filled, source=nest_query(rows.copy(), "source")))[0]
     pairs = zip(hashed, counted[: len(hashed)], counted[len(hashed) :], strict=True)
     several = {name: int(different) for name, different, known in pairs if different < known}
     if not several:
         return None
-    return Link((max(several, key=lambda name: several[name]),), LINKED)
+    return RowLink((max(several, key=lambda name: several[name]),), LINKED)
 
 
 def _by_values(
@@ -179,7 +179,7 @@ def _by_values(
     return best if found[best] >= LINKED_SHARE * int(records) else None
 
 
-def measure_linked(policy: Policy, engine: Engine, compiler: Compiler, link: Link, *, keep: bool) -> Linked:
+def measure_linked(policy: Policy, engine: Engine, compiler: Compiler, link: RowLink, *, keep: bool) -> Linked:
     """Measure the models of a policy on the sets of rows of persons. `compiler` is that of the checks on single rows;
     `keep` where suppressed rows stay in the release, so that everybody sees how many a person has."""
     narrowed = compiler.policy
@@ -225,7 +225,7 @@ def measure_linked(policy: Policy, engine: Engine, compiler: Compiler, link: Lin
     )
 
 
-def link_rows(compiler: Compiler, link: Link, *, keep: bool) -> Grouping:
+def link_rows(compiler: Compiler, link: RowLink, *, keep: bool) -> Grouping:
     """Give a compiler the rows of a release with the sets of its persons; the classes of persons with the same set."""
     policy = compiler.policy
     prelude = sets_prelude(compiler, link)
@@ -254,10 +254,10 @@ def is_measurable(name: str) -> bool:
     (True, False)
     """
     model = plugin("models", name)
-    return not (referenced(model.sql) & BUILT_ON_COLUMNS or model.counts or "combinations" in model.needs)
+    return not (find_references(model.sql) & BUILT_ON_COLUMNS or model.counts or "combinations" in model.needs)
 
 
-def sets_prelude(compiler: Compiler, link: Link, prefix: str = "sqlanon_sets") -> Prelude:
+def sets_prelude(compiler: Compiler, link: RowLink, prefix: str = "sqlanon_sets") -> Prelude:
     """The rows of a release, all of them, with the column that tells persons apart."""
     policy = compiler.policy
     rows = relation(compiler.source, compiler.dialect, compiler.child_columns)

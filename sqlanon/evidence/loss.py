@@ -7,18 +7,27 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from sqlanon.engines import Engine
+from sqlanon.engines.temp_tables import drop_steps, run_steps
+from sqlanon.errors import PolicyError
+from sqlanon.evidence.hierarchies import build_hierarchies, validate_hierarchies
+from sqlanon.families import Plugin, family
+from sqlanon.hierarchies import Hierarchy
+from sqlanon.policy import Policy, Source
 from sqlanon.relations.classes import Prelude
 from sqlanon.relations.compressed_rows import root_only
-from sqlanon.relations.loss_relations import (Recoding, disagreements, level_matches, recoded_cells, recoded_class_values, recoded_classes, recoded_tuples, recoded_values)
-from sqlanon.relations.source import (SUPPRESSED, relation, rows_to_check)
-from sqlanon.sqltree.tree import (bind, referenced, table)
-from sqlanon.engines import Engine
-from sqlanon.engines.temp_tables import (drop_steps, run_steps)
-from sqlanon.errors import PolicyError
-from sqlanon.evidence.hierarchies import (build_hierarchies, validate_hierarchies)
-from sqlanon.families import (Plugin, family)
-from sqlanon.hierarchies import Hierarchy
-from sqlanon.policy import (Policy, Source)
+from sqlanon.relations.loss_relations import (
+    Recoding,
+    disagreements,
+    level_matches,
+    recoded_cells,
+    recoded_class_values,
+    recoded_classes,
+    recoded_tuples,
+    recoded_values,
+)
+from sqlanon.relations.source import SUPPRESSED, relation, rows_to_check
+from sqlanon.sqltree.tree import bind, find_references, table
 
 
 @dataclass(frozen=True)
@@ -134,7 +143,7 @@ def _measure(
 def _metric(engine: Engine, metric: Plugin, policy: Policy, made: Mapping[str, str]) -> float | None:
     asked = max((use.params["k"] for use in policy.models if "k" in use.params), default=1)
     params = metric.filled({"k": asked} if metric.param("k") else {})
-    relations = {name: made[name] for name in referenced(metric.sql)}
+    relations = {name: made[name] for name in find_references(metric.sql)}
     value = engine.query(bind(metric.sql, params, relations))[0][0]
     return None if value is None else float(value)
 

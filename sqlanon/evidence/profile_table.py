@@ -16,14 +16,28 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.relations.source import relation
-from sqlanon.sqltree.tree import (TEXT, alias, bigint, case, column, count_all, literal, summed, text, union_all)
-from sqlanon.engines import (ColumnInfo, Engine, connect)
-from sqlanon.errors import (PolicyError, SourceError)
-from sqlanon.evidence.suggest_roles import (COMPARABLE, COUNTRIES, FLAG, PATTERNS, Draft, Facts, Shape, base_type, hierarchy, is_person_key, shape_of, speaks_of, words)
+from sqlanon.engines import ColumnInfo, Engine, connect
+from sqlanon.errors import PolicyError, SourceError
+from sqlanon.evidence.suggest_roles import (
+    COMPARABLE,
+    COUNTRIES,
+    FLAG,
+    PATTERNS,
+    ColumnFacts,
+    RoleDraft,
+    Shape,
+    base_type,
+    hierarchy,
+    is_person_key,
+    shape_of,
+    speaks_of,
+    words,
+)
 from sqlanon.hierarchies import build
 from sqlanon.policy import Source
-from sqlanon.policy.options import (holds_rows, split_target, without_password)
+from sqlanon.policy.options import holds_rows, split_target, without_password
+from sqlanon.relations.source import relation
+from sqlanon.sqltree.tree import TEXT, alias, bigint, case, column, count_all, literal, sum_bigint, text, union_all
 
 COLUMNS_AT_ONCE = 40  # in one statement; each is a branch of it with a GROUP BY of its own
 MOST_COUNTRIES = 300
@@ -67,7 +81,7 @@ def _which_table(database: str) -> PolicyError:
     )
 
 
-def profile(engine: Engine, rows: exp.Select, name: str) -> Draft:
+def profile(engine: Engine, rows: exp.Select, name: str) -> RoleDraft:
     """Two statements on the table, for most tables: one for the columns, one for their combinations."""
     found = engine.columns(rows)
     known = [item for item in found if item.name]
@@ -79,14 +93,14 @@ def profile(engine: Engine, rows: exp.Select, name: str) -> Draft:
             f"'{name}' has no column whose values can be compared",
             hint="make a view that takes columns out of them, or casts them to text",
         )
-    draft = Draft.of(facts, unnamed=len(found) - len(known))
+    draft = RoleDraft.of(facts, unnamed=len(found) - len(known))
     sets = draft.sets()
     return draft.combined(sets, rows_alone(engine, rows, sets, draft.person)) if sets else draft
 
 
-def measure(engine: Engine, rows: exp.Select, columns: Sequence[ColumnInfo]) -> list[Facts]:
+def measure(engine: Engine, rows: exp.Select, columns: Sequence[ColumnInfo]) -> list[ColumnFacts]:
     """Counts of each column, one statement for many columns; the table itself stays in the engine."""
-    facts = [Facts(item.name, shape_of(item), comparable=_comparable(engine, rows, item)) for item in columns]
+    facts = [ColumnFacts(item.name, shape_of(item), comparable=_comparable(engine, rows, item)) for item in columns]
     places = [place for place, known in enumerate(facts) if known.comparable]
     found: dict[int, list[tuple[Any, ...]]] = {}
     for start in range(0, len(places), COLUMNS_AT_ONCE):
@@ -115,7 +129,7 @@ def _chosen(rows: exp.Select, *expressions: exp.Expr) -> exp.Select:
     return rows.select(*expressions, append=False)
 
 
-def _counts(rows: exp.Select, place: int, facts: Facts) -> exp.Query:
+def _counts(rows: exp.Select, place: int, facts: ColumnFacts) -> exp.Query:
     """One row for each pattern among the values of a column, and one for NULL.
 
     Patterns are looked for once a value, not once a row.
@@ -138,9 +152,9 @@ def _counts(rows: exp.Select, place: int, facts: Facts) -> exp.Query:
         exp.select(
             alias(literal(place), "place"),
             "kind",
-            alias(summed(exp.column("records")), "records"),
+            alias(sum_bigint(exp.column("records")), "records"),
             alias(count_all(), "distinct_values"),
-            alias(summed(case((exp.column("records").eq(1), literal(1)), default=literal(0))), "unique_rows"),
+            alias(sum_bigint(case((exp.column("records").eq(1), literal(1)), default=literal(0))), "unique_rows"),
             alias(length, "longest"),
             alias(_extreme(exp.Min, facts.shape), "least"),
             alias(_extreme(exp.Max, facts.shape), "most"),
@@ -160,7 +174,7 @@ def _extreme(function: type[exp.AggFunc], shape: Shape) -> exp.Expr:
     return text(function(this=exp.Case().when(finite, value.copy())))
 
 
-def _with_counts(facts: Facts, counted: Sequence[tuple[Any, ...]]) -> Facts:
+def _with_counts(facts: ColumnFacts, counted: Sequence[tuple[Any, ...]]) -> ColumnFacts:
     values = [row for row in counted if row[0] != "null"]
     least, most = ([Decimal(row[place]) for row in values if row[place] is not None] for place in (5, 6))
     return replace(
@@ -176,7 +190,7 @@ def _with_counts(facts: Facts, counted: Sequence[tuple[Any, ...]]) -> Facts:
     )
 
 
-def _with_countries(engine: Engine, rows: exp.Select, facts: Facts) -> Facts:
+def _with_countries(engine: Engine, rows: exp.Select, facts: ColumnFacts) -> ColumnFacts:
     if facts.shape != "text" or not 0 < facts.distinct <= MOST_COUNTRIES or not speaks_of(facts.name, COUNTRIES):
         return facts
     known = {row[0] for row in build("country", {}, Path()).rows}
@@ -200,7 +214,7 @@ def rows_alone(engine: Engine, rows: exp.Select, sets: Sequence[Sequence[str]], 
             condition = exp.NullSafeEQ(this=exp.Min(this=who), expression=exp.Max(this=who.copy()))
         values = _chosen(rows, *chosen).subquery(alias="listed")
         grouped = exp.select(alias(count_all(), "records")).from_(values).group_by(*labels).having(condition)
-        counted = exp.Coalesce(this=summed(exp.column("records")), expressions=[literal(0)])
+        counted = exp.Coalesce(this=sum_bigint(exp.column("records")), expressions=[literal(0)])
         return exp.select(alias(literal(place), "place"), alias(counted, "records")).from_(
             grouped.subquery(alias="grouped")
         )
@@ -209,7 +223,7 @@ def rows_alone(engine: Engine, rows: exp.Select, sets: Sequence[Sequence[str]], 
     return [int(found[place]) for place in range(len(sets))]
 
 
-def _header(draft: Draft) -> list[str]:
+def _header(draft: RoleDraft) -> list[str]:
     lines = [
         f"# Drafted by 'sqlanon init' from {_number(draft.rows, 'row')} and {_number(len(draft.columns), 'column')}.",
         "# Roles are guesses: read each line, and correct it. To an attacker, a column is",
@@ -238,7 +252,7 @@ def _source(url: str | None, given: dict[str, str], base: Path) -> list[str]:
     return lines
 
 
-def _columns(draft: Draft) -> list[str]:
+def _columns(draft: RoleDraft) -> list[str]:
     entries = [
         (f"  {key(facts.name)} {draft.roles[facts.name].role}", _figures(draft, facts)) for facts in draft.columns
     ]
@@ -252,7 +266,7 @@ def _columns(draft: Draft) -> list[str]:
     return lines
 
 
-def _figures(draft: Draft, facts: Facts) -> str:
+def _figures(draft: RoleDraft, facts: ColumnFacts) -> str:
     """Why the column has its role, and what was counted."""
     suggestion = draft.roles[facts.name]
     if not draft.rows or not facts.comparable or facts.constant:
@@ -271,7 +285,7 @@ def _figures(draft: Draft, facts: Facts) -> str:
     return f"{suggestion.reason}; {', '.join(figures)}"
 
 
-def _person(draft: Draft) -> list[str]:
+def _person(draft: RoleDraft) -> list[str]:
     if draft.person is not None:
         facts = next(facts for facts in draft.columns if facts.name == draft.person)
         each = (facts.rows - facts.nulls) / facts.distinct
@@ -285,7 +299,7 @@ def _person(draft: Draft) -> list[str]:
     return ["# If a person can have several rows, name the column that tells persons apart:", "# person: …"]
 
 
-def _hierarchies(draft: Draft) -> list[str]:
+def _hierarchies(draft: RoleDraft) -> list[str]:
     fitting, others = [], []
     for facts in draft.columns:
         if draft.roles[facts.name].role != "quasi_identifier":
@@ -313,7 +327,7 @@ def _hierarchies(draft: Draft) -> list[str]:
     return lines + [f"{'  ' if fitting else ''}# {line}" for line in advice]
 
 
-def _models(draft: Draft) -> list[str]:
+def _models(draft: RoleDraft) -> list[str]:
     others = "the rows of at least 4 other persons" if draft.person else "at least 4 others"
     diversity = ("- distinct_l_diversity: {l: 2}", "rows that look alike differ in each sensitive column")
     closeness = ("  # - t_closeness: {t: 0.3}", "stricter: they differ much as in the whole table")

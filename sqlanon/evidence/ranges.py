@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from sqlanon.relations.classes import NULL_NODE
-from sqlanon.relations.compressed_rows import (Compressed, Domain, code)
-from sqlanon.sqltree.tree import (alias, bigint, case, literal, summed, table, text, union_all, window)
 from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError
+from sqlanon.relations.classes import NULL_NODE
+from sqlanon.relations.compressed_rows import Compressed, Domain, code
+from sqlanon.sqltree.tree import alias, bigint, case, literal, sum_bigint, table, text, union_all, window
 
 
 def boxes_of(
@@ -56,7 +56,9 @@ def boxes_at(compressed: Compressed, levels: Sequence[int], cells: exp.Query | N
     source = cells.subquery(alias="cells") if cells is not None else table(compressed.table)
     masks = dict(zip(compressed.key_names, compressed.masks(levels), strict=True))
     bits = {name: exp.BitwiseAnd(this=exp.column(name), expression=literal(mask)) for name, mask in masks.items()}
-    grouped = exp.select(*(alias(bit, name) for name, bit in bits.items()), alias(summed(exp.column("n")), "records"))
+    grouped = exp.select(
+        *(alias(bit, name) for name, bit in bits.items()), alias(sum_bigint(exp.column("n")), "records")
+    )
     grouped = grouped.from_(source).group_by(*(bit.copy() for bit in bits.values()))
     tree = exp.select("g.records").from_(grouped.subquery(alias="g"))
     for place, (domain, level) in enumerate(zip(compressed.domains, levels, strict=True), start=1):

@@ -9,9 +9,9 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.relations.checks import Check
-from sqlanon.sqltree.tree import (count_all, joined, literal, nested, select, table, text)
 from sqlanon.engines import Engine
+from sqlanon.relations.checks import Check
+from sqlanon.sqltree.tree import count_all, join_clause, literal, nest_query, select, table, text
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,10 @@ def count_result(engine: Engine, item: Check) -> Counts:
     if isinstance(item.result, exp.Select):
         own = item.result.copy()
         own.append("expressions", exp.column("records"))
-        tree = select(*chosen, source=nested(own, "r"))
+        tree = select(*chosen, source=nest_query(own, "r"))
     else:
         every_class = "population" not in item.model.needs  # whose classes may hold no released record
-        result = joined(item.measured("r"), _same_class("s", "r"), side="LEFT" if every_class else None)
+        result = join_clause(item.measured("r"), _same_class("s", "r"), side="LEFT" if every_class else None)
         tree = select(*chosen, source=table(item.classes, alias="s"), joins=[result])
     classes, every, broken_classes, broken_records, *ends = engine.query(tree)[0]
     least, most = (None if end is None else float(end) for end in ends)
@@ -115,7 +115,7 @@ def _violations(engine: Engine, item: Check, limit: int) -> tuple[Violation, ...
         measured,
         *(text(name) for name in named),
         source=item.measured("r"),
-        joins=[joined(table(item.classes, alias="s"), _same_class("s", "r"))],
+        joins=[join_clause(table(item.classes, alias="s"), _same_class("s", "r"))],
         where=exp.and_(exp.column("broken", table="r").eq(1), *_more_than_one(item), copy=False),
     )
     order = [

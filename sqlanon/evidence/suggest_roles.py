@@ -108,7 +108,7 @@ FLAG = 2  # values at most: there is nothing to group
 
 
 @dataclass(frozen=True)
-class Facts:
+class ColumnFacts:
     """What was counted in a column. `least` and `most` choose widths of bands, and are never shown."""
 
     name: str
@@ -205,7 +205,7 @@ def is_person_key(name: str) -> bool:
     return bool(persons) and all(part in persons or part in keys for part in parts)
 
 
-def suggest(facts: Facts) -> Suggestion:
+def suggest(facts: ColumnFacts) -> Suggestion:
     """The role of a column; the first of these that applies."""
     name = facts.name
     if not facts.comparable:
@@ -238,7 +238,7 @@ def suggest(facts: Facts) -> Suggestion:
     return Suggestion("quasi_identifier", "unsure: a guess on the safe side", sure=False)
 
 
-def person_key(columns: Sequence[Facts]) -> Facts | None:
+def person_key(columns: Sequence[ColumnFacts]) -> ColumnFacts | None:
     """The key of persons with several rows each; of several keys, that with the most persons."""
     # A check refuses rows that belong to nobody, so a key with NULLs is no key.
     whole = [facts for facts in columns if facts.comparable and not facts.nulls]
@@ -246,7 +246,7 @@ def person_key(columns: Sequence[Facts]) -> Facts | None:
     return max(keys, key=lambda facts: facts.distinct, default=None)
 
 
-def hierarchy(facts: Facts) -> tuple[str, str] | None:
+def hierarchy(facts: ColumnFacts) -> tuple[str, str] | None:
     """The kind that fits a quasi-identifier, with its parameters as YAML, and what it does; None if none fits."""
     if facts.rows == facts.nulls or facts.constant:
         return None
@@ -264,7 +264,7 @@ def hierarchy(facts: Facts) -> tuple[str, str] | None:
     return _bands(facts)
 
 
-def _bands(facts: Facts) -> tuple[str, str] | None:
+def _bands(facts: ColumnFacts) -> tuple[str, str] | None:
     if facts.least is None or facts.most is None or facts.distinct <= FLAG:
         return None
     if speaks_of(facts.name, AGES) and facts.least >= 0 and facts.most <= 130:
@@ -294,10 +294,10 @@ def widths(span: Decimal, *, whole: bool) -> tuple[Decimal, Decimal, Decimal]:
 
 
 @dataclass(frozen=True)
-class Draft:
+class RoleDraft:
     """The columns with their roles, and how many rows stand alone by some of them."""
 
-    columns: Sequence[Facts]
+    columns: Sequence[ColumnFacts]
     roles: Mapping[str, Suggestion]
     person: str | None
     candidates: Sequence[str]
@@ -311,7 +311,7 @@ class Draft:
         return self.columns[0].rows
 
     @classmethod
-    def of(cls, columns: Sequence[Facts], unnamed: int) -> Draft:
+    def of(cls, columns: Sequence[ColumnFacts], unnamed: int) -> RoleDraft:
         roles = {facts.name: suggest(facts) for facts in columns}
         person = person_key(columns)
         if all(suggestion.role != "quasi_identifier" for suggestion in roles.values()):
@@ -336,11 +336,11 @@ class Draft:
         pairs = [(a.name, b.name) for a, b in combinations(open_, 2) if self._may_single_out(a, b)]
         return [*((name,) for name in self.candidates if self.person), *pairs, tuple(self.candidates)]
 
-    def _may_single_out(self, a: Facts, b: Facts) -> bool:
+    def _may_single_out(self, a: ColumnFacts, b: ColumnFacts) -> bool:
         # Two columns cannot single out more rows than they have pairs of values.
         return self.person is not None or (a.distinct + 1) * (b.distinct + 1) >= 0.005 * self.rows
 
-    def combined(self, sets: Sequence[tuple[str, ...]], counts: Sequence[int]) -> Draft:
+    def combined(self, sets: Sequence[tuple[str, ...]], counts: Sequence[int]) -> RoleDraft:
         """This draft with the rows that stand alone by each of the sets."""
         alone = {facts.name: facts.unique for facts in self.columns}
         partner: dict[str, tuple[int, str]] = {}

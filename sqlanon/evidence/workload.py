@@ -19,11 +19,11 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sqlanon.relations.compressed_rows import Domain
-from sqlanon.sqltree.tree import (alias, bigint, case, double, literal, summed, table, union_all)
 from sqlanon.engines import Engine
 from sqlanon.errors import SqlanonError
 from sqlanon.evidence.ranges import ranks
+from sqlanon.relations.compressed_rows import Domain
+from sqlanon.sqltree.tree import alias, bigint, case, double, literal, sum_bigint, table, union_all
 
 SMALL, LARGE = 0.01, 0.1
 MOST_ATTRIBUTES = 4
@@ -48,7 +48,7 @@ class Workload:
 
 
 @dataclass(frozen=True)
-class Query:
+class RangeQuery:
     """A range of ranks, both ends included, for each of some quasi-identifiers (by their places)."""
 
     attributes: tuple[int, ...]
@@ -97,7 +97,7 @@ def workload(
             engine.drop_temporary(made)
 
 
-def draw(sizes: Sequence[int], count: int, generator: random.Random) -> list[Query]:
+def draw(sizes: Sequence[int], count: int, generator: random.Random) -> list[RangeQuery]:
     """Random queries, the same for the same numbers on every engine."""
     useful = [place for place, size in enumerate(sizes) if size > 1] or list(range(len(sizes)))
 
@@ -121,7 +121,7 @@ def draw(sizes: Sequence[int], count: int, generator: random.Random) -> list[Que
             width = max(1, math.floor(sizes[place] * share + 0.5))
             first = 1 + below(sizes[place] - width + 1)
             ranges.append((first, first + width - 1))
-        drawn.append(Query(attributes, tuple(ranges)))
+        drawn.append(RangeQuery(attributes, tuple(ranges)))
     return drawn
 
 
@@ -162,7 +162,7 @@ def _rank(engine: Engine, domains: Sequence[Domain]) -> list[int]:
 
 
 def _answers(
-    engine: Engine, tables: tuple[str, str], drawn: Sequence[Query], asked: Callable[[int], None]
+    engine: Engine, tables: tuple[str, str], drawn: Sequence[RangeQuery], asked: Callable[[int], None]
 ) -> list[tuple[float, float]]:
     """(actual, estimate) for each query, in their order; `asked` is told how many were asked so far."""
     sets = list(dict.fromkeys(query.attributes for query in drawn))
@@ -176,7 +176,9 @@ def _answers(
     return [(actual, estimate) for actual, estimate in found]
 
 
-def _load(engine: Engine, drawn: Sequence[Query], sets: Sequence[tuple[int, ...]]) -> list[tuple[int, tuple[int, ...]]]:
+def _load(
+    engine: Engine, drawn: Sequence[RangeQuery], sets: Sequence[tuple[int, ...]]
+) -> list[tuple[int, tuple[int, ...]]]:
     """Put the queries into a table, in batches of at most BITS on the same attributes. Returns the batches."""
     columns = ["query", "batch", "bit", *(f"{end}{i}" for i in range(1, MOST_ATTRIBUTES + 1) for end in ("from", "to"))]
     batches: list[tuple[int, tuple[int, ...]]] = []
@@ -230,7 +232,7 @@ def _bits(spans: str, batch: int, slot: int) -> exp.Select:
     inside = exp.and_(_end("from", slot) <= low, high <= _end("to", slot))
     touching = exp.and_(low <= _end("to", slot), high >= _end("from", slot))
     named = [
-        alias(summed(case((condition, bit), default=literal(0))), name)
+        alias(sum_bigint(case((condition, bit), default=literal(0))), name)
         for condition, name in ((inside, "inside"), (touching, "touching"))
     ]
     tree = exp.select("x.span", "x.lo", "x.hi", *named).from_(table(spans, alias="x"))
@@ -240,7 +242,7 @@ def _bits(spans: str, batch: int, slot: int) -> exp.Select:
 
 def _whole_classes(batch: int) -> exp.Select:
     """Classes that lie in the range of a query, counted by the set of such queries first: these sets are few."""
-    sums = exp.select("inside", alias(summed(exp.column("records")), "records")).from_("classes_")
+    sums = exp.select("inside", alias(sum_bigint(exp.column("records")), "records")).from_("classes_")
     sums = sums.where(exp.column("inside") > 0).group_by("inside")
     answer = double(exp.Sum(this=exp.column("records", table="w")))
     tree = exp.select("q.query", alias(answer, "answer")).from_(sums.subquery(alias="w"))
@@ -251,7 +253,7 @@ def _cut_classes(batch: int, slots: Sequence[int]) -> exp.Select:
     """Classes that a query cuts: the share of their rows that lies in its range if rows are spread evenly."""
     spans = [f"s{slot}" for slot in slots]
     cutting = exp.Sub(this=exp.column("touching"), expression=exp.column("inside"))
-    grouped = exp.select(*spans, alias(cutting, "cutting"), alias(summed(exp.column("records")), "records"))
+    grouped = exp.select(*spans, alias(cutting, "cutting"), alias(sum_bigint(exp.column("records")), "records"))
     grouped = grouped.from_("classes_").where(cutting.copy() > 0).group_by(*spans, cutting.copy())
     share: exp.Expr = double(exp.column("records", table="c"))
     tree = exp.select("q.query").from_(grouped.subquery(alias="c"))

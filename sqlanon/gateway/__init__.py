@@ -20,38 +20,45 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.engines import (Engine, Hardened, connect)
-from sqlanon.errors import (Refused, SqlanonError)
-from sqlanon.gateway.price.budgets import limits_of
-from sqlanon.gateway.bind.catalog import Catalog
-from sqlanon.gateway.answer.claims import (Claims, shown_lines)
-from sqlanon.gateway.controls.control_queries import (controlled_answer, judges)
-from sqlanon.gateway.bind.core import (Core, key_tree)
-from sqlanon.gateway.answer.read_data import (Data, failed)
-from sqlanon.gateway.describe_statement import (description, visible)
-from sqlanon.gateway.bind.exact_aggregates import Exact
-from sqlanon.gateway.explain import explained
-from sqlanon.gateway.bind.fanout import require_few
-from sqlanon.gateway.price.statement_budget import granted
-from sqlanon.gateway.answer.answer_cache import (LRU, as_text, from_text, values_key)
-from sqlanon.gateway.answer.linked_keys import (LinkedKey, require_keys, require_linked_keys)
-from sqlanon.gateway.price.noise import (Limit, Mechanisms, noise_for)
-from sqlanon.gateway.bind.parameters import fill
+from sqlanon.engines import Engine, Hardened, connect
+from sqlanon.errors import Refused, SqlanonError
+from sqlanon.gateway.answer.answer_cache import LRU, as_text, from_text, values_key
+from sqlanon.gateway.answer.arrow_rows import cast_batch
+from sqlanon.gateway.answer.claims import Claims, shown_lines
+from sqlanon.gateway.answer.linked_keys import LinkedKey, require_keys, require_linked_keys
 from sqlanon.gateway.answer.post_processing import PostDatabase
-from sqlanon.gateway.price.prepared_statement import (Answer, Description, Part, Prepared, shown, statements_of)
-from sqlanon.gateway.bind.read_statement import (DIALECTS, Statement, read)
+from sqlanon.gateway.answer.read_data import Data, read_failure
 from sqlanon.gateway.answer.release_time import ReleaseTime
+from sqlanon.gateway.bind.catalog import Catalog
+from sqlanon.gateway.bind.core import Core, key_tree
+from sqlanon.gateway.bind.exact_aggregates import Exact
+from sqlanon.gateway.bind.fanout import require_few
+from sqlanon.gateway.bind.parameters import fill
+from sqlanon.gateway.bind.read_statement import DIALECTS, ParsedStatement, parse_statement
 from sqlanon.gateway.bind.row_work import require_bounded
 from sqlanon.gateway.bind.schema import schema_of
 from sqlanon.gateway.bind.selects import Binder
-from sqlanon.gateway.answer.arrow_rows import typed
+from sqlanon.gateway.controls.control_queries import controlled_answer, judges
+from sqlanon.gateway.describe_statement import description, visible
+from sqlanon.gateway.explain import explain_statement
+from sqlanon.gateway.price.budgets import limits_of
+from sqlanon.gateway.price.noise import Limit, Mechanisms, noise_for
+from sqlanon.gateway.price.prepared_statement import (
+    Answer,
+    Description,
+    PricedCore,
+    PricedStatement,
+    build_output,
+    statements_of,
+)
+from sqlanon.gateway.price.statement_budget import grant_budget
 from sqlanon.ledger import Ledger
-from sqlanon.ledger.limits import (Left, Limits)
+from sqlanon.ledger.limits import Left, Limits
 from sqlanon.mechanisms import Cost
 from sqlanon.policy.files import load_gateway
 from sqlanon.policy.gateway import Gateway
 
-__all__ = ["Answer", "Description", "Gate", "Part", "Prepared", "open_gateway"]
+__all__ = ["Answer", "Description", "Gate", "PricedCore", "PricedStatement", "open_gateway"]
 
 log = logging.getLogger("sqlanon")
 LONGEST_KEPT = 2_000  # characters of a statement that is kept bound
@@ -74,7 +81,7 @@ class Gate:
     verified: dict[LinkedKey, str] = field(default_factory=dict)  # keys of links, and the data in which they are unique
     claims: Claims | None = None  # what is shown row by row, looked at again once it may have changed
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _known: LRU[Prepared] = field(default_factory=LRU)
+    _known: LRU[PricedStatement] = field(default_factory=LRU)
     _described: LRU[Description] = field(default_factory=LRU)
     _computed: LRU[tuple[tuple[Any, ...], ...]] = field(default_factory=LRU)
     _counted: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -93,10 +100,10 @@ class Gate:
         prepared = self.prepare(sql, principal, parameters, dialect=dialect, epsilon=epsilon, intervals=intervals)
         return self.answer_prepared(prepared, principal)
 
-    def answer_prepared(self, prepared: Prepared, principal: str, timeout: float | None = None) -> Answer:
+    def answer_prepared(self, prepared: PricedStatement, principal: str, timeout: float | None = None) -> Answer:
         """`timeout` is how long the caller waits: nothing is charged for an answer that would come later."""
         if prepared.statement.explain:
-            return explained(self, prepared, principal)
+            return explain_statement(self, prepared, principal)
         found = self._answered(prepared, principal, timeout)
         return replace(found, threshold=prepared.threshold, bare=prepared.bare)
 
@@ -110,7 +117,7 @@ class Gate:
         dialect: str = "duckdb",
         epsilon: float | None = None,
         intervals: bool = False,
-    ) -> Prepared:
+    ) -> PricedStatement:
         """Bind and price a statement without touching data or budget.
 
         `kinds` are those of the parameters, as `describe` takes them: int, text[], …
@@ -159,30 +166,30 @@ class Gate:
         exact = Exact() if self.policy.principals[principal].controls else None
         return Binder(self.catalog, principal, dialect, *([exact] if exact else [])), exact
 
-    def _read(self, sql: str, principal: str, dialect: str) -> Statement:
+    def _read(self, sql: str, principal: str, dialect: str) -> ParsedStatement:
         if principal not in self.policy.principals:
             hint = "the policy names who may ask"
             raise Refused(f"role '{principal[:80]}' does not exist", sqlstate="28000", hint=hint)
         if dialect not in DIALECTS:
             raise Refused(f"the dialect '{dialect[:40]}' is not read", hint=f"these are: {', '.join(DIALECTS)}")
-        return read(sql, dialect)
+        return parse_statement(sql, dialect)
 
     def _priced(
-        self, statement: Statement, binder: Binder, exact: Exact | None, epsilon: float | None, intervals: bool
-    ) -> Prepared:
+        self, statement: ParsedStatement, binder: Binder, exact: Exact | None, epsilon: float | None, intervals: bool
+    ) -> PricedStatement:
         relation = visible(binder.query(statement.tree, {}))
-        asked, delta, limit = granted(self.policy, statement, epsilon, binder.principal)
-        tree, columns, types = shown(relation, binder, intervals)
+        asked, delta, limit = grant_budget(self.policy, statement, epsilon, binder.principal)
+        tree, columns, types = build_output(relation, binder, intervals)
         reads = frozenset(binder.used | {(table, "") for table in binder.tables})
         result = (tree, columns, types, reads)
         if exact is not None:
             judged = judges(self.catalog, binder.cores, exact, statement)
-            return Prepared(statement, relation, *result, (), Cost(), limit, asked, delta, judged)
+            return PricedStatement(statement, relation, *result, (), Cost(), limit, asked, delta, judged)
         parts = self._parts(binder.cores, binder.principal, asked, delta, limit)
         for core in binder.cores:
             require_bounded(core.work)
         cost = sum((part.noise.cost for part in parts), Cost())
-        return Prepared(statement, relation, *result, parts, cost, limit, asked, delta, bare=binder.bare)
+        return PricedStatement(statement, relation, *result, parts, cost, limit, asked, delta, bare=binder.bare)
 
     def left(self, principal: str) -> Left:
         return self.ledger.left(principal, self.limits(principal))
@@ -199,7 +206,7 @@ class Gate:
 
     def _parts(
         self, cores: Sequence[Core], principal: str, epsilon: float, delta: float, limit: Limit
-    ) -> tuple[Part, ...]:
+    ) -> tuple[PricedCore, ...]:
         parts = []
         version, fingerprint = self._data_version(), self.policy.fingerprint
         for core in cores:
@@ -218,7 +225,7 @@ class Gate:
             }  # fmt: skip
             text = json.dumps(identity, sort_keys=True)
             key = hashlib.sha256(text.encode()).hexdigest()
-            parts.append(Part(core, noise, statements_of(core, limit), key))
+            parts.append(PricedCore(core, noise, statements_of(core, limit), key))
         return tuple(parts)
 
     def _data_version(self) -> str:
@@ -235,7 +242,7 @@ class Gate:
     def data(self) -> Data:
         return Data(self.engine, self.ledger, self.policy.timeout)
 
-    def plain_batches(self, prepared: Prepared, rows: int = 10_000) -> Generator[Any, None, None]:
+    def plain_batches(self, prepared: PricedStatement, rows: int = 10_000) -> Generator[Any, None, None]:
         """The answer of public and released tables as Arrow batches, read as they are asked for. It costs nothing.
 
         Close it when no more is wanted; other statements run meanwhile.
@@ -248,15 +255,15 @@ class Gate:
                 if found[0] is None:
                     return
                 try:
-                    yield typed(found[0], prepared.columns, prepared.types)
+                    yield cast_batch(found[0], prepared.columns, prepared.types)
                 except ArithmeticError:
                     raise Refused("a number is out of range for its type", sqlstate="22003") from None
 
-    def _require_claims(self, prepared: Prepared) -> None:
+    def _require_claims(self, prepared: PricedStatement) -> None:
         if self.claims is not None:
             self.claims.require(table for table, _ in prepared.reads)
 
-    def _answered(self, prepared: Prepared, principal: str, timeout: float | None) -> Answer:
+    def _answered(self, prepared: PricedStatement, principal: str, timeout: float | None) -> Answer:
         self._require_claims(prepared)
         if prepared.relation.nature == "public":
             with self._lock:
@@ -293,8 +300,8 @@ class Gate:
 
     def _read_fresh(
         self,
-        prepared: Prepared,
-        fresh: Sequence[Part],
+        prepared: PricedStatement,
+        fresh: Sequence[PricedCore],
         keys: Mapping[int, list[tuple[Any, ...]] | None],
         principal: str,
         timeout: float | None,
@@ -324,7 +331,7 @@ class Gate:
                 raise
             if paid is None:
                 self.note_failure(left)
-                raise failed(charged=True)
+                raise read_failure(charged=True)
             # One transaction, and on the disk before anybody sees it: whoever asks again gets the same noise.
             self.ledger.settle(left, "answered", answers=paid)
         return left, found
@@ -356,7 +363,7 @@ class Gate:
             )
         return seconds
 
-    def _charged(self, prepared: Prepared, fresh: Sequence[Part], principal: str) -> Left:
+    def _charged(self, prepared: PricedStatement, fresh: Sequence[PricedCore], principal: str) -> Left:
         # Spend first: a crash may waste budget, it must never give an answer for free.
         return self.ledger.reserve(
             principal,

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from sqlanon.gateway.bind.parameters import number_slots
+from sqlanon.gateway.bind.read_statement import ParsedStatement
+from sqlanon.gateway.bind.selects import Binder, not_shown
+from sqlanon.gateway.bind.values import Learned, Relation
 from sqlanon.gateway.explain import PLAN
-from sqlanon.gateway.bind.parameters import numbered
-from sqlanon.gateway.price.prepared_statement import (Description, shown, type_of_slot)
-from sqlanon.gateway.bind.read_statement import Statement
-from sqlanon.gateway.bind.selects import (Binder, not_shown)
-from sqlanon.gateway.bind.values import (Learned, Relation)
+from sqlanon.gateway.price.prepared_statement import Description, build_output, type_of_slot
 
 
 def description(
-    statement: Statement, kinds: Sequence[str | None], binder_of: Callable[[], Binder], intervals: bool
+    statement: ParsedStatement, kinds: Sequence[str | None], binder_of: Callable[[], Binder], intervals: bool
 ) -> Description:
     """Bind a statement until the kinds of all its parameters are known; `kinds` are those that are declared."""
-    slots = numbered(statement.slots, kinds)
+    slots = number_slots(statement.slots, kinds)
     while True:
         binder = binder_of()
         unknown = [slot for slot in slots if slot.kind is None]
@@ -29,7 +29,7 @@ def description(
         if all(slot.kind is None for slot in unknown):
             for slot in unknown:
                 slot.kind = "text"  # as in PostgreSQL: nothing tells what it is
-    _, columns, types = shown(visible(relation), binder, intervals)
+    _, columns, types = build_output(visible(relation), binder, intervals)
     if statement.explain:
         columns, types = (PLAN,), ("text",)
     return Description(columns, types, tuple(type_of_slot(slot) for slot in slots))

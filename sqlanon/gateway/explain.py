@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from sqlanon.errors import number
 from sqlanon.gateway.controls.control_queries import plan
-from sqlanon.gateway.price.mask_names import masked
-from sqlanon.gateway.price.prepared_statement import (Answer, Part, Prepared)
+from sqlanon.gateway.price.mask_names import mask_names
+from sqlanon.gateway.price.prepared_statement import Answer, PricedCore, PricedStatement
 from sqlanon.ledger.limits import Left
-from sqlanon.mechanisms import (Choice, Cost, Mechanism)
+from sqlanon.mechanisms import Choice, Cost, Mechanism
 
 if TYPE_CHECKING:
     from sqlanon.gateway import Gate
@@ -23,7 +23,7 @@ KEYS = {
 }
 
 
-def explained(gate: Gate, prepared: Prepared, principal: str) -> Answer:
+def explain_statement(gate: Gate, prepared: PricedStatement, principal: str) -> Answer:
     lines: list[str] = []
     if prepared.relation.nature == "public":
         lines += ["Public or released tables only: answered as they are, at no cost.", ""]
@@ -49,7 +49,7 @@ def _cost(label: str, cost: Cost) -> str:
     return said + (f", delta {cost.delta:.3g}" if cost.delta else "")
 
 
-def _part(gate: Gate, prepared: Prepared, part: Part, principal: str) -> list[str]:
+def _part(gate: Gate, prepared: PricedStatement, part: PricedCore, principal: str) -> list[str]:
     core, noise = part.core, part.noise
     cached = gate.ledger.cached(part.cache_key) is not None
     lines = [f"{core.table}: " + ("answered before, free" if cached else _cost("cost", noise.cost))]
@@ -68,7 +68,7 @@ def _part(gate: Gate, prepared: Prepared, part: Part, principal: str) -> list[st
     for atom, mechanism, reach in zip(core.atoms, noise.atoms, noise.sensitivities, strict=True):
         lines.append(f"  {atom.label}: {_described(mechanism, reach, atom.quantum)}")
     for statement in part.statements:
-        shown = masked(statement, gate.catalog, principal)
+        shown = mask_names(statement, gate.catalog, principal)
         lines += ["  reads:", *_indented(shown.sql(gate.engine.dialect, pretty=True))]
     return lines
 

@@ -19,11 +19,11 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.engines import (Engine, connect)
-from sqlanon.gateway import (Answer, Gate)
-from sqlanon.gateway.bind.catalog import (Catalog, Schema, aliased_table, kind_of, stored_as)
+from sqlanon.engines import Engine, connect
+from sqlanon.gateway import Answer, Gate
 from sqlanon.gateway.answer.post_processing import TYPES as NOISY_TYPES
 from sqlanon.gateway.answer.post_processing import PostDatabase
+from sqlanon.gateway.bind.catalog import Catalog, Schema, aliased_table, kind_of, stored_type
 from sqlanon.gateway.bind.schema import schema_of
 from sqlanon.gateway.bind.values import Kind
 from sqlanon.ledger import Ledger
@@ -199,7 +199,7 @@ def _load(engine: Engine, name: str, schema: Schema, rows: Sequence[Row]) -> Non
     select = exp.Select().from_("made")
     for place, info in enumerate(infos):
         value = exp.cast(exp.column(f"c{place}"), TYPES[kind_of(info.type) or "text"], dialect="duckdb")
-        if stored_as(info.type) == "timestamptz":
+        if stored_type(info.type) == "timestamptz":
             value = exp.cast(exp.column(f"c{place}"), exp.DataType.Type.TIMESTAMPTZ)
         select = select.select(exp.alias_(value, info.name, quoted=True), copy=False)
     if isinstance(schema_name := table.args.get("db"), exp.Identifier):

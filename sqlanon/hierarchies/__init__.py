@@ -20,7 +20,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.errors import (HierarchyError, did_you_mean)
+from sqlanon.errors import HierarchyError, did_you_mean
 from sqlanon.hierarchies._values import not_nested
 
 Level = Callable[[exp.Expr], exp.Expr]

@@ -13,7 +13,7 @@ from decimal import ROUND_CEILING, Decimal
 from sqlglot import exp
 
 from sqlanon.hierarchies import Level
-from sqlanon.hierarchies.label_sql import (call, joined, minus, number, plain, string, text)
+from sqlanon.hierarchies.label_sql import call, join_text, minus, number, plain, string, text
 
 # Every decimal of this many digits survives in a floating-point number. What lies beyond shares one label.
 EXACT_DIGITS = 15
@@ -52,7 +52,7 @@ def band(scale: Scale, width: Decimal, *, clip: bool = False) -> Level:
         lower = minus(floor, _offset(floor, scale, width))
         upper = exp.Add(this=lower.copy(), expression=number(width))
         top = call("LEAST", upper, number(scale.high)) if clip else upper
-        inside = joined("[", _printed(lower, scale), ", ", _printed(top, scale), ")")
+        inside = join_text("[", _printed(lower, scale), ", ", _printed(top, scale), ")")
         return _outside(column, floor, scale).else_(inside)
 
     return label

@@ -13,7 +13,7 @@ _PART = r'(?:"[^"]+"|[^".;\s]+)'
 _WRITES = (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Create, exp.Drop, exp.Command, exp.Into)
 
 
-class Source(BaseModel):
+class TableSource(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     table: str | None = Field(None, min_length=1, description="The table, or schema.table.")
@@ -28,7 +28,7 @@ class Source(BaseModel):
         return table
 
     @model_validator(mode="after")
-    def _can_be_read(self) -> Source:
+    def _can_be_read(self) -> TableSource:
         if (self.table is None) == (self.query is None):
             raise ValueError("give exactly one of 'table' and 'query'")
         if self.query is not None:
@@ -38,7 +38,7 @@ class Source(BaseModel):
     def relation(self, alias: str) -> exp.Table | exp.Subquery:
         """What stands in FROM.
 
-        >>> Source(table="geo.cities").relation("source").sql("postgres")
+        >>> TableSource(table="geo.cities").relation("source").sql("postgres")
         '"geo"."cities" AS source'
         """
         if self.table is not None:

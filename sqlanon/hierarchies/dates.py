@@ -22,8 +22,8 @@ from typing import Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from sqlglot import exp
 
-from sqlanon.hierarchies import (Hierarchy, Level)
-from sqlanon.hierarchies.label_sql import (call, joined, root, string, text)
+from sqlanon.hierarchies import Hierarchy, Level
+from sqlanon.hierarchies.label_sql import call, join_text, root, string, text
 
 Period = Literal["day", "month", "quarter", "year", "decade"]
 PERIODS: tuple[Period, ...] = get_args(Period)
@@ -73,15 +73,15 @@ def _period(period: Period, column: exp.Expr) -> exp.Expr:
     """  # noqa: E501 - the SQL is shown as it is
     year = _whole(_part("YEAR", column))
     if period == "day":
-        return joined(year, "-", _two_digits("MONTH", column), "-", _two_digits("DAY", column))
+        return join_text(year, "-", _two_digits("MONTH", column), "-", _two_digits("DAY", column))
     if period == "month":
-        return joined(year, "-", _two_digits("MONTH", column))
+        return join_text(year, "-", _two_digits("MONTH", column))
     if period == "quarter":
-        return joined(year, "-Q", _whole(_part("QUARTER", column)))
+        return join_text(year, "-Q", _whole(_part("QUARTER", column)))
     if period == "year":
         return year
     tens = call("FLOOR", _part("YEAR", column) / exp.Literal.number("10.0"))
-    return joined(_whole(tens * 10), "s")
+    return join_text(_whole(tens * 10), "s")
 
 
 def _level(period: Period) -> Level:

@@ -19,7 +19,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from sqlanon.hierarchies import Hierarchy
-from sqlanon.hierarchies._values import (Integer, Scalar, not_nested)
+from sqlanon.hierarchies._values import Integer, Scalar, not_nested
 
 ROOT = "*"
 

@@ -24,20 +24,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from sqlanon.hierarchies import Hierarchy
-from sqlanon.hierarchies._bands import (EXACT_DIGITS, Scale, band, decimals, limit)
-from sqlanon.hierarchies.label_sql import (plain, root)
+from sqlanon.hierarchies._bands import EXACT_DIGITS, Scale, band, decimals, limit
 from sqlanon.hierarchies._values import Number
+from sqlanon.hierarchies.label_sql import plain, root
 
 MOST_DECIMALS = 9
 

@@ -22,9 +22,9 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from sqlglot import exp
 
-from sqlanon.hierarchies import (Hierarchy, Level)
-from sqlanon.hierarchies.label_sql import (call, joined, minus, number, root, string, text)
+from sqlanon.hierarchies import Hierarchy, Level
 from sqlanon.hierarchies._values import Integer
+from sqlanon.hierarchies.label_sql import call, join_text, minus, number, root, string, text
 
 NOT_AN_ADDRESS = "not an address"
 DEFAULT_PREFIXES6 = (64, 48, 32)
@@ -97,7 +97,7 @@ def _network4(address: exp.Expr, prefix: int) -> exp.Expr:
         octets.append(text(minus(last, last % number(2 ** (8 - bits)))))
     zeros = ".0" * (4 - len(octets))
     first, *others = octets
-    return joined(first, *(part for octet in others for part in (".", octet)), f"{zeros}/{prefix}")
+    return join_text(first, *(part for octet in others for part in (".", octet)), f"{zeros}/{prefix}")
 
 
 def _like(value: exp.Expr, pattern: str) -> exp.Expr:
@@ -121,12 +121,12 @@ def _is6(address: exp.Expr) -> exp.Expr:
 def _network6(address: exp.Expr, prefix: int) -> exp.Expr:
     """The network of a well-formed IPv6 address."""
     whole, bits = divmod(prefix, 16)
-    full = call("REPLACE", address, "::", joined(":", call("REPEAT", "0:", _missing(address))))
+    full = call("REPLACE", address, "::", join_text(":", call("REPEAT", "0:", _missing(address))))
     groups = [call("SPLIT_PART", full, ":", position) for position in range(1, whole + 1)]
     if bits:
         last = call("LPAD", call("SPLIT_PART", full, ":", whole + 1), 4, "0")
-        groups.append(joined(call("SUBSTRING", last, 1, bits // 4), "0" * (4 - bits // 4)))
-    return call("LOWER", joined(*(part for group in groups for part in (_short(group), ":")), f":/{prefix}"))
+        groups.append(join_text(call("SUBSTRING", last, 1, bits // 4), "0" * (4 - bits // 4)))
+    return call("LOWER", join_text(*(part for group in groups for part in (_short(group), ":")), f":/{prefix}"))
 
 
 def _short(group: exp.Expr) -> exp.Expr:

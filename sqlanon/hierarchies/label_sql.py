@@ -57,10 +57,10 @@ def minus(left: exp.Expr, right: exp.Expr) -> exp.Expr:
     return exp.Sub(this=left.copy(), expression=exp.paren(right) if isinstance(right, exp.Binary) else right.copy())
 
 
-def joined(*parts: exp.Expr | str) -> exp.Expr:
+def join_text(*parts: exp.Expr | str) -> exp.Expr:
     """Text put together with `||`: unlike CONCAT, it gives NULL if any part is NULL.
 
-    >>> joined("[", exp.column("lo"), ")").sql()
+    >>> join_text("[", exp.column("lo"), ")").sql()
     "'[' || lo || ')'"
     """
     pieces = [string(part) if isinstance(part, str) else part.copy() for part in parts]

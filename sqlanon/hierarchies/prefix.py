@@ -22,9 +22,9 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 from sqlglot import exp
 
-from sqlanon.hierarchies import (Hierarchy, Level)
-from sqlanon.hierarchies.label_sql import (call, joined, minus, number, root, text)
+from sqlanon.hierarchies import Hierarchy, Level
 from sqlanon.hierarchies._values import Integer
+from sqlanon.hierarchies.label_sql import call, join_text, minus, number, root, text
 
 
 class Params(BaseModel):
@@ -62,8 +62,8 @@ def _masked(count: int, params: Params) -> Level:
         # As many masks as the code has characters, at most `count`.
         masks = call("SUBSTRING", params.mask * count, 1, length)
         if params.end == "left":
-            return joined(masks, call("SUBSTRING", code, count + 1))
-        return joined(call("SUBSTRING", code, 1, call("GREATEST", minus(length, number(count)), 0)), masks)
+            return join_text(masks, call("SUBSTRING", code, count + 1))
+        return join_text(call("SUBSTRING", code, 1, call("GREATEST", minus(length, number(count)), 0)), masks)
 
     return label
 

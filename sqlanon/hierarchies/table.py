@@ -22,11 +22,11 @@ from pydantic import Field, ValidationInfo, field_validator
 from sqlglot import exp
 
 from sqlanon.hierarchies import Hierarchy
-from sqlanon.hierarchies._source import (Source, column)
-from sqlanon.hierarchies.label_sql import (string, text)
+from sqlanon.hierarchies._source import TableSource, column
+from sqlanon.hierarchies.label_sql import string, text
 
 
-class Params(Source):
+class Params(TableSource):
     columns: tuple[str, ...] = Field(
         min_length=1, description="Column names, from the value to the most general label."
     )

@@ -26,7 +26,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from sqlanon.hierarchies import Hierarchy
-from sqlanon.hierarchies._values import (as_text, not_nested)
+from sqlanon.hierarchies._values import as_text, not_nested
 
 Rows = tuple[tuple[str, ...], ...]
 

@@ -24,15 +24,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
 from sqlanon.hierarchies import Hierarchy
-from sqlanon.hierarchies._source import (Source, column)
-from sqlanon.hierarchies.label_sql import (call, joined, number, string, text)
+from sqlanon.hierarchies._source import TableSource, column
 from sqlanon.hierarchies._values import Integer
+from sqlanon.hierarchies.label_sql import call, join_text, number, string, text
 
 ROOT = "*"
 SMALL_AREA = "000**"
 
 
-class Population(Source):
+class Population(TableSource):
     zip: str = Field("zip", min_length=1, description="The column with the ZIP code.")
     people: str = Field("population", min_length=1, description="The column with the number of people.")
     digits: Literal[3, 5] = Field(5, description="How many digits the codes of this table have.")
@@ -49,7 +49,7 @@ def _codes() -> exp.Select:
     """All codes of five digits, with their area."""
     digits = [(digit,) for digit in "0123456789"]
     places = [exp.column("digit", table=f"place_{place}") for place in range(1, 6)]
-    query = exp.select(exp.alias_(joined(*places), "zip"), exp.alias_(joined(*places[:3]), "area")).from_(
+    query = exp.select(exp.alias_(join_text(*places), "zip"), exp.alias_(join_text(*places[:3]), "area")).from_(
         exp.values(digits, alias="place_1", columns=["digit"])
     )
     for place in range(2, 6):
@@ -74,7 +74,7 @@ def build(params: Params, base: Path) -> Hierarchy:
     known = exp.column("people", table="areas") > number(params.threshold)
     area = exp.column("area", table="codes")
     # An unknown area has NULL people, which is not above the threshold.
-    label = exp.case().when(known, joined(area, "**")).else_(string(SMALL_AREA))
+    label = exp.case().when(known, join_text(area, "**")).else_(string(SMALL_AREA))
     relation = (
         exp.select(
             exp.alias_(exp.column("zip", table="codes"), "level_0"),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sqlanon.lattice.nodes import (Infeasible, Measured)
+from sqlanon.lattice.nodes import Infeasible, Measured
 from sqlanon.lattice.problem import Problem
-from sqlanon.lattice.solution import (Candidate, Solution)
+from sqlanon.lattice.solution import Candidate, Solution
 
 # Two nodes whose losses differ by less are a tie: sums of floats depend on the order of the rows.
 TIE = 1e-12
@@ -29,7 +29,7 @@ def best_of(problem: Problem) -> Measured | None:
     return best
 
 
-def found(problem: Problem, best: Measured | None, *, proven: bool, why: str) -> Solution:
+def build_solution(problem: Problem, best: Measured | None, *, proven: bool, why: str) -> Solution:
     """The solution for a node, with the next-better ones that were measured on the way."""
     if best is None:
         raise Infeasible(problem.measured.get(problem.top))

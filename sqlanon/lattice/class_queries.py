@@ -12,13 +12,27 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.lattice.model_classes import (Own, distinct, joined, lifted, own_id, pairs)
-from sqlanon.lattice.model_tables import Special
-from sqlanon.relations.compressed_rows import Compressed
-from sqlanon.sqltree.tree import (alias, bigint, bind, case, excess, inline_verdict, literal, nested, select, summed, table, uses_column, with_verdict)
-from sqlanon.sqltree.tree import joined as joined_to
 from sqlanon.families import Plugin
+from sqlanon.lattice.model_classes import Own, distinct, join_keys, lift_verdicts, own_id, pairs
+from sqlanon.lattice.model_tables import Special
 from sqlanon.policy import ModelUse
+from sqlanon.relations.compressed_rows import Compressed
+from sqlanon.sqltree.tree import (
+    alias,
+    bigint,
+    bind,
+    case,
+    excess,
+    inline_verdict,
+    literal,
+    nest_query,
+    select,
+    sum_bigint,
+    table,
+    uses_column,
+    with_verdict,
+)
+from sqlanon.sqltree.tree import join_clause as joined_to
 
 
 @dataclass(frozen=True)
@@ -110,7 +124,7 @@ class Classes:
         ]
         # What has no released row is read only where it can break a model.
         side = "LEFT" if self.may_suppress else "FULL"
-        joins = [joined_to(nested(people, "p"), same, side=side)]
+        joins = [joined_to(nest_query(people, "p"), same, side=side)]
         tree = select(alias(own, "class_id"), *numbers, source=table(sizes, alias="c"), joins=joins)
         return {"class_population": tree}
 
@@ -219,7 +233,7 @@ class Classes:
         assert item.own is not None
         mine = own_id(self.compressed, item.own, masks)
         names = {"classes": f"own_sizes_{place}"}
-        number, rows = exp.column(f"own{place}"), summed(exp.column("rows_"))
+        number, rows = exp.column(f"own{place}"), sum_bigint(exp.column("rows_"))
         if item.own.whole and not item.own.persons and not item.own.counted:
             chosen = [alias(number, "class_id"), alias(rows, "records")]
             sizes = select(*chosen, source=table("class_sizes"), groups=[number.copy()])
@@ -253,7 +267,7 @@ class Classes:
         else:
             parts.append((met, pairs(key, mine, source)))
         beyond = self._excess(item, result) if self._convex(item) else None
-        return [*parts, (f"lifted_{place}", lifted(met, result, beyond))]
+        return [*parts, (f"lifted_{place}", lift_verdicts(met, result, beyond))]
 
     def _convex(self, item: Requirement) -> bool:
         """Whether the excess of a class is at most the mean of the excesses of its parts. Shares of persons, who may
@@ -288,18 +302,18 @@ class Classes:
             exp.BitwiseAnd(this=exp.column(name), expression=mask.copy())
             for name, mask in zip(self.compressed.key_names, masks, strict=False)  # the mask of u may follow
         ]
-        return joined(found)
+        return join_keys(found)
 
     def _counted(self, *, persons: bool | None = None) -> exp.Expr:
         if self.compressed.person if persons is None else persons:
             return bigint(exp.Count(this=exp.Distinct(expressions=[exp.column("person")])))
-        return summed(exp.column("n"))
+        return sum_bigint(exp.column("n"))
 
     def grouped(self, key: exp.Expr, source: str, costs: Sequence[exp.Expr], also: Sequence[exp.Expr]) -> exp.Select:
         tree = exp.select(
             alias(key.copy(), "class_id"),
             alias(self._counted(), "records"),
-            alias(summed(exp.column("n")), "rows_"),
+            alias(sum_bigint(exp.column("n")), "rows_"),
             *(alias(exp.Sum(this=cost), f"cost{i}") for i, cost in enumerate(costs, start=1)),
             *also,
         ).from_(table(source))
@@ -359,7 +373,7 @@ def _any(flags: Sequence[exp.Expr]) -> exp.Expr:
 
 
 def rows_where(flag: str, rows: exp.Expr) -> exp.Expr:
-    return summed(case((exp.column(flag).eq(1), rows), default=literal(0)))
+    return sum_bigint(case((exp.column(flag).eq(1), rows), default=literal(0)))
 
 
 def with_parts(tree: exp.Select, parts: Sequence[tuple[str, exp.Query]]) -> exp.Select:

@@ -12,13 +12,13 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.lattice.model_classes import joined
-from sqlanon.lattice.model_tables import (Node, Parts, Special, or_null, shows_label)
+from sqlanon.errors import PolicyError
+from sqlanon.lattice.model_classes import join_keys
+from sqlanon.lattice.model_tables import Node, Parts, Special, or_null, shows_label
 from sqlanon.relations.classes import as_label
 from sqlanon.relations.compressed_rows import Compressed
 from sqlanon.relations.model_relations import MOST_FREEFORM_COLUMNS
-from sqlanon.sqltree.tree import (alias, bigint, case, literal, select, summed, table, text, union_all)
-from sqlanon.errors import PolicyError
+from sqlanon.sqltree.tree import alias, bigint, case, literal, select, sum_bigint, table, text, union_all
 
 NOTHING = "nothing"  # a combination that leads to no secret: every class meets it, so that every class is measured
 
@@ -86,7 +86,7 @@ def freeform(
             "c.n",
             *(f"c.t{i + 1}" for i in range(len(targets))),
         ]
-        tree = exp.select(*kept, "sets.bits", alias(joined(shown), "combination")).from_(inner.subquery(alias="c"))
+        tree = exp.select(*kept, "sets.bits", alias(join_keys(shown), "combination")).from_(inner.subquery(alias="c"))
         tree = tree.join(subsets(node), join_type="cross")
         hit = exp.BitwiseAnd(this=exp.column("secrets", table="c"), expression=bigint(exp.column("bits", table="sets")))
         return tree.where(exp.paren(hit).eq(0))
@@ -97,16 +97,16 @@ def freeform(
             exp.select(alias(literal(NOTHING), "class_id"), alias(bigint(literal(1)), "records"),
                        alias(bigint(literal(0)), "matching"))
         ]  # fmt: skip
-        counts = alias(summed(exp.column("n")), "rows_")
+        counts = alias(sum_bigint(exp.column("n")), "rows_")
         every = [alias(key.copy(), "class_id"), alias(literal(NOTHING), "own"), counts]
         met = [select(*every, source=table(source), groups=[key.copy()])]
         for number, (name, _) in enumerate(targets, start=1):
-            combination = joined([literal(f"{number}:"), text(exp.column("combination"))])
+            combination = join_keys([literal(f"{number}:"), text(exp.column("combination"))])
             outside = exp.BitwiseAnd(this=exp.column("bits"), expression=literal(1 << columns.index(name)))
             hit = exp.column(f"t{number}").eq(1)
             mine = exp.select("*").from_(own).where(exp.paren(outside).eq(0)).subquery(alias="mine")
             who: exp.Expr = case((hit.copy(), exp.column("n")), default=literal(0))
-            matching: exp.Expr = summed(who)
+            matching: exp.Expr = sum_bigint(who)
             if packed.person:
                 whose = case((hit.copy(), exp.column("person")), default=exp.Null())
                 matching = bigint(exp.Count(this=exp.Distinct(expressions=[whose])))

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from sqlanon.lattice.problem import Problem
-from sqlanon.relations.compressed_rows import (Domain, code)
-from sqlanon.sqltree.tree import (alias, bigint, literal, summed, table, union_all)
 from sqlanon.errors import PolicyError
+from sqlanon.lattice.problem import Problem
+from sqlanon.relations.compressed_rows import Domain, code
+from sqlanon.sqltree.tree import alias, bigint, literal, sum_bigint, table, union_all
 
 
 @dataclass(frozen=True, order=True)
@@ -105,7 +105,7 @@ class Forest:
                 alias(literal(attribute), "attribute"),
                 alias(own, "own"),
                 alias(label.copy(), "label"),
-                alias(summed(exp.column("n")), "records"),
+                alias(sum_bigint(exp.column("n")), "records"),
             ).from_(table(compressed.table))
             parts.append(tree.group_by(own.copy(), label.copy()))
         return union_all(parts)
@@ -124,5 +124,5 @@ def entropy(counts: Counter[int]) -> float:
 def _values(domain: Domain) -> exp.Select:
     own = bigint(code(domain, "d"))
     leaves = [exp.Max(this=exp.column(f"f{level}", table="d")) for level in range(1, domain.height)]
-    tree = exp.select(alias(own, "own"), summed(exp.column("records", table="d")), *leaves)
+    tree = exp.select(alias(own, "own"), sum_bigint(exp.column("records", table="d")), *leaves)
     return tree.from_(table(domain.dictionary, alias="d")).group_by(own.copy())

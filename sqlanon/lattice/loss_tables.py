@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from sqlanon.sqltree.tree import (alias, count_all, double, literal, summed, table, union_all, window)
+from sqlanon.sqltree.tree import alias, count_all, double, literal, sum_bigint, table, union_all, window
 
 if TYPE_CHECKING:
     from sqlanon.lattice.nodes import Node
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def recoded_classes(problem: Problem, node: Node) -> exp.Query:
-    counted = exp.select("class_id", "kept", alias(summed(exp.column("n")), "records")).from_("node_cells")
+    counted = exp.select("class_id", "kept", alias(sum_bigint(exp.column("n")), "records")).from_("node_cells")
     return counted.group_by("class_id", "kept")
 
 
@@ -41,7 +41,7 @@ def recoded_values(problem: Problem, node: Node) -> exp.Query:
             alias(literal(domain.leaves), "domain"),
             alias(literal(float(problem.policy.columns[domain.name].weight)), "weight"),
             "kept",
-            alias(summed(exp.column("n")), "records"),
+            alias(sum_bigint(exp.column("n")), "records"),
         ).from_("node_cells")
         parts.append(tree.group_by(value.copy(), label.copy(), "kept"))
     return union_all(parts)
@@ -57,7 +57,7 @@ def recoded_tuples(problem: Problem, node: Node) -> exp.Query:
             area = exp.Mul(this=area, expression=exp.paren(every))
         elif level > 0:
             area = exp.Mul(this=area, expression=exp.Min(this=exp.column(f"f{place}_{level}")))
-    merged = exp.select("class_id", "kept", *keys, alias(summed(exp.column("n")), "records"), alias(area, "area"))
+    merged = exp.select("class_id", "kept", *keys, alias(sum_bigint(exp.column("n")), "records"), alias(area, "area"))
     merged = merged.from_("node_cells").group_by("class_id", "kept", *keys)
     whole = window(exp.Sum(this=exp.column("records")), partition=[exp.column("class_id")])
     chosen = exp.select("class_id", "kept", "records", "area", alias(whole, "class_records"))
@@ -73,7 +73,7 @@ def recoded_class_values(problem: Problem, node: Node) -> exp.Query:
     else:
         domain = next(domain for domain in packed.domains if domain.name == name)
         own = exp.BitwiseAnd(this=exp.column(packed.key_names[domain.key]), expression=literal(domain.masks[0]))
-    counted = alias(summed(exp.column("n")), "records")
+    counted = alias(sum_bigint(exp.column("n")), "records")
     tree = exp.select("class_id", "kept", alias(own, "value"), counted).from_("node_cells")
     return tree.group_by("class_id", "kept", own.copy())
 

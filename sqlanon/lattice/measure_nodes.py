@@ -8,15 +8,27 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from sqlanon.lattice.class_queries import (rows_where, with_parts)
-from sqlanon.sqltree.tree import (BIGINT, DOUBLE, alias, double, inline_verdict, literal, nested, select, summed, table, union_all)
+from sqlanon.lattice.class_queries import rows_where, with_parts
+from sqlanon.sqltree.tree import (
+    BIGINT,
+    DOUBLE,
+    alias,
+    double,
+    inline_verdict,
+    literal,
+    nest_query,
+    select,
+    sum_bigint,
+    table,
+    union_all,
+)
 
 if TYPE_CHECKING:
     from sqlanon.lattice.metrics import Metric
     from sqlanon.lattice.problem import Problem
 
 
-def crossed(problem: Problem, metric: Metric, nodes: int) -> exp.Query:
+def cross_nodes(problem: Problem, metric: Metric, nodes: int) -> exp.Query:
     """All nodes in one GROUP BY, each row of a small table meeting each node: half the time of node after node."""
     numbers, taken = itertools.count(1), itertools.count(1)
     costs = metric.costs(lambda: exp.column(f"c{next(taken)}", table="nodes"))
@@ -36,8 +48,8 @@ def crossed(problem: Problem, metric: Metric, nodes: int) -> exp.Query:
     grouped.args["group"].append("expressions", place.copy())
     verdicts = [inline_verdict(item.model.sql, item.params) for item in problem.requirements]
     flags = problem.flags([verdict for verdict in verdicts if verdict is not None])
-    classes = select(exp.Star(), *flags, source=nested(grouped, "grouped"))
-    return select("place", *sums(problem, metric), source=nested(classes, "classes"), groups=["place"])
+    classes = select(exp.Star(), *flags, source=nest_query(grouped, "grouped"))
+    return select("place", *sums(problem, metric), source=nest_query(classes, "classes"), groups=["place"])
 
 
 def in_turn(problem: Problem, metric: Metric, nodes: int) -> exp.Query:
@@ -71,7 +83,7 @@ def hidden_labels(problem: Problem) -> exp.Query:
     classes, parts = problem.classes_by(key, problem.source, also=labels, brought=brought, masks=masks)
     names = [f"y{place}" for place in range(1, len(labels) + 1)]
     lost = exp.select("rows_", *names).from_(classes).where(exp.column("broken").eq(1))
-    rows = summed(exp.column("rows_"))
+    rows = sum_bigint(exp.column("rows_"))
     counted = union_all(
         [
             select(alias(literal(place), "attribute"), alias(rows.copy(), "n"), source=table("lost"), groups=[name])
@@ -80,8 +92,8 @@ def hidden_labels(problem: Problem) -> exp.Query:
     )
     n = double(exp.column("n"))
     weighed = exp.Sum(this=exp.Mul(this=n, expression=exp.Ln(this=n.copy())))
-    chosen: list[exp.Expr | str] = ["attribute", alias(summed(exp.column("n")), "rows_"), alias(weighed, "weighed")]
-    tree = select(*chosen, source=nested(counted, "counted"), groups=["attribute"])
+    chosen: list[exp.Expr | str] = ["attribute", alias(sum_bigint(exp.column("n")), "rows_"), alias(weighed, "weighed")]
+    tree = select(*chosen, source=nest_query(counted, "counted"), groups=["attribute"])
     return with_parts(tree, [*parts, ("lost", lost)])
 
 

@@ -15,9 +15,9 @@ from typing import Any, Protocol
 import numpy as np
 from sqlglot import exp
 
-from sqlanon.lattice.nodes import (Measured, Node)
+from sqlanon.lattice.nodes import Measured, Node
 from sqlanon.relations.compressed_rows import Compressed
-from sqlanon.sqltree.tree import (case, double, literal)
+from sqlanon.sqltree.tree import case, double, literal
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Slices = tuple[slice, ...]

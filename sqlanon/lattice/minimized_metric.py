@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from sqlanon.lattice.metrics import (AverageSize, Entropies, Guesses, Known, Linear, Metric, Squares)
-from sqlanon.lattice.problem import Problem
-from sqlanon.sqltree.tree import (alias, double, literal, table, window)
 from sqlanon.errors import PolicyError
 from sqlanon.families import plugin
+from sqlanon.lattice.metrics import AverageSize, Entropies, Guesses, Known, Linear, Metric, Squares
+from sqlanon.lattice.problem import Problem
+from sqlanon.sqltree.tree import alias, double, literal, table, window
 
 
-def minimized(problem: Problem, name: str | None = None) -> Metric:
+def build_metric(problem: Problem, name: str | None = None) -> Metric:
     """The metric that the policy minimizes, ready for a search over the whole lattice."""
     name = name or problem.policy.minimize
     weights = [problem.policy.columns[domain.name].weight for domain in problem.domains]

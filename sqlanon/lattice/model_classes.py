@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from sqlanon.relations.compressed_rows import Compressed
-from sqlanon.sqltree.tree import (alias, bigint, case, literal, select, summed, table, text)
+from sqlanon.sqltree.tree import alias, bigint, case, literal, select, sum_bigint, table, text
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def bits(packed: Compressed, places: Sequence[int]) -> list[int]:
     return found
 
 
-def joined(keys: Sequence[exp.Expr]) -> exp.Expr:
+def join_keys(keys: Sequence[exp.Expr]) -> exp.Expr:
     """One number for several keys: the only key itself, else a text of all."""
     if len(keys) == 1:
         return keys[0]
@@ -60,7 +60,7 @@ def own_id(packed: Compressed, own: Own, masks: Sequence[exp.Expr]) -> exp.Expr:
         flags = sum(1 << place for place in own.qid) + _flags(packed, own.values)
         shows = exp.BitwiseAnd(this=nulls_shown(masks), expression=bigint(literal(flags)))
         parts.append(case((exp.paren(shows).neq(0), exp.column("row_")), default=bigint(literal(0))))
-    return joined(parts or [bigint(literal(0))])
+    return join_keys(parts or [bigint(literal(0))])
 
 
 def shown_keys(packed: Compressed, places: Sequence[int], masks: Sequence[exp.Expr]) -> list[exp.Expr]:
@@ -90,7 +90,7 @@ def distinct(packed: Compressed, own: Own, masks: Sequence[exp.Expr]) -> exp.Exp
     parts = [*shown_keys(packed, places, masks), *(exp.column(name) for name in columns)]
     flags = sum(1 << place for place in places) + _flags(packed, columns)
     lacks = exp.paren(exp.BitwiseAnd(this=nulls_shown(masks), expression=bigint(literal(flags)))).neq(0)
-    combined = case((lacks, exp.Null()), default=text(joined(parts or [literal(0)])))
+    combined = case((lacks, exp.Null()), default=text(join_keys(parts or [literal(0)])))
     return bigint(exp.Count(this=exp.Distinct(expressions=[combined])))
 
 
@@ -99,13 +99,13 @@ def pairs(key: exp.Expr, own: exp.Expr, source: str) -> exp.Select:
     return select(
         alias(key.copy(), "class_id"),
         alias(own.copy(), "own"),
-        alias(summed(exp.column("n")), "rows_"),
+        alias(sum_bigint(exp.column("n")), "rows_"),
         source=table(source),
         groups=[key.copy(), own.copy()],
     )
 
 
-def lifted(met: str, result: str, excess: exp.Expr | None) -> exp.Select:
+def lift_verdicts(met: str, result: str, excess: exp.Expr | None) -> exp.Select:
     """The verdict for each class of the release: broken if it meets a broken class. Its part of the rows beyond a limit
     is `lost`. A class without a result was not measured, and what was not measured is not safe."""
     broken = exp.Coalesce(this=exp.column("broken", table=result), expressions=[literal(1)])

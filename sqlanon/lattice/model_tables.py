@@ -9,12 +9,12 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.lattice.model_classes import joined
-from sqlanon.relations.checks import (announced_probabilities, conditional_rules)
-from sqlanon.relations.classes import as_label
-from sqlanon.relations.compressed_rows import (Compressed, Domain, code)
-from sqlanon.sqltree.tree import (alias, bigint, case, double, literal, select, summed, table)
 from sqlanon.errors import PolicyError
+from sqlanon.lattice.model_classes import join_keys
+from sqlanon.relations.checks import announced_probabilities, conditional_rules
+from sqlanon.relations.classes import as_label
+from sqlanon.relations.compressed_rows import Compressed, Domain, code
+from sqlanon.sqltree.tree import alias, bigint, case, double, literal, select, sum_bigint, table
 
 Node = tuple[int, ...]
 Parts = list[tuple[str, exp.Query]]  # CTEs
@@ -41,7 +41,7 @@ def supersets(packed: Compressed, value: str) -> Special:
             exp.BitwiseAnd(this=exp.column(own), expression=bigint(exp.column(mask, table="above")))
             for own, mask in zip(packed.key_names, names, strict=True)
         ]
-        superset = joined([exp.column("number", table="above"), *shown])
+        superset = join_keys([exp.column("number", table="above"), *shown])
         cells = select(alias(key.copy(), "class_id"), alias(superset, "superset_id"), alias(exp.column(value), "value"),
                        *(["person"] if packed.person else []), "n", source=table(source))  # fmt: skip
         cells.append("joins", exp.Join(this=above, kind="CROSS"))
@@ -113,8 +113,8 @@ def probabilities(
 
 
 def _share(cells: str) -> exp.Expr:
-    whole = exp.select(double(summed(exp.column("n")))).from_(cells).subquery()
-    return exp.Div(this=double(summed(exp.column("n"))), expression=whole)
+    whole = exp.select(double(sum_bigint(exp.column("n")))).from_(cells).subquery()
+    return exp.Div(this=double(sum_bigint(exp.column("n"))), expression=whole)
 
 
 def or_null(label: exp.Expr) -> exp.Expr:

@@ -9,10 +9,10 @@ from itertools import islice
 
 import numpy as np
 
-from sqlanon.lattice.metrics import (Array, Metric, down, up)
-from sqlanon.lattice.nodes import (Node, require_few_nodes)
-from sqlanon.lattice.problem import Problem
 from sqlanon.errors import PolicyError
+from sqlanon.lattice.metrics import Array, Metric, down, up
+from sqlanon.lattice.nodes import Node, require_few_nodes
+from sqlanon.lattice.problem import Problem
 
 BATCH = 8
 

@@ -9,24 +9,34 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from sqlanon.engines import Engine
+from sqlanon.engines.temp_tables import drop_steps, run_steps
+from sqlanon.errors import EngineError, PolicyError
+from sqlanon.families import Plugin, plugin
+from sqlanon.hierarchies import Hierarchy
 from sqlanon.lattice.class_queries import Requirement
 from sqlanon.lattice.freeform_classes import freeform
 from sqlanon.lattice.model_classes import Own
-from sqlanon.lattice.problem import (ALSO_SUPPRESSED, FEW_ROWS, OF_NODES, Problem)
-from sqlanon.lattice.model_tables import (probabilities, supersets)
-from sqlanon.relations.checks import (OF_ROW_SETS, Compiler)
-from sqlanon.relations.classes import (Grouping, Prelude, totals)
-from sqlanon.relations.compressed_rows import (BITS, Compressed, Domain, combinations_of_rows, compressed, dictionary, laid_out, sizes, with_bits)
+from sqlanon.lattice.model_tables import probabilities, supersets
+from sqlanon.lattice.problem import ALSO_SUPPRESSED, FEW_ROWS, OF_NODES, Problem
+from sqlanon.policy import ModelUse, Policy, Source
+from sqlanon.relations.checks import OF_ROW_SETS, Compiler
+from sqlanon.relations.classes import Grouping, Prelude, totals
+from sqlanon.relations.compressed_rows import (
+    BITS,
+    Compressed,
+    Domain,
+    combinations_of_rows,
+    compress_rows,
+    dictionary,
+    laid_out,
+    sizes,
+    with_bits,
+)
 from sqlanon.relations.hierarchy_lookups import taxonomy
 from sqlanon.relations.population import population
-from sqlanon.relations.source import (relation, table_parts, table_tree)
-from sqlanon.sqltree.tree import (alias, case, count_all, literal, nested, referenced, select, table)
-from sqlanon.engines import Engine
-from sqlanon.engines.temp_tables import (drop_steps, run_steps)
-from sqlanon.errors import (EngineError, PolicyError)
-from sqlanon.families import (Plugin, plugin)
-from sqlanon.hierarchies import Hierarchy
-from sqlanon.policy import (ModelUse, Policy, Source)
+from sqlanon.relations.source import relation, table_parts, table_tree
+from sqlanon.sqltree.tree import alias, case, count_all, find_references, literal, nest_query, select, table
 
 # Relations that can be made from the compressed table for any node.
 SEARCHED = {
@@ -88,10 +98,10 @@ def _is_small(engine: Engine, source: Source) -> bool:
     if found is None or found.kind != "table":
         return False
     first = exp.select("1").from_(table_tree(str(source.table))).limit(FEW_ROWS)
-    return int(engine.query(select(count_all(), source=nested(first, "first_rows")))[0][0]) < FEW_ROWS
+    return int(engine.query(select(count_all(), source=nest_query(first, "first_rows")))[0][0]) < FEW_ROWS
 
 
-def outlined(
+def outline_problem(
     policy: Policy,
     engine: Engine,
     hierarchies: Mapping[str, Hierarchy],
@@ -216,7 +226,7 @@ def _packed(
     keys: int,
 ) -> Problem:
     flags = {"tells_nulls": draft.tells_nulls, "tells_rows": draft.tells_rows}
-    packed = compressed(draft.prelude, draft.combined, placed, keys, draft.grouping, draft.attributes, **flags)
+    packed = compress_rows(draft.prelude, draft.combined, placed, keys, draft.grouping, draft.attributes, **flags)
     requirements = tuple(
         _requirement(policy, draft.prelude, hierarchies, draft.grouping, packed, item) for item in draft.uses
     )
@@ -243,7 +253,7 @@ def _packed(
 
 
 def _has_population(draft: _Draft) -> bool:
-    return any("class_population" in referenced(item.model.sql) for item in draft.uses)
+    return any("class_population" in find_references(item.model.sql) for item in draft.uses)
 
 
 def is_searchable(model: Plugin, brings: frozenset[str] = frozenset()) -> bool:
@@ -252,7 +262,7 @@ def is_searchable(model: Plugin, brings: frozenset[str] = frozenset()) -> bool:
     >>> is_searchable(plugin("models", "k_anonymity")), is_searchable(plugin("models", "k_map"))
     (True, False)
     """
-    made = referenced(model.sql) <= SEARCHED | brings
+    made = find_references(model.sql) <= SEARCHED | brings
     # What must hold for sets of rows must hold for each row: a search reaches that, and the check does the rest.
     plain = model.classes in ("", OF_ROW_SETS) and model.counts in ("", "rows")
     return made and (plain or "own_classes" in brings)
@@ -318,20 +328,20 @@ def _requirement(
     relations: dict[str, str] = {}
     if attribute is not None:
         relations["totals"] = totals(prelude, grouping, attribute, numeric="numeric" in model.needs)
-        if "taxonomy" in referenced(model.sql):
+        if "taxonomy" in find_references(model.sql):
             relations["taxonomy"] = taxonomy(prelude, grouping, attribute, hierarchies[attribute])
     if item.guard is not None:
         relations["guards"] = totals(prelude, grouping, item.guard, numeric=False)
     compiler = Compiler(policy, hierarchies, prelude.dialect, policy.source, shared=prelude)
     compiler.parameter_relations(model, model.filled(use.params), relations)
-    if "class_categories" in referenced(model.sql):
+    if "class_categories" in find_references(model.sql):
         null_is_value = policy.sensitive_nulls == "value"
         made = _value_categories(prelude, relations["totals"], relations["weights"], null_is_value=null_is_value)
         relations["value_categories"] = made
     special = None
-    if attribute is not None and "class_probability" in referenced(model.sql):
+    if attribute is not None and "class_probability" in find_references(model.sql):
         special = probabilities(packed, item.qid, attribute, relations["totals"], model.filled(use.params))
-    elif attribute is not None and "class_supersets" in referenced(model.sql):
+    elif attribute is not None and "class_supersets" in find_references(model.sql):
         special = supersets(packed, packed.values[attribute])
     elif "combinations" in model.needs:
         ranks = {name: totals(prelude, grouping, name, numeric=False) for name in item.secrets}

@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from sqlanon.lattice.class_queries import (Classes, Requirement, rows_where, with_parts)
-from sqlanon.lattice.suppressed_classes import (LOST, decided, lost)
-from sqlanon.lattice.measure_nodes import (crossed, hidden_labels, in_turn, sums)
-from sqlanon.lattice.nodes import (Measured, Node)
+from sqlanon.engines import Engine
+from sqlanon.engines.temp_tables import drop_steps, run_steps
+from sqlanon.errors import SqlanonError
+from sqlanon.hierarchies import Hierarchy
+from sqlanon.lattice.class_queries import Classes, Requirement, rows_where, with_parts
 from sqlanon.lattice.loss_tables import RECODED
+from sqlanon.lattice.measure_nodes import cross_nodes, hidden_labels, in_turn, sums
 from sqlanon.lattice.model_tables import SPECIAL
+from sqlanon.lattice.nodes import Measured, Node
+from sqlanon.lattice.suppressed_classes import LOST, find_suppressed, judge_classes
+from sqlanon.policy import Policy
 from sqlanon.relations.classes import Prelude
 from sqlanon.relations.compressed_rows import Domain
 from sqlanon.relations.rewrite import Pass
-from sqlanon.sqltree.tree import (alias, bigint, bind, double, literal, referenced, summed, table)
-from sqlanon.engines import Engine
-from sqlanon.engines.temp_tables import (drop_steps, run_steps)
-from sqlanon.errors import SqlanonError
-from sqlanon.hierarchies import Hierarchy
-from sqlanon.policy import Policy
+from sqlanon.sqltree.tree import alias, bigint, bind, double, find_references, literal, sum_bigint, table
 
 if TYPE_CHECKING:
-    from sqlanon.lattice.metrics import (Known, Linear, Metric)
+    from sqlanon.lattice.metrics import Known, Linear, Metric
 
 FEW_ROWS = 100_000  # of a table, on which many statements cost more than their work
 # What only the nodes of a lattice have: relations, and classes other than those of all quasi-identifiers.
@@ -220,7 +220,7 @@ class Problem(Classes):
         return holding
 
     def _loss(self, node: Node, suppressed: int, parts: tuple[float, ...], metric: Metric) -> float:
-        from sqlanon.lattice.metrics import (Entropies, Known)
+        from sqlanon.lattice.metrics import Entropies, Known
 
         holds = suppressed <= self.limit and suppressed < self.records
         if isinstance(metric, Entropies) and holds and suppressed and not self.unsettled and not self.by_levels:
@@ -253,7 +253,7 @@ class Problem(Classes):
         kept = exp.Sub(this=literal(1), expression=exp.column("broken", table="k"))
         cells = exp.select("c.*", alias(kept, "kept"), "k.class_id").from_(table(self.compressed.table, alias="c"))
         parts.append(("node_cells", cells.join(f"{classes} AS k", on=same)))
-        needed = sorted({name for sql, _ in metrics.values() for name in referenced(sql)})
+        needed = sorted({name for sql, _ in metrics.values() for name in find_references(sql)})
         made = {name: f"node_{name}" for name in needed}
         parts += [(made[name], RECODED[name](self, node)) for name in needed]
         values = [bind(sql, params, made).subquery(copy=False) for sql, params in metrics.values()]
@@ -268,7 +268,7 @@ class Problem(Classes):
         key = (id(metric), metric.floor, self.source, nodes)
         if key not in self._statements:
             together = self.plain and self.rows < FEW_ROWS
-            self._statements[key] = self.engine.prepared((crossed if together else in_turn)(self, metric, nodes))
+            self._statements[key] = self.engine.prepared((cross_nodes if together else in_turn)(self, metric, nodes))
         return self._statements[key]
 
     def passes(self, nodes: Sequence[Node], *, suppresses: bool = True) -> list[Pass]:
@@ -291,7 +291,7 @@ class Problem(Classes):
     def broken_classes(self, nodes: Sequence[Node]) -> str:
         """The table (class_id) of the classes of the last node that break a model."""
         if self.unsettled:
-            return lost(self, nodes[-1], self._planned)
+            return find_suppressed(self, nodes[-1], self._planned)
         classes, parts = self.classes(self.literal_masks(nodes[-1]), node=nodes[-1])
         tree = exp.select("class_id").from_(classes).where(exp.column("broken").eq(1))
         made = self.prelude.once("broken", (tuple(nodes), self.source), lambda: with_parts(tree, parts))
@@ -327,7 +327,7 @@ class Problem(Classes):
         tree = exp.select(
             *(alias(key, name) for key, name in zip(keys, self.compressed.key_names, strict=True)),
             *others,
-            alias(summed(exp.column("n")), "n"),
+            alias(sum_bigint(exp.column("n")), "n"),
             *(alias(exp.Min(this=exp.column(name)), name) for name in leaves),
         ).from_(table(self.source))
         tree = tree.group_by(*(key.copy() for key in keys), *others)
@@ -356,7 +356,7 @@ class Problem(Classes):
     def decided(self, node: Node, costs: Sequence[exp.Expr] = ()) -> tuple[str, list[tuple[str, exp.Query]]]:
         """The classes of a node, as `classes` has them, with the last word on which of them are suppressed."""
         if self.unsettled:
-            return decided(self, node, costs)
+            return judge_classes(self, node, costs)
         return self.classes(self.literal_masks(node), costs, node=node)
 
     def _settled(self, node: Node, metric: Metric) -> tuple[int, tuple[float, ...]]:

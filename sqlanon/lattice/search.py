@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sqlanon.lattice.best_node import (TIE, is_better)
-from sqlanon.lattice.metrics import (Array, Metric, down, up)
-from sqlanon.lattice.nodes import (Measured, Node, require_few_nodes)
-from sqlanon.lattice.problem import (FEW_ROWS, Problem)
+from sqlanon.lattice.best_node import TIE, is_better
+from sqlanon.lattice.metrics import Array, Metric, down, up
+from sqlanon.lattice.nodes import Measured, Node, require_few_nodes
+from sqlanon.lattice.problem import FEW_ROWS, Problem
 
 MOST = 0.6  # of the open nodes, for which a rolled-up table is worth its making
 MANY_STEPS = 4  # that a large table must be rolled up by, to be so much smaller that it pays

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlanon.lattice.subtree_cuts import (Cuts, Sizes, smallest)
 from sqlanon.lattice.hierarchy_trees import TreeNode
+from sqlanon.lattice.subtree_cuts import Cuts, CutSizes, smallest
 
 Gains = Mapping[TreeNode, float]
 
@@ -16,7 +16,7 @@ class Split:
     """A node that may be split, the classes that this makes, and by how much the smallest class shrinks."""
 
     node: TreeNode
-    after: Sizes
+    after: CutSizes
     privacy_loss: int
 
 
@@ -63,7 +63,7 @@ class Splitting:
             for node in free:
                 self.cuts.specialize(node)
 
-    def _best_that_suppresses(self, splits: Sequence[Split], now: Sequence[dict[int, Sizes]]) -> Split | None:
+    def _best_that_suppresses(self, splits: Sequence[Split], now: Sequence[dict[int, CutSizes]]) -> Split | None:
         records, limit = self.cuts.problem.records, self.cuts.problem.limit
         left = min(limit, records - 1) - self.cuts.suppressed(now)  # a release without a row is none
         # A row that is suppressed loses what it still shows; the mean over all rows stands for it.
@@ -77,7 +77,7 @@ class Splitting:
         return _first(allowed, traded, self.detail)
 
 
-def possible_splits(cuts: Cuts, now: Sequence[Mapping[int, Sizes]]) -> list[Split]:
+def possible_splits(cuts: Cuts, now: Sequence[Mapping[int, CutSizes]]) -> list[Split]:
     """All nodes that may be split, measured; those whose rows are all suppressed are not among them."""
     return [
         Split(moves[own], sizes, privacy_loss(own, now[attribute], sizes))
@@ -86,10 +86,10 @@ def possible_splits(cuts: Cuts, now: Sequence[Mapping[int, Sizes]]) -> list[Spli
     ]
 
 
-def privacy_loss(own: int, now: Mapping[int, Sizes], after: Sizes) -> int:
+def privacy_loss(own: int, now: Mapping[int, CutSizes], after: CutSizes) -> int:
     """By how much the smallest class shrinks when the node with the code `own` is split.
 
-    >>> privacy_loss(4, {4: Sizes(10, 10, 0), 8: Sizes(6, 6, 0)}, Sizes(5, 10, 0))
+    >>> privacy_loss(4, {4: CutSizes(10, 10, 0), 8: CutSizes(6, 6, 0)}, CutSizes(5, 10, 0))
     1
     """
     others = smallest(sizes for other, sizes in now.items() if other != own)

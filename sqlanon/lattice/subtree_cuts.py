@@ -16,18 +16,18 @@ from typing import Any
 from sqlglot import exp
 
 from sqlanon.lattice.class_queries import with_parts
-from sqlanon.lattice.hierarchy_trees import (Forest, TreeNode)
-from sqlanon.lattice.model_classes import joined
+from sqlanon.lattice.hierarchy_trees import Forest, TreeNode
+from sqlanon.lattice.model_classes import join_keys
 from sqlanon.lattice.problem import Problem
 from sqlanon.lattice.solution import Regions
-from sqlanon.relations.compressed_rows import (BITS, Domain, code)
-from sqlanon.sqltree.tree import (BIGINT, alias, bigint, case, double, literal, summed, table, union_all, window)
+from sqlanon.relations.compressed_rows import BITS, Domain, code
+from sqlanon.sqltree.tree import BIGINT, alias, bigint, case, double, literal, sum_bigint, table, union_all, window
 
 EVERY_BIT = (1 << BITS) - 1
 
 
 @dataclass(frozen=True)
-class Sizes:
+class CutSizes:
     """Of some classes: the size of the smallest, the rows in all, and those in classes that break a model."""
 
     smallest: int
@@ -93,11 +93,11 @@ class Cuts:
 
     # Measuring ----------------------------------------------------------------------------------------------------
 
-    def now(self) -> list[dict[int, Sizes]]:
+    def now(self) -> list[dict[int, CutSizes]]:
         """For each attribute and node of its cut the classes with that node."""
         return self._ask((), self._now)
 
-    def after(self) -> list[dict[int, Sizes]]:
+    def after(self) -> list[dict[int, CutSizes]]:
         """For each attribute and move the classes that the move makes. The rows of two moves of an attribute are never
         the same, so that one GROUP BY measures all of them."""
         attributes = tuple(attribute for attribute, moves in enumerate(self.moves) if moves)
@@ -107,7 +107,7 @@ class Cuts:
 
     def _now(self) -> exp.Query:
         kept = [alias(exp.Max(this=column), column.name) for column in self._classes_columns()]
-        classes, parts = self.problem.classes_by(joined(self._classes_columns()), self.table, also=kept)
+        classes, parts = self.problem.classes_by(join_keys(self._classes_columns()), self.table, also=kept)
         branches = [
             _sizes(attribute, self._own(domain), classes) for attribute, domain in enumerate(self.problem.domains)
         ]
@@ -121,17 +121,19 @@ class Cuts:
         columns[domain.key] = _or(_and(columns[domain.key], EVERY_BIT & ~domain.masks[0]), moved)
         node = self._own(domain) if self.downwards else moved.copy()
         open_rows = exp.select("*").from_(table(self.table)).where(following.copy().is_(exp.Null()).not_())
-        classes, parts = self.problem.classes_by(joined(columns), "open_rows", also=[alias(exp.Max(this=node), "node")])
+        classes, parts = self.problem.classes_by(
+            join_keys(columns), "open_rows", also=[alias(exp.Max(this=node), "node")]
+        )
         tree = with_parts(_sizes(attribute, exp.column("node"), classes), [("open_rows", open_rows), *parts])
         return exp.select("*").from_(tree.subquery(alias=f"after_{attribute}"))
 
-    def _ask(self, attributes: tuple[int, ...], build: Callable[[], exp.Query]) -> list[dict[int, Sizes]]:
+    def _ask(self, attributes: tuple[int, ...], build: Callable[[], exp.Query]) -> list[dict[int, CutSizes]]:
         # Each step asks the same statements: to write them anew would take as long as to run them.
         if attributes not in self._statements:
             self._statements[attributes] = self.problem.engine.prepared(build())
-        found: list[dict[int, Sizes]] = [{} for _ in self.problem.domains]
+        found: list[dict[int, CutSizes]] = [{} for _ in self.problem.domains]
         for attribute, node, *sizes in self._statements[attributes](()):
-            found[attribute][int(node)] = Sizes(*(int(size) for size in sizes))
+            found[attribute][int(node)] = CutSizes(*(int(size) for size in sizes))
         return found
 
     # Moving -------------------------------------------------------------------------------------------------------
@@ -175,9 +177,9 @@ class Cuts:
 
     def take_out_broken(self) -> None:
         """Suppress the classes that break a model, for good."""
-        classes, parts = self.problem.classes_by(joined(self._classes_columns()), self.table)
+        classes, parts = self.problem.classes_by(join_keys(self._classes_columns()), self.table)
         listed = exp.select("class_id").from_(classes).where(exp.column("broken").eq(1))
-        where = exp.In(this=joined(self._classes_columns()), query=with_parts(listed, parts).subquery())
+        where = exp.In(this=join_keys(self._classes_columns()), query=with_parts(listed, parts).subquery())
         self.problem.engine.execute(exp.Delete(this=table(self.table), where=exp.Where(this=where)))
 
     def turn_down(self) -> None:
@@ -220,7 +222,7 @@ class Cuts:
 
     # The result ---------------------------------------------------------------------------------------------------
 
-    def loss(self, now: Sequence[dict[int, Sizes]]) -> float:
+    def loss(self, now: Sequence[dict[int, CutSizes]]) -> float:
         """The normalized certainty penalty of the cut, with the classes that break a model suppressed."""
         costs = [
             (sizes.rows - sizes.broken) * self.forest.ncp(self.cut[attribute][own])
@@ -229,7 +231,7 @@ class Cuts:
         ]
         return (math.fsum(costs) + self.suppressed(now)) / max(self.problem.records, 1)
 
-    def suppressed(self, now: Sequence[dict[int, Sizes]]) -> int:
+    def suppressed(self, now: Sequence[dict[int, CutSizes]]) -> int:
         """The rows that are not released: those that were taken out, and those in classes that break a model."""
         return self.problem.records - sum(sizes.rows - sizes.broken for sizes in now[0].values())
 
@@ -242,7 +244,7 @@ class Cuts:
             leaf = _and(self._key(domain), domain.masks[0])
             kept.append(alias(exp.Max(this=exp.column(f"level{i}")), f"level{i}"))
             kept.append(alias(exp.Min(this=leaf), f"leaf{i}"))  # any: all have the same node above them
-        classes, parts = self.problem.classes_by(joined(columns), self.table, also=kept)
+        classes, parts = self.problem.classes_by(join_keys(columns), self.table, also=kept)
         number = bigint(window(exp.RowNumber(), order=[column.copy() for column in columns]))
         tree = exp.select("*", alias(number, "region")).from_(classes).where(exp.column("broken").eq(0))
         held = prelude.once("regions", (self.table,), lambda: with_parts(tree, parts))
@@ -259,7 +261,7 @@ class Cuts:
         return tree.join(table(held, alias="h"), on=same)
 
 
-def smallest(sizes: Iterable[Sizes]) -> int | None:
+def smallest(sizes: Iterable[CutSizes]) -> int | None:
     return min((item.smallest for item in sizes), default=None)
 
 
@@ -269,8 +271,8 @@ def _sizes(attribute: int, node: exp.Expr, classes: str) -> exp.Select:
         alias(literal(attribute), "attribute"),
         alias(node, "node"),
         alias(exp.Min(this=exp.column("records")), "smallest"),
-        alias(summed(exp.column("rows_")), "rows_"),
-        alias(summed(rows), "broken"),
+        alias(sum_bigint(exp.column("rows_")), "rows_"),
+        alias(sum_bigint(rows), "broken"),
     ).from_(classes)
     return tree.group_by(node.copy())
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from sqlanon.lattice.class_queries import with_parts
-from sqlanon.sqltree.tree import (alias, case, literal, nested, table, union_all)
+from sqlanon.sqltree.tree import alias, case, literal, nest_query, table, union_all
 
 if TYPE_CHECKING:
     from sqlanon.lattice.nodes import Node
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LOST = ("sqlanon_search_lost_1", "sqlanon_search_lost_2")  # one is made from the other
 
 
-def lost(problem: Problem, node: Node, make: Callable[[Node, int, exp.Select], str] | None = None) -> str:
+def find_suppressed(problem: Problem, node: Node, make: Callable[[Node, int, exp.Select], str] | None = None) -> str:
     """The table (class_id) of all classes that a node has to suppress: those that break a model, those that break one
     when these are gone, and so on until none does, or until there are more than may be suppressed.
 
@@ -29,9 +29,9 @@ def lost(problem: Problem, node: Node, make: Callable[[Node, int, exp.Select], s
     for number in itertools.count():
         found = _broken(problem, node, key, known)
         if known is not None:
-            more = exp.select("*").from_(nested(found, "more"))
+            more = exp.select("*").from_(nest_query(found, "more"))
             both = union_all([exp.select("class_id").from_(table(known)), more])
-            found = exp.select("class_id").from_(nested(both, "lost"))
+            found = exp.select("class_id").from_(nest_query(both, "lost"))
         made = make(node, number, found) if make else _in_turn(problem, number, found)
         listed = exp.select("class_id").from_(table(made))
         rows = exp.select("COALESCE(SUM(n), 0)").from_(table(problem.source)).where(key.copy().isin(query=listed))
@@ -59,10 +59,10 @@ def _in_turn(problem: Problem, number: int, found: exp.Select) -> str:
     return LOST[number % 2]
 
 
-def decided(problem: Problem, node: Node, costs: Sequence[exp.Expr]) -> tuple[str, list[tuple[str, exp.Query]]]:
+def judge_classes(problem: Problem, node: Node, costs: Sequence[exp.Expr]) -> tuple[str, list[tuple[str, exp.Query]]]:
     """The classes of a node as (class_id, records, rows_, cost1, …, broken, nested): a name, and its CTEs."""
     same = exp.column("class_id", table="b").eq(exp.column("class_id", table="class_sizes"))
     flag = case((exp.column("class_id", table="b").is_(exp.Null()), literal(0)), default=literal(1))
     tree = exp.select("class_sizes.*", alias(flag, "broken"), alias(flag.copy(), "nested")).from_("class_sizes")
-    tree = tree.join(table(lost(problem, node), alias="b"), on=same, join_type="left")
+    tree = tree.join(table(find_suppressed(problem, node), alias="b"), on=same, join_type="left")
     return "node_classes", [("class_sizes", problem.sizes(node, costs)), ("node_classes", tree)]

@@ -30,12 +30,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlanon.errors import (BudgetExhausted, LedgerError, PolicyError)
+from sqlanon.errors import BudgetExhausted, LedgerError, PolicyError
 from sqlanon.ledger import store
-from sqlanon.ledger.amounts import (ZERO, Sums, charge)
-from sqlanon.ledger.anchor import (RECOVER, Anchor, head_file, read_anchor, write_anchor)
-from sqlanon.ledger.book import (NAMES, NEVER_FROM_ZERO, Book, Event, Head, Row, broken, event, genesis, link)
-from sqlanon.ledger.limits import (Left, Limits, moment, span, written)
+from sqlanon.ledger.amounts import ZERO, Sums, charge
+from sqlanon.ledger.anchor import RECOVER, Anchor, head_file, read_anchor, write_anchor
+from sqlanon.ledger.book import NAMES, NEVER_FROM_ZERO, Book, Event, Head, Row, event, genesis, integrity_error, link
+from sqlanon.ledger.limits import Left, Limits, format_time, moment, span
 from sqlanon.mechanisms import Cost
 
 __all__ = ["BudgetExhausted", "Cost", "Event", "Head", "Ledger", "LedgerError", "Left", "Limits"]
@@ -112,7 +112,7 @@ class Ledger:
                 raise refusal
             texts = {name: f"{value:f}" for name, value in zip(("epsilon", "delta", "rho"), amounts[:3], strict=True)}
             entry = {"shape": shape, "fingerprint": fingerprint, "policy": policy, **texts}
-            place = self._append(connection, book, written(when), "charge", principal, **entry)
+            place = self._append(connection, book, format_time(when), "charge", principal, **entry)
             return _left(limits, book, principal, when, amounts, place)
 
         return self._write(add)
@@ -145,7 +145,7 @@ class Ledger:
                 raise PolicyError(f"event {place} of the ledger is not a charge")
             if connection.execute("SELECT 1 FROM events WHERE settles = ?", [place]).fetchone():
                 raise PolicyError(f"event {place} of the ledger is already settled")
-            self._append(connection, book, written(when), outcome, row[0], settles=place)
+            self._append(connection, book, format_time(when), outcome, row[0], settles=place)
             for key, answer in (answers or {}).items():
                 _keep(connection, key, row[0], answer)
 
@@ -158,7 +158,9 @@ class Ledger:
         if cost.rho:
             raise PolicyError("a grant is of epsilon and delta, not of rho", hint="limits are in epsilon and delta")
         entry = {"epsilon": f"{amounts.epsilon:f}", "delta": f"{amounts.delta:f}", "by": by, "reason": reason}
-        self._write(lambda connection, book: self._append(connection, book, written(when), "grant", principal, **entry))
+        self._write(
+            lambda connection, book: self._append(connection, book, format_time(when), "grant", principal, **entry)
+        )
         self._carry_over()
 
     def failures(self, principal: str, running: float, at: datetime | None = None) -> int:
@@ -201,7 +203,7 @@ class Ledger:
             fresh = Book(book.ledger, self.path)
             fresh.read(_after(connection, 0))
             if fresh.head != _head(connection)[1]:
-                raise broken(fresh.head.events + 1, self.path)
+                raise integrity_error(fresh.head.events + 1, self.path)
             if known is not None:
                 self._follows(connection, known)
             return fresh.head
@@ -245,7 +247,7 @@ class Ledger:
 
     def forget(self, older_than: datetime | None = None) -> int:
         """Remove answers, all or those from before a time; how many. What they cost stays spent."""
-        where, values = ("", []) if older_than is None else (" WHERE at < ?", [written(moment(older_than))])
+        where, values = ("", []) if older_than is None else (" WHERE at < ?", [format_time(moment(older_than))])
         with self._using() as connection:
             return connection.execute(f"DELETE FROM answers{where}", values).rowcount
 
@@ -268,7 +270,7 @@ class Ledger:
         kept = read_anchor(self.path) if self._anchored else None
         self._connection = connection = store.connect(self.path, self._wait)
         try:
-            with store.reported(self.path, self._wait):
+            with store.translate_errors(self.path, self._wait):
                 if self._anchored and kept is None:
                     if self._version() == store.SCHEMA:
                         raise LedgerError(f"the head of the ledger, {head_file(self.path)}, is gone", hint=RECOVER)
@@ -297,7 +299,7 @@ class Ledger:
             _INHERITED.append(self._connection)
             self._lock = threading.RLock()
             self._connect()
-        with self._lock, store.reported(self.path, self._wait):
+        with self._lock, store.translate_errors(self.path, self._wait):
             if self._connection is None:
                 raise LedgerError(f"the ledger {self.path} is closed", hint="Open it again.")
             if _identity(self.path) != self._file:
@@ -337,7 +339,7 @@ class Ledger:
         self._follows(connection, book.head)
         book.read(_after(connection, book.head.events))
         if (head := _head(connection)) != (book.ledger, book.head):
-            raise broken(min(head[1].events, book.head.events) + 1, self.path)
+            raise integrity_error(min(head[1].events, book.head.events) + 1, self.path)
         self._book = book
 
     def _carry_over(self) -> None:
@@ -407,7 +409,7 @@ def _digest(key: str, answer: str) -> str:
 
 
 def _keep(connection: sqlite3.Connection, key: str, principal: str, answer: str) -> None:
-    values = [key, written(moment(None)), principal, answer, _digest(key, answer)]
+    values = [key, format_time(moment(None)), principal, answer, _digest(key, answer)]
     connection.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", values)
 
 
@@ -426,9 +428,9 @@ def _check_tail(connection: sqlite3.Connection, head: Head, path: Path) -> None:
     rows = _after(connection, head.events - TAIL).fetchall()
     for before, row in pairwise(rows):
         if row[0] != before[0] + 1 or link(before[-1], row[:-1]) != row[-1]:
-            raise broken(before[0] + 1, path)
+            raise integrity_error(before[0] + 1, path)
     if not rows or (rows[-1][0], rows[-1][-1]) != head:
-        raise broken(head.events, path)
+        raise integrity_error(head.events, path)
 
 
 def _left(limits: Limits, book: Book, principal: str, when: datetime, added: Sums, place: int) -> Left:

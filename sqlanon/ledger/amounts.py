@@ -83,14 +83,14 @@ def fits(spent: Decimal, limit: Decimal) -> bool:
     return spent <= EXACT.multiply(limit, TOLERANCE)
 
 
-def shown(left: Decimal, needed: Decimal) -> tuple[str, str]:
+def format_amounts(left: Decimal, needed: Decimal) -> tuple[str, str]:
     """Two amounts, with as many digits as it takes to see that the one is less.
 
-    >>> shown(Decimal("0.2"), Decimal("0.5")), shown(Decimal("0.1"), Decimal("0.1001"))
+    >>> format_amounts(Decimal("0.2"), Decimal("0.5")), format_amounts(Decimal("0.1"), Decimal("0.1001"))
     (('0.20', '0.50'), ('0.1000', '0.1001'))
-    >>> shown(Decimal(0), Decimal("1e-6"))
+    >>> format_amounts(Decimal(0), Decimal("1e-6"))
     ('0', '0.000001')
-    >>> shown(Decimal(0), Decimal("0.500000000001"))  # parts of a half that were rounded up
+    >>> format_amounts(Decimal(0), Decimal("0.500000000001"))  # parts of a half that were rounded up
     ('0', '0.50')
     """
     for digits in (2, 4, 6, 9, 12, 18, 24):

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from sqlanon.errors import LedgerError
 from sqlanon.ledger.amounts import Sums
-from sqlanon.ledger.limits import written
+from sqlanon.ledger.limits import format_time
 
 NEVER_FROM_ZERO = (
     "Nothing is answered until it is mended. Put back the newest backup and charge by hand what was answered since, "
@@ -92,7 +92,7 @@ def link(previous: str, values: tuple[Any, ...]) -> str:
     return hashlib.sha256((previous + _encode(values)).encode()).hexdigest()
 
 
-def broken(event: int, path: object) -> LedgerError:
+def integrity_error(event: int, path: object) -> LedgerError:
     return LedgerError(f"the ledger {path} is not whole: event {event} was changed or is missing", hint=NEVER_FROM_ZERO)
 
 
@@ -126,7 +126,7 @@ class Book:
             except (TypeError, ValueError):  # what is no text and no number cannot be what was written
                 right = False
             if not right:
-                raise broken(count, self.path)
+                raise integrity_error(count, self.path)
             previous = sealed
             _, at, kind, principal, epsilon, delta, rho = values[:7]
             if kind == "charge":
@@ -153,15 +153,15 @@ class Book:
 
     def failures(self, principal: str, since: datetime, before: datetime) -> int:
         """Charges since a time that failed, or that have no outcome though they were made before another time."""
-        lost = [at for who, at in self._unsettled.values() if who == principal and at < written(before)]
-        return sum(at >= written(since) for at in (*self._failed.get(principal, ()), *lost))
+        lost = [at for who, at in self._unsettled.values() if who == principal and at < format_time(before)]
+        return sum(at >= format_time(since) for at in (*self._failed.get(principal, ()), *lost))
 
     def charged(self, principal: str | None, start: datetime | None) -> Sums:
         """The charges since the start of a period; of all principals for None.
 
         There is no end: a charge that lies in the future, because a clock went back, counts today.
         """
-        first = "" if start is None else written(start)[:10]
+        first = "" if start is None else format_time(start)[:10]
         days = self._all if principal is None else self._own.get(principal, {})
         total = Sums()
         for day, sums in days.items():
@@ -173,6 +173,6 @@ class Book:
         """The grants of a period, and of no other."""
         total = Sums()
         for at, sums in self._granted.get(principal, []):
-            if start is None or end is None or written(start) <= at < written(end):
+            if start is None or end is None or format_time(start) <= at < format_time(end):
                 total = total.plus(sums)
         return total

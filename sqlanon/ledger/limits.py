@@ -18,8 +18,8 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Literal
 
-from sqlanon.errors import (BudgetExhausted, LedgerError, PolicyError)
-from sqlanon.ledger.amounts import (EXACT, ZERO, Sums, amount, fits, shown)
+from sqlanon.errors import BudgetExhausted, LedgerError, PolicyError
+from sqlanon.ledger.amounts import EXACT, ZERO, Sums, amount, fits, format_amounts
 from sqlanon.mechanisms import Cost
 
 PERIODS = ("day", "week", "month", "year")
@@ -51,13 +51,13 @@ class Limits:
         if self.accounting == "zcdp" and (self.delta == 0 or self.total_delta == 0):
             raise PolicyError("zcdp needs a delta above 0", hint="give a delta, or account with basic composition")
 
-    def own(self, granted: Sums) -> Budget:
+    def own(self, granted: Sums) -> BudgetBounds:
         """The budget of one principal, with what was granted to it."""
         epsilon = EXACT.add(amount(self.epsilon, "epsilon"), granted.epsilon)
         delta = EXACT.add(amount(self.delta, "delta"), granted.delta)
         return _budget(self.accounting, epsilon, delta, delta)
 
-    def total(self) -> Budget:
+    def total(self) -> BudgetBounds:
         """The budget of all together; a grant does not raise it."""
         epsilon = None if self.total_epsilon is None else amount(self.total_epsilon, "epsilon")
         delta = None if self.total_delta is None else amount(self.total_delta, "delta")
@@ -65,7 +65,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Budget:
+class BudgetBounds:
     """Bounds on sums; None is no bound. `d` is the delta of the conversion from rho, None in basic composition."""
 
     epsilon: Decimal | None
@@ -105,7 +105,7 @@ class Budget:
             limit = (self.epsilon, self.delta)[at]
             if limit is None or fits(sums[at], limit):
                 continue
-            has, asks = shown(max(ZERO, EXACT.subtract(limit, spent[at])), needs[at])
+            has, asks = format_amounts(max(ZERO, EXACT.subtract(limit, spent[at])), needs[at])
             lower = f"Ask with a lower {name} or for a coarser GROUP BY"
             if not fits(whole[at], limit):
                 hint = f"{lower}: the limit is {limit:f}."
@@ -118,12 +118,14 @@ class Budget:
         return None
 
 
-def _budget(accounting: str, epsilon: Decimal | None, delta: Decimal | None, whole: Decimal) -> Budget:
+def _budget(accounting: str, epsilon: Decimal | None, delta: Decimal | None, whole: Decimal) -> BudgetBounds:
     if accounting == "basic":
-        return Budget(epsilon, delta, None)
+        return BudgetBounds(epsilon, delta, None)
     half = Decimal("0.5")
     # Grants may lift a delta above 1, where it no longer says anything; d stays below 1, or its logarithm turns.
-    return Budget(epsilon, None if delta is None else EXACT.multiply(delta, half), float(min(whole, WHOLE) * half))
+    return BudgetBounds(
+        epsilon, None if delta is None else EXACT.multiply(delta, half), float(min(whole, WHOLE) * half)
+    )
 
 
 def epsilon_of(rho: float, d: float) -> float:
@@ -193,10 +195,10 @@ def moment(at: datetime | None) -> datetime:
     return at.astimezone(UTC)
 
 
-def written(at: datetime) -> str:
+def format_time(at: datetime) -> str:
     """A time as the ledger writes it, in a form that sorts.
 
-    >>> written(datetime(2026, 1, 2, tzinfo=UTC))
+    >>> format_time(datetime(2026, 1, 2, tzinfo=UTC))
     '2026-01-02T00:00:00.000000+00:00'
     """
     return at.isoformat(timespec="microseconds")

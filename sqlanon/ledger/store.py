@@ -19,8 +19,8 @@ from pathlib import Path
 
 from sqlanon.errors import LedgerError
 from sqlanon.families import sql_root
-from sqlanon.ledger.anchor import (Anchor, head_file, read_anchor, write_anchor)
-from sqlanon.ledger.book import (NEVER_FROM_ZERO, Head, genesis)
+from sqlanon.ledger.anchor import Anchor, head_file, read_anchor, write_anchor
+from sqlanon.ledger.book import NEVER_FROM_ZERO, Head, genesis
 
 APPLICATION = 0x53514C41  # "SQLA"
 SCHEMA = 2  # 1: of before heads were kept beside the file
@@ -45,7 +45,7 @@ def _objects_in(connection: sqlite3.Connection) -> frozenset[tuple[str, str]]:
 
 
 @contextmanager
-def reported(path: Path, wait: float) -> Iterator[None]:
+def translate_errors(path: Path, wait: float) -> Iterator[None]:
     """An error of SQLite as what it means here."""
     try:
         yield
@@ -94,7 +94,7 @@ def make(path: Path) -> None:
         raise LedgerError(f"the ledger {path} cannot be created: {error.strerror}", hint=WRITABLE) from error
     name = str(uuid.uuid4())
     try:
-        with reported(path, 0), closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        with translate_errors(path, 0), closing(sqlite3.connect(path, isolation_level=None)) as connection:
             connection.executescript(
                 f"PRAGMA application_id = {APPLICATION}; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; BEGIN;"
                 + _schema()
@@ -133,7 +133,7 @@ def connect(path: Path, wait: float) -> sqlite3.Connection:
         raise LedgerError(f"the ledger {path} is empty", hint=NEVER_FROM_ZERO)
     if not found.st_mode & stat.S_IWUSR or not os.access(path, os.R_OK | os.W_OK):
         raise LedgerError(f"the ledger {path} is read-only", hint=WRITABLE)
-    with reported(path, wait):
+    with translate_errors(path, wait):
         connection = sqlite3.connect(
             f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=wait, isolation_level=None, check_same_thread=False
         )

@@ -19,20 +19,20 @@ import numpy as np
 
 from sqlanon.engines import Engine
 from sqlanon.gateway import Gate
-from sqlanon.gateway.bind.catalog import Catalog
 from sqlanon.gateway.answer.linked_keys import require_linked_keys
-from sqlanon.gateway.price.noise import Mechanisms
 from sqlanon.gateway.answer.post_processing import PostDatabase
+from sqlanon.gateway.bind.catalog import Catalog
 from sqlanon.gateway.bind.schema import schema_of
+from sqlanon.gateway.price.noise import Mechanisms
 from sqlanon.ledger import Ledger
 from sqlanon.marginals.axes import axes_of
-from sqlanon.marginals.counting import (Task, measured, task_of)
-from sqlanon.marginals.fitting import (Counts, fitted, marginal)
-from sqlanon.marginals.rounding import rounded
-from sqlanon.marginals.tables import (Made, require_free, write)
+from sqlanon.marginals.counting import MarginalsTask, measure_marginals, task_of
+from sqlanon.marginals.fitting import Counts, fit_joint, marginal
+from sqlanon.marginals.rounding import round_joint
+from sqlanon.marginals.tables import Made, require_free, write
 from sqlanon.mechanisms import Cost
 from sqlanon.policy.checks import table_key
-from sqlanon.policy.marginals import (COUNTED, Marginals)
+from sqlanon.policy.marginals import COUNTED, Marginals
 
 __all__ = ["MarginalsPlan", "Refreshed", "gate_on", "refresh"]
 
@@ -97,27 +97,27 @@ def refresh(
     named, axes = axes_of(section, gate.catalog)
     task = task_of(section, named, axes, mechanisms or gate.mechanisms)
     require_free(section, gate.engine)
-    counts, charged = measured(task, gate, occasion or datetime.now(UTC).isoformat())
+    counts, charged = measure_marginals(task, gate, occasion or datetime.now(UTC).isoformat())
     random = random if random is not None else np.random.default_rng()
     joint = joint_of(task, counts, random)
     plan = _plan(task)
-    document = described(task, plan, joint) | ({} if run is None else {"run": run})
+    document = describe_marginals(task, plan, joint) | ({} if run is None else {"run": run})
     tables = [*(_table(task, name, joint) for name in task.sets), *_synthetic(task, joint, random)]
     write(gate.engine, tables, plan, document)
     return Refreshed(plan, document, task.cost if charged else Cost())
 
 
-def joint_of(task: Task, counts: Mapping[str, list[int]], random: np.random.Generator) -> Counts:
+def joint_of(task: MarginalsTask, counts: Mapping[str, list[int]], random: np.random.Generator) -> Counts:
     """One table of whole numbers from noisy marginals. From here on nothing is known of the data but those."""
     shape = task.shape
     noisy = {
         axes: np.array(counts[name], dtype=np.float64).reshape([shape[axis] for axis in axes])
         for name, axes in task.sets.items()
     }
-    return rounded(fitted(shape, noisy), list(noisy), random)
+    return round_joint(fit_joint(shape, noisy), list(noisy), random)
 
 
-def _table(task: Task, name: str, joint: Counts) -> Made:
+def _table(task: MarginalsTask, name: str, joint: Counts) -> Made:
     """The table of one marginal: every combination of values, those of no row too, in the order of the policy."""
     columns, joined = task.section.of[name], task.sets[name]
     places = [task.section.columns.index(column) for column in columns]
@@ -130,7 +130,7 @@ def _table(task: Task, name: str, joint: Counts) -> Made:
     return Made(name, [*columns, COUNTED], [*(axis.kind for axis in axes), "int"], rows)
 
 
-def _synthetic(task: Task, joint: Counts, random: np.random.Generator) -> list[Made]:
+def _synthetic(task: MarginalsTask, joint: Counts, random: np.random.Generator) -> list[Made]:
     """Made-up rows: every cell of the joint as often as its share says, rounded up or down at random."""
     asked = task.section.synthetic
     if asked is None:
@@ -145,7 +145,7 @@ def _synthetic(task: Task, joint: Counts, random: np.random.Generator) -> list[M
     return [Made(asked.table, list(task.section.columns), kinds, [list(row) for row in zip(*drawn, strict=True)])]
 
 
-def _plan(task: Task) -> MarginalsPlan:
+def _plan(task: MarginalsTask) -> MarginalsPlan:
     section = task.section
     return MarginalsPlan(
         policy=section.gateway.fingerprint,
@@ -159,7 +159,7 @@ def _plan(task: Task) -> MarginalsPlan:
     )
 
 
-def described(task: Task, plan: MarginalsPlan, joint: Counts) -> dict[str, Any]:
+def describe_marginals(task: MarginalsTask, plan: MarginalsPlan, joint: Counts) -> dict[str, Any]:
     """The evidence: how much noise there is and what it protects. Of the data it tells the noisy total alone."""
     section, gateway = task.section, task.section.gateway
     return {
@@ -186,7 +186,7 @@ def described(task: Task, plan: MarginalsPlan, joint: Counts) -> dict[str, Any]:
     }
 
 
-def expected_error(task: Task) -> float:
+def expected_error(task: MarginalsTask) -> float:
     """How far the noise moves a count on average; what is fitted to several of them is moved less, as a rule."""
     scale = task.mechanism.scale
     if task.mechanism.distribution == "gaussian":

@@ -15,13 +15,24 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from sqlanon.errors import (PolicyError, did_you_mean)
+from sqlanon.errors import PolicyError, did_you_mean
 from sqlanon.gateway.bind.catalog import Catalog
 from sqlanon.gateway.bind.core import bounded_double
-from sqlanon.gateway.answer.answer_cache import typed_key
+from sqlanon.gateway.bind.keys import typed_key
 from sqlanon.gateway.bind.parameters import literal_of
-from sqlanon.gateway.bind.sources import Named
-from sqlanon.gateway.bind.values import (NUMBERS, TIMES, UNDECLARED, Interval, Kind, Value, clamp, double, in_days, number)
+from sqlanon.gateway.bind.sources import NamedRelation
+from sqlanon.gateway.bind.values import (
+    NUMBERS,
+    TIMES,
+    UNDECLARED,
+    Interval,
+    Kind,
+    Value,
+    clamp,
+    double,
+    in_days,
+    number,
+)
 from sqlanon.policy.marginals import Marginals
 
 MOST_VALUES = 10_000  # of one column
@@ -69,12 +80,12 @@ class Axis:
         return [_as_kind(value, self.kind) for value in made]
 
 
-def axes_of(section: Marginals, catalog: Catalog) -> tuple[Named, tuple[Axis, ...]]:
+def axes_of(section: Marginals, catalog: Catalog) -> tuple[NamedRelation, tuple[Axis, ...]]:
     """The relation that is counted, and its axes; whatever cannot be counted by is told with its line."""
     relation = catalog.base(section.table, section.who)
     if not section.gateway.allows(section.who, section.table):
         raise section.error(f"'{section.who}' may not use the table '{section.table}'", "table")
-    named = Named(section.table, "r0", relation)
+    named = NamedRelation(section.table, "r0", relation)
     axes = tuple(_axis(section, named, column) for column in section.columns)
     cells = math.prod(len(axis.labels) for axis in axes)
     if cells > MOST_CELLS:
@@ -87,7 +98,7 @@ def axes_of(section: Marginals, catalog: Catalog) -> tuple[Named, tuple[Axis, ..
     return named, axes
 
 
-def _axis(section: Marginals, named: Named, column: str) -> Axis:
+def _axis(section: Marginals, named: NamedRelation, column: str) -> Axis:
     path = next((("of", name, place) for name, listed in section.of.items() for place, each in enumerate(listed)
                  if each == column), ("of",))  # fmt: skip
     if column in named.relation.hidden or column not in named.relation.columns:

@@ -16,24 +16,24 @@ from dataclasses import dataclass
 import numpy as np
 from sqlglot import exp
 
-from sqlanon.errors import (EngineError, SqlanonError)
+from sqlanon.errors import EngineError, SqlanonError
 from sqlanon.gateway import Gate
+from sqlanon.gateway.answer.read_data import read_failure
 from sqlanon.gateway.bind.bounding import main_statement
+from sqlanon.gateway.bind.core import Atom, Core
+from sqlanon.gateway.bind.sources import NamedRelation, alias_relation
+from sqlanon.gateway.bind.values import UNIT, number
 from sqlanon.gateway.price.budgets import limits_of
-from sqlanon.gateway.bind.core import (Atom, Core)
-from sqlanon.gateway.answer.read_data import failed
 from sqlanon.gateway.price.noise import Mechanisms
-from sqlanon.gateway.bind.sources import (Named, aliased)
-from sqlanon.gateway.bind.values import (UNIT, number)
-from sqlanon.ledger.limits import (epsilon_of, rho_of)
+from sqlanon.ledger.limits import epsilon_of, rho_of
 from sqlanon.marginals.axes import Axis
-from sqlanon.marginals.fitting import (Axes, Counts, marginal)
-from sqlanon.mechanisms import (Cost, Mechanism)
+from sqlanon.marginals.fitting import Axes, Counts, marginal
+from sqlanon.mechanisms import Cost, Mechanism
 from sqlanon.policy.marginals import Marginals
 
 
 @dataclass(frozen=True)
-class Task:
+class MarginalsTask:
     """What a refresh will read, and what it costs: a function of the policy and the schema alone."""
 
     section: Marginals
@@ -55,8 +55,8 @@ class Task:
         return made
 
 
-def task_of(section: Marginals, named: Named, axes: tuple[Axis, ...], source: Mechanisms) -> Task:
-    rows = exp.Select().from_(aliased(named), copy=False)
+def task_of(section: Marginals, named: NamedRelation, axes: tuple[Axis, ...], source: Mechanisms) -> MarginalsTask:
+    rows = exp.Select().from_(alias_relation(named), copy=False)
     for axis in axes:
         rows = rows.where(axis.present, copy=False)
     counted = [Atom("sum", number(1), label="rows")]
@@ -64,7 +64,7 @@ def task_of(section: Marginals, named: Named, axes: tuple[Axis, ...], source: Me
     core = Core(0, rows, named.tree(UNIT), named.relation.unique, keys, "declared", atoms=counted)
     sets = {name: tuple(sorted(section.columns.index(each) for each in listed)) for name, listed in section.of.items()}
     mechanism, cost, reach = _noise(section, core, len(sets), source)
-    return Task(section, axes, sets, core, mechanism, cost, reach)
+    return MarginalsTask(section, axes, sets, core, mechanism, cost, reach)
 
 
 def _noise(section: Marginals, core: Core, marginals: int, source: Mechanisms) -> tuple[Mechanism, Cost, float]:
@@ -79,7 +79,7 @@ def _noise(section: Marginals, core: Core, marginals: int, source: Mechanisms) -
     return mechanism, Cost(epsilon_of(mechanism.cost.rho, delta), 0.0, mechanism.cost.rho), reach
 
 
-def exact_joint(task: Task, gate: Gate) -> Counts:
+def exact_joint(task: MarginalsTask, gate: Gate) -> Counts:
     """The exact counts of bounded rows, of every combination of values. They go no further than to `noisy_counts`."""
     joint = np.zeros(task.shape, dtype=np.int64)
     for *found, records in gate.data.rows(task.statement):
@@ -89,14 +89,14 @@ def exact_joint(task: Task, gate: Gate) -> Counts:
     return joint
 
 
-def noisy_counts(task: Task, joint: Counts) -> dict[str, list[int]]:
+def noisy_counts(task: MarginalsTask, joint: Counts) -> dict[str, list[int]]:
     """The marginals with noise, each as a list in the order of its cells: one draw of noise for all of them."""
     exact = {name: marginal(joint, axes).ravel() for name, axes in task.sets.items()}
     noisy = iter(task.mechanism.add_noise([int(count) for counts in exact.values() for count in counts]))
     return {name: [next(noisy) for _ in counts] for name, counts in exact.items()}
 
 
-def measured(task: Task, gate: Gate, occasion: str) -> tuple[dict[str, list[int]], bool]:
+def measure_marginals(task: MarginalsTask, gate: Gate, occasion: str) -> tuple[dict[str, list[int]], bool]:
     """The noisy marginals for an occasion, and whether they were paid for now.
 
     The charge is on the disk before data are read. What it paid for is kept in the ledger under the occasion: a
@@ -124,7 +124,7 @@ def measured(task: Task, gate: Gate, occasion: str) -> tuple[dict[str, list[int]
         with suppress(SqlanonError):
             gate.ledger.settle(left, "failed")
         if isinstance(error, Exception) and not isinstance(error, EngineError):
-            raise failed(charged=True) from None  # an error of another kind would tell of the data that it met
+            raise read_failure(charged=True) from None  # an error of another kind would tell of the data that it met
         raise
     gate.ledger.settle(left, "answered", answers={key: json.dumps(found)})
     return found, True

@@ -35,7 +35,7 @@ def marginal(joint: NDArray[N], axes: Axes) -> NDArray[N]:
     return summed
 
 
-def spread(counts: Table, axes: Axes, dimensions: int) -> Table:
+def spread_marginal(counts: Table, axes: Axes, dimensions: int) -> Table:
     """A marginal laid along its axes of the joint, so that it can be added to it or multiplied with it."""
     shape = [1] * dimensions
     for axis, size in zip(axes, counts.shape, strict=True):
@@ -43,14 +43,14 @@ def spread(counts: Table, axes: Axes, dimensions: int) -> Table:
     return counts.reshape(shape)
 
 
-def fitted(shape: tuple[int, ...], noisy: dict[Axes, Table]) -> Table:
+def fit_joint(shape: tuple[int, ...], noisy: dict[Axes, Table]) -> Table:
     """The non-negative joint whose marginals are nearest to the noisy ones: accelerated projected gradients.
 
     The gradient of half the sum of squares changes by at most the sum over the marginals of cells of the joint that
     share one of theirs, which is the step.
 
     >>> exact = np.array([[3.0, 0.0], [1.0, 2.0]])
-    >>> fitted((2, 2), {(0, 1): exact}).round(3).tolist()
+    >>> fit_joint((2, 2), {(0, 1): exact}).round(3).tolist()
     [[3.0, 0.0], [1.0, 2.0]]
     """
     cells = float(np.prod(shape))
@@ -62,7 +62,7 @@ def fitted(shape: tuple[int, ...], noisy: dict[Axes, Table]) -> Table:
     for _ in range(MOST_STEPS):
         slope = np.zeros(shape)
         for axes, counts in noisy.items():
-            slope += spread(marginal(ahead, axes) - counts, axes, len(shape))
+            slope += spread_marginal(marginal(ahead, axes) - counts, axes, len(shape))
         following = np.maximum(ahead - step * slope, 0.0)
         moved = following - joint
         if float((slope * moved).sum()) > 0:  # it went past the best point along this way: begin to speed up anew
@@ -88,7 +88,7 @@ def even(shape: tuple[int, ...], wanted: dict[Axes, Table]) -> Table:
             held = marginal(joint, axes)
             furthest = max(furthest, float(np.abs(held - counts).max()))
             ratio = np.divide(counts, held, out=np.zeros_like(counts), where=held > 0)
-            joint = joint * spread(ratio, axes, len(shape))
+            joint = joint * spread_marginal(ratio, axes, len(shape))
         if furthest < NEAR:
             break
     return joint

@@ -12,17 +12,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sqlanon.marginals.fitting import (Axes, Counts, Table, even, marginal, of_all, spread)
+from sqlanon.marginals.fitting import Axes, Counts, Table, even, marginal, of_all, spread_marginal
 
 MOST_MOVES = 20_000  # some thousand are needed where most cells hold a single row
 
 
-def apportioned(total: int, shares: Table) -> Counts:
+def apportion(total: int, shares: Table) -> Counts:
     """A whole number dealt out by shares: each gets what it is due, rounded down, and the largest remainders one more.
 
-    >>> apportioned(10, np.array([0.26, 0.26, 0.48])).tolist()
+    >>> apportion(10, np.array([0.26, 0.26, 0.48])).tolist()
     [3, 2, 5]
-    >>> apportioned(2, np.array([0.0, 0.0])).tolist()
+    >>> apportion(2, np.array([0.0, 0.0])).tolist()
     [1, 1]
     """
     whole = float(shares.sum())
@@ -57,7 +57,7 @@ def in_tree(sets: Sequence[Axes]) -> list[tuple[Axes, Axes]] | None:
     return done
 
 
-def rounded(joint: Table, sets: Sequence[Axes], random: np.random.Generator) -> Counts:
+def round_joint(joint: Table, sets: Sequence[Axes], random: np.random.Generator) -> Counts:
     """Integers for a fitted joint, of which only the marginals over these sets were measured."""
     order, total = in_tree(sets), round(float(joint.sum()))
     if order is None:
@@ -80,18 +80,20 @@ def _joined(found: Counts, wanted: Table, axes: Axes, shared: Axes, random: np.r
     others = tuple(axis for axis in range(found.ndim) if axis not in shared)
     there = found.transpose(*shared, *others)
     flat = there.reshape(cuts, -1)
-    made = np.stack([dealt(flat[cut], apportioned(int(flat[cut].sum()), target[cut]), random) for cut in range(cuts)])
+    made = np.stack(
+        [deal_matrix(flat[cut], apportion(int(flat[cut].sum()), target[cut]), random) for cut in range(cuts)]
+    )
     # Cuts, what was there, what is new: back to the axes of the joint, where those that are new had one value.
     kept = [axis for axis in others if axis not in new]
     shape = [found.shape[axis] for axis in (*shared, *kept)] + sizes[len(shared) :]
     return made.reshape(shape).transpose(np.argsort([*shared, *kept, *new]))
 
 
-def dealt(rows: Counts, columns: Counts, random: np.random.Generator) -> Counts:
+def deal_matrix(rows: Counts, columns: Counts, random: np.random.Generator) -> Counts:
     """A matrix of whole numbers with these sums, near to what independence says: of each cell its share rounded down,
     and what is left of the rows is matched with what is left of the columns at random.
 
-    >>> found = dealt(np.array([3, 1]), np.array([2, 2]), np.random.default_rng(1))
+    >>> found = deal_matrix(np.array([3, 1]), np.array([2, 2]), np.random.default_rng(1))
     >>> found.sum(axis=1).tolist(), found.sum(axis=0).tolist()
     ([3, 1], [2, 2])
     """
@@ -107,10 +109,10 @@ def dealt(rows: Counts, columns: Counts, random: np.random.Generator) -> Counts:
 
 def _moved(joint: Table, total: int, sets: Sequence[Axes]) -> Counts:
     """Round a joint as a whole, then move single rows as long as its marginals come nearer to what they should be."""
-    found = apportioned(total, joint)
+    found = apportion(total, joint)
     excess = {axes: marginal(found, axes) - counts for axes, counts in of_all(joint, sets).items()}
     for _ in range(MOST_MOVES):
-        height = sum(spread(counts, axes, joint.ndim) for axes, counts in excess.items())
+        height = sum(spread_marginal(counts, axes, joint.ndim) for axes, counts in excess.items())
         height = np.broadcast_to(height, joint.shape)
         source = np.unravel_index(int(np.argmax(np.where(found > 0, height, -np.inf))), joint.shape)
         # From there, the place where the sum of squares falls most: axes on which both agree do not change.
@@ -119,7 +121,7 @@ def _moved(joint: Table, total: int, sets: Sequence[Axes]) -> Counts:
             at = tuple(source[axis] for axis in axes)
             change = counts - counts[at] + 1
             change[at] = 0
-            gain += spread(change, axes, joint.ndim)
+            gain += spread_marginal(change, axes, joint.ndim)
         aim = np.unravel_index(int(np.argmin(gain)), joint.shape)
         if gain[aim] > -1e-9:
             break

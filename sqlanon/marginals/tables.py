@@ -8,13 +8,13 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.relations.source import table_parts
 from sqlanon.engines import Engine
 from sqlanon.gateway.bind.values import Kind
-from sqlanon.plan import Planned
+from sqlanon.plan import RecordedPlan
 from sqlanon.policy import Source
 from sqlanon.policy.marginals import Marginals
-from sqlanon.release.targets.target import (RelationTarget, Staged, beside, create)
+from sqlanon.relations.source import table_parts
+from sqlanon.release.targets.target import RelationTarget, Staged, beside, create
 
 TYPES = {
     "int": "BIGINT", "float": "DOUBLE", "text": "TEXT", "bool": "BOOLEAN", "date": "DATE", "timestamp": "TIMESTAMP",
@@ -42,7 +42,7 @@ def require_free(section: Marginals, engine: Engine) -> None:
         RelationTarget(engine, name, "table").require_ours()
 
 
-def write(engine: Engine, tables: Sequence[Made], plan: Planned, document: Mapping[str, Any]) -> None:
+def write(engine: Engine, tables: Sequence[Made], plan: RecordedPlan, document: Mapping[str, Any]) -> None:
     """The record has no fingerprint of the data: that tells, without noise, whether a row changed."""
     with engine.transaction():
         for made in tables:

@@ -9,12 +9,12 @@ OpenDP is imported when the first mechanism is built, not before.
 
 from __future__ import annotations
 
-from sqlanon.mechanisms._cost import (Cost, Mechanism)
-from sqlanon.mechanisms.choice import (Choice, choose_best)
+from sqlanon.mechanisms._cost import Cost, Mechanism
+from sqlanon.mechanisms.choice import Choice, choose_best
 from sqlanon.mechanisms.gaussian import gaussian
-from sqlanon.mechanisms.keys import (KeySelection, select_keys)
+from sqlanon.mechanisms.keys import KeySelection, select_keys
 from sqlanon.mechanisms.laplace import laplace
-from sqlanon.mechanisms.quantile import (quantile_scores, quantile_sensitivity)
+from sqlanon.mechanisms.quantile import quantile_scores, quantile_sensitivity
 
 __all__ = [
     "Choice",

@@ -21,7 +21,7 @@ def positive(name: str, value: float, low: float = EPSILONS[0], high: float = EP
     sqlanon.errors.MechanismError: epsilon must be a number from 1e-12 to 1e+09, not 0
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise MechanismError(f"{name} must be a number from {low:g} to {high:g}, not {shown(value)}")
+        raise MechanismError(f"{name} must be a number from {low:g} to {high:g}, not {format_value(value)}")
     return float(value)
 
 
@@ -33,14 +33,14 @@ def probability(name: str, value: float) -> float:
     sqlanon.errors.MechanismError: delta must lie strictly between 0 and 1, not nan
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
-        raise MechanismError(f"{name} must lie strictly between 0 and 1, not {shown(value)}")
+        raise MechanismError(f"{name} must lie strictly between 0 and 1, not {format_value(value)}")
     return float(value)
 
 
-def counted(name: str, value: int) -> int:
+def positive_integer(name: str, value: int) -> int:
     """A whole number, at least 1.
 
-    >>> counted("minimum", 0)
+    >>> positive_integer("minimum", 0)
     Traceback (most recent call last):
     sqlanon.errors.MechanismError: minimum must be a whole number from 1 to 2**62, not 0
     """
@@ -49,7 +49,7 @@ def counted(name: str, value: int) -> int:
     except TypeError:
         number = 0
     if not 1 <= number <= LARGEST_SENSITIVITY:
-        raise MechanismError(f"{name} must be a whole number from 1 to 2**62, not {shown(value)}")
+        raise MechanismError(f"{name} must be a whole number from 1 to 2**62, not {format_value(value)}")
     return number
 
 
@@ -75,10 +75,10 @@ def whole(values: Iterable[int]) -> list[int]:
         raise MechanismError("only whole numbers can be given to a mechanism") from None
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """A parameter as it was given, cut short; Python itself refuses to print the digits of 10**5000.
 
-    >>> shown(0.30000000000000004), shown(10**5000), shown("x" * 99)[-5:]
+    >>> format_value(0.30000000000000004), format_value(10**5000), format_value("x" * 99)[-5:]
     ('0.3', 'a huge number', 'xx...')
     """
     if isinstance(value, int) and value.bit_length() > 1000:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sqlanon.mechanisms._tails import (gaussian_half_width, laplace_half_width)
+from sqlanon.mechanisms._tails import gaussian_half_width, laplace_half_width
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ def integers() -> Any:
     return domains.vector_domain(domains.atom_domain(T="i64"))
 
 
-def calibrated(build: Callable[[float], Any], sensitivity: float, limit: float, scale: float) -> tuple[Any, float]:
+def calibrate_scale(build: Callable[[float], Any], sensitivity: float, limit: float, scale: float) -> tuple[Any, float]:
     """A measurement, and its scale: the given one, or the next floats above it until the privacy map keeps the limit.
 
     OpenDP rounds its maps up, so the scale that real arithmetic gives may cost one bit more than the limit.

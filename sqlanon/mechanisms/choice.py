@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from sqlanon.errors import MechanismError
-from sqlanon.mechanisms._checks import (LARGEST_SENSITIVITY, positive, whole)
+from sqlanon.mechanisms._checks import LARGEST_SENSITIVITY, positive, whole
 from sqlanon.mechanisms._cost import Cost
-from sqlanon.mechanisms._opendp import (calibrated, integers, opendp, zero_concentrated)
+from sqlanon.mechanisms._opendp import calibrate_scale, integers, opendp, zero_concentrated
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def choose_best(sensitivity: float, epsilon: float) -> Choice:
 @lru_cache(maxsize=1024)  # of measurements, which draw fresh noise whenever they are called
 def _choose_best(sensitivity: int, epsilon: float) -> Choice:
     space = integers(), opendp("metrics").linf_distance(T="i64"), opendp("measures").max_divergence()
-    measurement, scale = calibrated(
+    measurement, scale = calibrate_scale(
         lambda scale: opendp("measurements").make_noisy_max(*space, scale=scale),
         sensitivity,
         limit=epsilon,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from sqlanon.mechanisms._checks import (LARGEST_SENSITIVITY, positive, probability, whole)
-from sqlanon.mechanisms._cost import (Cost, Mechanism)
-from sqlanon.mechanisms._opendp import (calibrated, integers, opendp)
+from sqlanon.mechanisms._checks import LARGEST_SENSITIVITY, positive, probability, whole
+from sqlanon.mechanisms._cost import Cost, Mechanism
+from sqlanon.mechanisms._opendp import calibrate_scale, integers, opendp
 
 
 def gaussian(sensitivity: float, rho: float, delta: float) -> Mechanism:
@@ -32,7 +32,7 @@ def gaussian(sensitivity: float, rho: float, delta: float) -> Mechanism:
 @lru_cache(maxsize=1024)  # of measurements, which draw fresh noise whenever they are called
 def _gaussian(sensitivity: float, rho: float, delta: float) -> Mechanism:
     space = integers(), opendp("metrics").l2_distance(T="f64")
-    measurement, scale = calibrated(
+    measurement, scale = calibrate_scale(
         lambda scale: opendp("measurements").make_gaussian(*space, scale=scale),
         sensitivity,
         limit=rho,

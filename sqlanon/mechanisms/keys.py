@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 
-from sqlanon.mechanisms._checks import (counted, positive, probability, whole)
+from sqlanon.mechanisms._checks import positive, positive_integer, probability, whole
 from sqlanon.mechanisms._cost import Cost
-from sqlanon.mechanisms._tails import (ROUNDED_UP, context, laplace_reach, laplace_tail)
+from sqlanon.mechanisms._tails import ROUNDED_UP, context, laplace_reach, laplace_tail
 from sqlanon.mechanisms.laplace import laplace
 
 ROOMY = 160  # digits, so that 1 - p still has more than sixty digits of p
@@ -74,8 +74,8 @@ def select_keys(groups: int, minimum: int, epsilon: float, delta: float) -> KeyS
     True
     """
     return _select_keys(
-        counted("groups", groups),
-        counted("minimum", minimum),
+        positive_integer("groups", groups),
+        positive_integer("minimum", minimum),
         positive("epsilon", epsilon),
         probability("delta", delta),
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from sqlanon.mechanisms._checks import (counted, positive, whole)
-from sqlanon.mechanisms._cost import (Cost, Mechanism)
-from sqlanon.mechanisms._opendp import (calibrated, integers, opendp, zero_concentrated)
+from sqlanon.mechanisms._checks import positive, positive_integer, whole
+from sqlanon.mechanisms._cost import Cost, Mechanism
+from sqlanon.mechanisms._opendp import calibrate_scale, integers, opendp, zero_concentrated
 
 
 def laplace(sensitivity: int, epsilon: float) -> Mechanism:
@@ -21,13 +21,13 @@ def laplace(sensitivity: int, epsilon: float) -> Mechanism:
     >>> len(mechanism.add_noise([10, 20, 30]))
     3
     """
-    return _laplace(counted("sensitivity", sensitivity), positive("epsilon", epsilon))
+    return _laplace(positive_integer("sensitivity", sensitivity), positive("epsilon", epsilon))
 
 
 @lru_cache(maxsize=1024)  # of measurements, which draw fresh noise whenever they are called
 def _laplace(sensitivity: int, epsilon: float) -> Mechanism:
     space = integers(), opendp("metrics").l1_distance(T="i64")
-    measurement, scale = calibrated(
+    measurement, scale = calibrate_scale(
         lambda scale: opendp("measurements").make_laplace(*space, scale=scale),
         sensitivity,
         limit=epsilon,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sqlanon.errors import MechanismError
-from sqlanon.mechanisms._checks import counted
+from sqlanon.mechanisms._checks import positive_integer
 
 PARTS = 1000  # a quantile is given in thousandths, so that scores are integers
 
@@ -35,7 +35,7 @@ def quantile_sensitivity(rows: int, alpha: float) -> int:
     (1000, 990)
     """
     part = thousandths(alpha)
-    return counted("rows", rows) * max(part, PARTS - part)
+    return positive_integer("rows", rows) * max(part, PARTS - part)
 
 
 def thousandths(alpha: float) -> int:

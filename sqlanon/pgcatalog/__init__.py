@@ -13,32 +13,32 @@ from typing import Any
 import pyarrow as pa
 
 from sqlanon.errors import Refused
-from sqlanon.pgwire.backend import Column
-from sqlanon.pgcatalog.binder import (Binder, Session)
-from sqlanon.pgcatalog.casts import (Parameters, type_of)
+from sqlanon.pgcatalog.binder import CatalogBinder, SessionFacts
+from sqlanon.pgcatalog.casts import Parameters, type_of
 from sqlanon.pgcatalog.database import MetadataDatabase
-from sqlanon.pgcatalog.dialect import read
-from sqlanon.pgcatalog.metadata import (ColumnInfo, KeyInfo, Metadata, RoleInfo, TableInfo, tables_from)
-from sqlanon.pgcatalog.output import (columns_of, shown)
-from sqlanon.pgcatalog.plans import Plan
-from sqlanon.pgcatalog.settings_relation import (DEFAULTS, versions)
+from sqlanon.pgcatalog.dialect import parse_query
+from sqlanon.pgcatalog.metadata import KeyInfo, Metadata, PgColumn, RoleInfo, TableInfo, tables_from
+from sqlanon.pgcatalog.output import columns_of, fetch_rows
+from sqlanon.pgcatalog.plans import QueryPlan
 from sqlanon.pgcatalog.principal_view import View
+from sqlanon.pgcatalog.settings_relation import DEFAULTS, versions
+from sqlanon.pgwire.backend import ResultColumn
 
-__all__ = ["Answer", "Catalogue", "ColumnInfo", "KeyInfo", "Metadata", "RoleInfo", "TableInfo", "tables_from"]
+__all__ = ["CatalogAnswer", "KeyInfo", "Metadata", "PgCatalog", "PgColumn", "RoleInfo", "TableInfo", "tables_from"]
 
 MOST_PRINCIPALS = 16  # whose databases are kept
 
 
 @dataclass(frozen=True)
-class Answer:
+class CatalogAnswer:
     """Rows, and what a client is told of their columns."""
 
     table: pa.Table
-    columns: tuple[Column, ...]
+    columns: tuple[ResultColumn, ...]
     relations: tuple[str, ...] = ()  # of the catalogue, that were read
 
 
-class Catalogue:
+class PgCatalog:
     """One for a process; not for several threads at a time."""
 
     def __init__(self, metadata: Metadata, *, timeout: float = 30.0) -> None:
@@ -58,7 +58,7 @@ class Catalogue:
         process: int = 0,
         timeout: float | None = None,
         formats: tuple[int, ...] = (),
-    ) -> Answer:
+    ) -> CatalogAnswer:
         """Answer a statement. `types` are the oids of the parameters, 0 or left out where they follow from it;
         `formats` those that the columns will be sent in, as in the protocol: they decide how objects are told."""
         database, binder, plan = self._plan(sql, principal, types, settings, process, parameters)
@@ -66,8 +66,8 @@ class Catalogue:
         binder.parameters.oids()
         if len(parameters) > len(binder.parameters.types):
             raise Refused("more parameters are given than the statement has", sqlstate="08P01")
-        table = shown(database, plan, binder.needs, timeout, formats)
-        return Answer(table, columns, tuple(sorted(binder.needs.relations)))
+        table = fetch_rows(database, plan, binder.needs, timeout, formats)
+        return CatalogAnswer(table, columns, tuple(sorted(binder.needs.relations)))
 
     def describe(
         self,
@@ -76,7 +76,7 @@ class Catalogue:
         *,
         principal: str,
         settings: Mapping[str, str] | Sequence[tuple[str, str]] = (),
-    ) -> tuple[tuple[Column, ...], tuple[int, ...]]:
+    ) -> tuple[tuple[ResultColumn, ...], tuple[int, ...]]:
         """Columns of the result, and oids of the parameters. Nothing is run."""
         database, binder, plan = self._plan(sql, principal, types, settings, 0, None)
         columns, oids = columns_of(plan), binder.parameters.oids()
@@ -91,14 +91,14 @@ class Catalogue:
         settings: Mapping[str, str] | Sequence[tuple[str, str]],
         process: int,
         values: Sequence[Any] | None,
-    ) -> tuple[MetadataDatabase, Binder, Plan]:
-        tree = read(sql)
+    ) -> tuple[MetadataDatabase, CatalogBinder, QueryPlan]:
+        tree = parse_query(sql)
         database = self._database(principal)
         given = {number: type_of(oid) for number, oid in enumerate(types, start=1) if oid not in (0, 705)}
         known = DEFAULTS | versions(self._metadata.version) | dict(self._metadata.settings)
         known |= {name.lower(): value for name, value in dict(settings).items()}
         parameters = Parameters(given, values)
-        binder = Binder(database.view, database.lookups, Session(known, process), parameters)
+        binder = CatalogBinder(database.view, database.lookups, SessionFacts(known, process), parameters)
         try:
             plan = binder.query(tree, None)
             plan.settle()

@@ -11,22 +11,22 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from sqlanon.errors import Refused
-from sqlanon.gateway.bind.scalars import (argument_spelling, spelling)
-from sqlanon.pgcatalog import (expressions, queries)
+from sqlanon.gateway.bind.scalars import argument_spelling, spelling
+from sqlanon.pgcatalog import expressions, queries
 from sqlanon.pgcatalog.bound_expression import Bound
-from sqlanon.pgcatalog.casts import (Casts, Parameters)
+from sqlanon.pgcatalog.casts import Casts, Parameters
 from sqlanon.pgcatalog.functions import Needs
-from sqlanon.pgcatalog.kinds import (BOOL, sql_name)
+from sqlanon.pgcatalog.kinds import BOOL, sql_name
 from sqlanon.pgcatalog.lookups import Lookups
-from sqlanon.pgcatalog.plans import Plan
-from sqlanon.pgcatalog.scope import (Field, Scope)
+from sqlanon.pgcatalog.plans import QueryPlan
 from sqlanon.pgcatalog.principal_view import View
+from sqlanon.pgcatalog.scope import Field, SelectScope
 
 MOST_DEPTH = 100
 
 
 @dataclass(frozen=True)
-class Session:
+class SessionFacts:
     """What functions tell of the connection."""
 
     settings: Mapping[str, str]
@@ -42,10 +42,10 @@ class Shared:
 
 
 @dataclass
-class Binder:
+class CatalogBinder:
     view: View
     lookups: Lookups
-    session: Session
+    session: SessionFacts
     parameters: Parameters
     needs: Needs = field(default_factory=Needs)
     shared: dict[str, Shared] = field(default_factory=dict)
@@ -61,10 +61,10 @@ class Binder:
         self._names += 1
         return f"{letter}{self._names}"
 
-    def expression(self, node: exp.Expr, scope: Scope) -> Bound:
+    def expression(self, node: exp.Expr, scope: SelectScope) -> Bound:
         rule = expressions.RULES.get(type(node))
         if rule is None:
-            raise refused(node)
+            raise refusal(node)
         reads, bind = rule
         only(node, reads)
         self._depth += 1
@@ -75,14 +75,14 @@ class Binder:
         finally:
             self._depth -= 1
 
-    def condition(self, node: exp.Expr, scope: Scope) -> exp.Expr:
+    def condition(self, node: exp.Expr, scope: SelectScope) -> exp.Expr:
         item = self.expression(node, scope)
         if not item.unknown and item.type.oid != BOOL.oid:
             said = f"argument of a condition must be type boolean, not type {sql_name(item.type)}"
             raise Refused(said, sqlstate="42804")
         return self.casts.to(item, BOOL).tree
 
-    def query(self, node: exp.Expr, scope: Scope | None) -> Plan:
+    def query(self, node: exp.Expr, scope: SelectScope | None) -> QueryPlan:
         self._depth += 1
         if self._depth > MOST_DEPTH:
             raise Refused("the statement is nested too deeply", sqlstate="54001")
@@ -101,5 +101,5 @@ def only(node: exp.Expr, reads: frozenset[str]) -> None:
             raise Refused(f"{argument_spelling(name)} in {spelling(node)} is not answered here", sqlstate="0A000")
 
 
-def refused(node: exp.Expr) -> Refused:
+def refusal(node: exp.Expr) -> Refused:
     return Refused(f"{spelling(node)} is not answered here", sqlstate="0A000")

@@ -12,8 +12,8 @@ from typing import Any
 from sqlglot import exp
 
 from sqlanon.errors import Refused
-from sqlanon.pgcatalog.kinds import (OIDS, UNKNOWN, duck_type)
-from sqlanon.pgwire.codecs.intervals import (parts, write)
+from sqlanon.pgcatalog.kinds import OIDS, UNKNOWN, duck_type
+from sqlanon.pgwire.codecs.intervals import parts, write
 from sqlanon.pgwire.types import PgType
 
 MOST_DIGITS = 38  # of a number in DuckDB
@@ -21,11 +21,11 @@ MOST_DIGITS = 38  # of a number in DuckDB
 MARK = "sqlanon-error "
 
 
-class Missing:
+class RuntimeValue:
     """Stands for a value that is known only when the statement runs."""
 
 
-MISSING = Missing()
+MISSING = RuntimeValue()
 NO_NAME = "?column?"
 
 

@@ -11,24 +11,40 @@ from sqlglot import exp
 
 from sqlanon.errors import Refused
 from sqlanon.pgcatalog import sets
-from sqlanon.pgcatalog.bound_expression import (Bound, call, cast, constant)
-from sqlanon.pgcatalog.functions import (argument_types, chosen, no_function, result_type)
-from sqlanon.pgcatalog.kinds import (BOOL, BY_NAME, FLOAT8, INT4, INT8, JSON, NAME, NUMBERS, NUMERIC, OIDS, STRINGS, TEXT, TEXTS, array_of, duck_type)
-from sqlanon.pgcatalog.operators import (matched, safe)
-from sqlanon.pgcatalog.scope import Scope
+from sqlanon.pgcatalog.bound_expression import Bound, call, cast, constant
+from sqlanon.pgcatalog.functions import argument_types, choose_function, no_function, result_type
+from sqlanon.pgcatalog.kinds import (
+    BOOL,
+    BY_NAME,
+    FLOAT8,
+    INT4,
+    INT8,
+    JSON,
+    NAME,
+    NUMBERS,
+    NUMERIC,
+    OIDS,
+    STRINGS,
+    TEXT,
+    TEXTS,
+    array_of,
+    duck_type,
+)
+from sqlanon.pgcatalog.operators import match_types, safe
+from sqlanon.pgcatalog.scope import SelectScope
 
 if TYPE_CHECKING:
-    from sqlanon.pgcatalog.binder import Binder
+    from sqlanon.pgcatalog.binder import CatalogBinder
 
 AGGREGATES = ("count", "min", "max", "sum", "avg", "bool_and", "bool_or", "every", "array_agg", "string_agg")
 RANKS = ("row_number", "rank", "dense_rank")
 
 
-def plain(b: Binder, node: exp.Anonymous, scope: Scope) -> Bound:
-    return called(b, node, scope, None)
+def plain(b: CatalogBinder, node: exp.Anonymous, scope: SelectScope) -> Bound:
+    return bind_call(b, node, scope, None)
 
 
-def called(b: Binder, node: exp.Anonymous, scope: Scope, schema: str | None) -> Bound:
+def bind_call(b: CatalogBinder, node: exp.Anonymous, scope: SelectScope, schema: str | None) -> Bound:
     """A call by name; without a schema, or with one of the catalogue's."""
     name = str(node.this if isinstance(node.this, str) else node.this.name).lower()
     if schema not in (None, "pg_catalog", "information_schema"):
@@ -42,17 +58,17 @@ def called(b: Binder, node: exp.Anonymous, scope: Scope, schema: str | None) -> 
     if name in RANKS:
         raise Refused(f"window function {name} requires an OVER clause", sqlstate="42P20")
     items = [b.expression(each, scope) for each in node.expressions]
-    return applied(b, name, items).named(name)
+    return apply_function(b, name, items).named(name)
 
 
-def applied(b: Binder, name: str, items: list[Bound]) -> Bound:
+def apply_function(b: CatalogBinder, name: str, items: list[Bound]) -> Bound:
     if name in sets.SETS:
         tree, kind, fields = sets.rows(b, name, items)
         return Bound(call("unnest", tree), kind, name, 2, fields=fields)
     special = SPECIAL.get(name)
     if special is not None:
         return special(b, name, items).named(name)
-    function = chosen(name, items)
+    function = choose_function(name, items)
     b.needs.functions.add(function)
     kinds = argument_types(function, items)
     trees = [b.casts.to(item, kind).tree for item, kind in zip(items, kinds, strict=True)]
@@ -65,7 +81,7 @@ def applied(b: Binder, name: str, items: list[Bound]) -> Bound:
 # What a session tells of itself.
 
 
-def session(b: Binder, name: str, items: list[Bound]) -> Bound:
+def session(b: CatalogBinder, name: str, items: list[Bound]) -> Bound:
     if items:
         raise no_function(name, items)
     if name in ("current_database", "current_catalog"):
@@ -79,7 +95,7 @@ def session(b: Binder, name: str, items: list[Bound]) -> Bound:
     return constant(b.view.principal, NAME).named(name)
 
 
-def _schemas(b: Binder, name: str, items: list[Bound]) -> Bound:
+def _schemas(b: CatalogBinder, name: str, items: list[Bound]) -> Bound:
     if len(items) != 1:
         raise no_function(name, items)
     item = b.casts.to(items[0], BOOL)
@@ -87,7 +103,7 @@ def _schemas(b: Binder, name: str, items: list[Bound]) -> Bound:
     return constant(found, array_of(NAME))
 
 
-def _setting(b: Binder, name: str, items: list[Bound]) -> Bound:
+def _setting(b: CatalogBinder, name: str, items: list[Bound]) -> Bound:
     if len(items) not in (1, 2):
         raise no_function(name, items)
     item = b.casts.to(items[0], TEXT)
@@ -108,34 +124,34 @@ def _setting(b: Binder, name: str, items: list[Bound]) -> Bound:
 # Functions that take values of any type.
 
 
-def _coalesce(b: Binder, name: str, items: list[Bound]) -> Bound:
+def _coalesce(b: CatalogBinder, name: str, items: list[Bound]) -> Bound:
     if not items:
         raise Refused(f"{name} takes at least one value", sqlstate="42601")
     kind = b.casts.common(items, name.upper())
     return Bound(call(name, *(item.tree for item in b.casts.alike(items, kind))), kind)
 
 
-def _nullif(b: Binder, name: str, items: list[Bound]) -> Bound:
+def _nullif(b: CatalogBinder, name: str, items: list[Bound]) -> Bound:
     if len(items) != 2:
         raise Refused("NULLIF takes two values", sqlstate="42601")
-    left, right = matched(b, "=", items)
+    left, right = match_types(b, "=", items)
     kind = left.type if items[0].unknown else items[0].type
     return Bound(call("nullif", left.tree, right.tree), kind if duck_type(kind) == duck_type(left.type) else left.type)
 
 
-def _concat(b: Binder, name: str, items: list[Bound]) -> Bound:
+def _concat(b: CatalogBinder, name: str, items: list[Bound]) -> Bound:
     if len(items) < (2 if name == "concat_ws" else 1):
         raise no_function(name, items)
     return Bound(call("short", call(name, *(_written(b, item) for item in items))), TEXT)
 
 
-def _written(b: Binder, item: Bound) -> exp.Expr:
+def _written(b: CatalogBinder, item: Bound) -> exp.Expr:
     """A value as a client would see it: a boolean as t or f, unlike in a cast."""
     tree = b.casts.text(item).tree
     return call("left", tree, exp.Literal.number(1)) if item.type.oid == BOOL.oid else tree
 
 
-def _format(b: Binder, name: str, items: list[Bound]) -> Bound:
+def _format(b: CatalogBinder, name: str, items: list[Bound]) -> Bound:
     """format() with %s, %I and %L"""
     if not items or not isinstance(items[0].value, str):
         raise Refused("format() takes its pattern as a constant", sqlstate="0A000")
@@ -152,17 +168,17 @@ def _format(b: Binder, name: str, items: list[Bound]) -> Bound:
             raise Refused("too few arguments for format()", sqlstate="22023")
         shown = Bound(_written(b, item), TEXT)
         quoting = {"%I": "quote_ident", "%L": "quote_literal"}.get(piece)
-        parts.append(applied(b, quoting, [shown]).tree if quoting else shown.tree)
+        parts.append(apply_function(b, quoting, [shown]).tree if quoting else shown.tree)
     return Bound(call("short", call("concat", *parts)), TEXT)
 
 
-def _typeof(b: Binder, name: str, items: list[Bound]) -> Bound:
+def _typeof(b: CatalogBinder, name: str, items: list[Bound]) -> Bound:
     if len(items) != 1:
         raise no_function(name, items)
     return constant(items[0].type.oid, BY_NAME["regtype"])
 
 
-def _json(b: Binder, item: Bound) -> exp.Expr:
+def _json(b: CatalogBinder, item: Bound) -> exp.Expr:
     """A value as JSON."""
     if item.unknown:
         item = b.casts.to(item, TEXT)
@@ -172,7 +188,7 @@ def _json(b: Binder, item: Bound) -> exp.Expr:
     return call("coalesce", shown, exp.Literal.string("null"))
 
 
-def _json_object(b: Binder, name: str, items: list[Bound]) -> Bound:
+def _json_object(b: CatalogBinder, name: str, items: list[Bound]) -> Bound:
     if len(items) % 2:
         raise Refused("argument list must have even number of elements", sqlstate="22023")
     parts: list[exp.Expr] = []
@@ -188,14 +204,14 @@ def _json_object(b: Binder, name: str, items: list[Bound]) -> Bound:
     return Bound(call("short", call("concat", *parts, exp.Literal.string("}"))), JSON)
 
 
-def _json_array(b: Binder, name: str, items: list[Bound]) -> Bound:
+def _json_array(b: CatalogBinder, name: str, items: list[Bound]) -> Bound:
     parts: list[exp.Expr] = [exp.Literal.string("[")]
     for place, item in enumerate(items):
         parts += [exp.Literal.string(", ")] * bool(place) + [_json(b, item)]
     return Bound(call("short", call("concat", *parts, exp.Literal.string("]"))), JSON)
 
 
-Special = Callable[["Binder", str, list[Bound]], Bound]
+Special = Callable[["CatalogBinder", str, list[Bound]], Bound]
 SPECIAL: dict[str, Special] = {
     **dict.fromkeys(
         ("current_database", "current_catalog", "current_user", "session_user", "user", "current_role",
@@ -206,7 +222,7 @@ SPECIAL: dict[str, Special] = {
 }  # fmt: skip
 
 
-def _array_of_rows(b: Binder, expressions: Sequence[exp.Expr], scope: Scope) -> Bound:
+def _array_of_rows(b: CatalogBinder, expressions: Sequence[exp.Expr], scope: SelectScope) -> Bound:
     """ARRAY(SELECT …)"""
     if len(expressions) != 1 or not isinstance(expressions[0], exp.Query):
         raise Refused("ARRAY(…) takes a subquery", sqlstate="42601")
@@ -220,7 +236,7 @@ def _array_of_rows(b: Binder, expressions: Sequence[exp.Expr], scope: Scope) -> 
 # Aggregates and windows.
 
 
-def aggregate(b: Binder, name: str, expressions: Sequence[exp.Expr], scope: Scope) -> Bound:
+def aggregate(b: CatalogBinder, name: str, expressions: Sequence[exp.Expr], scope: SelectScope) -> Bound:
     arguments, distinct, order = list(expressions), False, None
     if arguments and type(arguments[-1]) is exp.Order:
         ordered = arguments.pop()
@@ -240,7 +256,7 @@ def aggregate(b: Binder, name: str, expressions: Sequence[exp.Expr], scope: Scop
     return _aggregated(b, name, items, distinct, order).named(name)
 
 
-def _aggregated(b: Binder, name: str, items: list[Bound], distinct: bool, order: list[exp.Expr] | None) -> Bound:
+def _aggregated(b: CatalogBinder, name: str, items: list[Bound], distinct: bool, order: list[exp.Expr] | None) -> Bound:
     first = items[0]
     if name in ("bool_and", "bool_or", "every"):
         return Bound(_made("bool_or" if name == "bool_or" else "bool_and",
@@ -275,22 +291,22 @@ def _made(name: str, trees: list[exp.Expr], distinct: bool, order: list[exp.Expr
     return exp.Anonymous(this=name, expressions=arguments)
 
 
-def _ordered(b: Binder, node: exp.Expr, scope: Scope) -> exp.Expr:
+def _ordered(b: CatalogBinder, node: exp.Expr, scope: SelectScope) -> exp.Expr:
     """A key of ORDER BY in an aggregate or a window, where numbers are no places."""
     if type(node) is not exp.Ordered or node.args.get("with_fill"):
         raise Refused("this ORDER BY is not answered here", sqlstate="0A000")
     item = b.expression(node.this, scope)
     item = b.casts.to(item, TEXT) if item.unknown else item
-    return ordered(item.tree, node)
+    return order_term(item.tree, node)
 
 
-def ordered(tree: exp.Expr, node: exp.Expr) -> exp.Expr:
+def order_term(tree: exp.Expr, node: exp.Expr) -> exp.Expr:
     """With what PostgreSQL does by itself said aloud: NULL is larger than everything."""
     down = bool(node.args.get("desc"))
     return exp.Ordered(this=tree, desc=down, nulls_first=bool(node.args.get("nulls_first")))
 
 
-def filtered(b: Binder, node: exp.Filter, scope: Scope) -> Bound:
+def bind_filter(b: CatalogBinder, node: exp.Filter, scope: SelectScope) -> Bound:
     inner, where = node.this, node.expression
     name = str(inner.this).lower() if type(inner) is exp.Anonymous else ""
     if name not in AGGREGATES or type(where) is not exp.Where:
@@ -308,7 +324,7 @@ def filtered(b: Binder, node: exp.Filter, scope: Scope) -> Bound:
     return replace(item, tree=made)
 
 
-def window(b: Binder, node: exp.Window, scope: Scope) -> Bound:
+def window(b: CatalogBinder, node: exp.Window, scope: SelectScope) -> Bound:
     inner = node.this
     if type(inner) is exp.Dot and type(inner.this) is exp.Identifier and inner.this.name.lower() == "pg_catalog":
         inner = inner.expression
@@ -330,21 +346,21 @@ def window(b: Binder, node: exp.Window, scope: Scope) -> Bound:
 # Functions that have a syntax of their own.
 
 
-def unnested(b: Binder, node: exp.Unnest, scope: Scope) -> Bound:
-    return applied(b, "unnest", [b.expression(each, scope) for each in node.expressions])
+def bind_unnest(b: CatalogBinder, node: exp.Unnest, scope: SelectScope) -> Bound:
+    return apply_function(b, "unnest", [b.expression(each, scope) for each in node.expressions])
 
 
-def substring(b: Binder, node: Any, scope: Scope) -> Bound:
+def substring(b: CatalogBinder, node: Any, scope: SelectScope) -> Bound:
     arguments = [node.args[name] for name in ("this", "start", "length") if node.args.get(name) is not None]
-    return applied(b, "substring", [b.expression(each, scope) for each in arguments])
+    return apply_function(b, "substring", [b.expression(each, scope) for each in arguments])
 
 
-def trim(b: Binder, node: Any, scope: Scope) -> Bound:
+def trim(b: CatalogBinder, node: Any, scope: SelectScope) -> Bound:
     place = str(node.args.get("position") or "BOTH").upper()
     name = {"BOTH": "btrim", "LEADING": "ltrim", "TRAILING": "rtrim"}[place]
     items = [b.expression(each, scope) for each in (node.this, node.expression) if each is not None]
-    return applied(b, name, items)
+    return apply_function(b, name, items)
 
 
-def str_position(b: Binder, node: Any, scope: Scope) -> Bound:
-    return applied(b, "position", [b.expression(node.args[name], scope) for name in ("substr", "this")])
+def str_position(b: CatalogBinder, node: Any, scope: SelectScope) -> Bound:
+    return apply_function(b, "position", [b.expression(node.args[name], scope) for name in ("substr", "this")])

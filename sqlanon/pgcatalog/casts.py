@@ -10,11 +10,27 @@ from typing import Any
 from sqlglot import exp
 
 from sqlanon.errors import Refused
-from sqlanon.pgcatalog.bound_expression import (Bound, call, cast, constant)
-from sqlanon.pgcatalog.kinds import (BY_OID, NUMBERS, NUMERIC, OID, OIDS, REG, STRINGS, TEXT, TEXTS, TIMES, UNKNOWN, WHOLE, array_of, duck_type, sql_name)
+from sqlanon.pgcatalog.bound_expression import Bound, call, cast, constant
+from sqlanon.pgcatalog.kinds import (
+    BY_OID,
+    NUMBERS,
+    NUMERIC,
+    OID,
+    OIDS,
+    REG,
+    STRINGS,
+    TEXT,
+    TEXTS,
+    TIMES,
+    UNKNOWN,
+    WHOLE,
+    array_of,
+    duck_type,
+    sql_name,
+)
 from sqlanon.pgcatalog.lookups import Lookups
-from sqlanon.pgwire.types import (PgType, by_oid, decode, encode)
 from sqlanon.pgwire.frontend import ProtocolError
+from sqlanon.pgwire.types import PgType, by_oid, decode, encode
 
 MOST_PARAMETERS = 65_535
 REG_TYPES = {"regclass", "regtype", "regproc", "regnamespace", "regrole"}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from sqlanon.pgcatalog.kinds import FACTS
-from sqlanon.pgcatalog.principal_view import (DATABASE_OID, OWNER_OID, SYSTEM, Entry, View, arrays, facts_of)
+from sqlanon.pgcatalog.principal_view import DATABASE_OID, OWNER_OID, SYSTEM, Entry, View, arrays, facts_of
 
 Row = dict[str, Any]
 Rows = Iterator[Row]

@@ -13,15 +13,15 @@ import pyarrow as pa
 from duckdb.func import SPECIAL as SPECIAL_NULLS
 from sqlglot import exp
 
-from sqlanon.errors import (EngineError, Refused)
+from sqlanon.errors import EngineError, Refused
 from sqlanon.pgcatalog.bound_expression import MARK
 from sqlanon.pgcatalog.contents import CONTENTS
-from sqlanon.pgcatalog.functions import (Function, Needs)
-from sqlanon.pgcatalog.information import (VIEWS, settled)
+from sqlanon.pgcatalog.functions import Function, Needs
+from sqlanon.pgcatalog.information import VIEWS, replace_zero_bytes
 from sqlanon.pgcatalog.kinds import duck_type
-from sqlanon.pgcatalog.lookups import (LONGEST_TEXT, SPECIAL, Lookups, registered)
-from sqlanon.pgcatalog.relations import (RELATIONS, Relation)
+from sqlanon.pgcatalog.lookups import LONGEST_TEXT, SPECIAL, Lookups, list_functions
 from sqlanon.pgcatalog.principal_view import View
+from sqlanon.pgcatalog.relations import RELATIONS, CatalogRelation
 
 MAX_ROWS = 200_000
 MAX_BYTES = 64 * 2**20
@@ -78,10 +78,10 @@ class MetadataDatabase:
                 "enable_external_access": "false",
             },
         )
-        for name, function, arguments, result in registered(self.lookups):
+        for name, function, arguments, result in list_functions(self.lookups):
             handled = _told(function, special=name in SPECIAL)
             connection.create_function(f"pg_{name}", handled, [*arguments], result, null_handling=SPECIAL_NULLS)
-        principal = exp.Literal.string(settled(self.view.principal)).sql("duckdb")
+        principal = exp.Literal.string(replace_zero_bytes(self.view.principal)).sql("duckdb")
         own = (*MACROS, f"session_principal() AS {principal}")
         connection.execute("; ".join(f"CREATE MACRO {macro}" for macro in own))
         connection.execute("SET GLOBAL TimeZone = 'UTC'; SET lock_configuration = true")
@@ -96,7 +96,7 @@ class MetadataDatabase:
         if (running := self._running) is not None:
             running.interrupt()
 
-    def load(self, relation: Relation) -> None:
+    def load(self, relation: CatalogRelation) -> None:
         """Fill the table of a relation, once."""
         if relation.key in self._loaded:
             return
@@ -112,7 +112,7 @@ class MetadataDatabase:
             told = [place for place, (name, _) in enumerate(relation.columns) if any(name in row for row in rows)]
             filled = ", ".join(f"unnest(CAST(? AS {types[place]}[]))" for place in told)
             into = ", ".join(names[place] for place in told)
-            values = [[settled(row.get(relation.columns[place][0])) for row in rows] for place in told]
+            values = [[replace_zero_bytes(row.get(relation.columns[place][0])) for row in rows] for place in told]
             self._connection.execute(f"INSERT INTO {table} ({into}) SELECT {filled}", values)
         self._loaded.add(relation.key)
 

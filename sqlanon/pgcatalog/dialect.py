@@ -13,8 +13,8 @@ from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import TokenType
 
 from sqlanon.errors import Refused
+from sqlanon.gateway.bind.read_statement import parse_trees
 from sqlanon.sqlfront.dialects import Joined
-from sqlanon.gateway.bind.read_statement import parsed
 
 MAX_TEXT = 100_000
 MAX_NODES = 20_000
@@ -60,7 +60,7 @@ def _remembered(text: str) -> exp.Query | exp.Values:
     return _read(text)
 
 
-def read(text: str) -> exp.Query | exp.Values:
+def parse_query(text: str) -> exp.Query | exp.Values:
     """The tree of a statement, which nobody changes: those that clients send again and again are read once."""
     return _remembered(text) if len(text) <= SHORT else _read(text)
 
@@ -72,7 +72,7 @@ def _read(text: str) -> exp.Query | exp.Values:
     if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
         raise Refused("a statement holds what is no character", sqlstate="22021")
     try:
-        trees = [tree for tree in parsed(text, Written) if tree is not None]
+        trees = [tree for tree in parse_trees(text, Written) if tree is not None]
         found = [tree for tree in trees if type(tree) is not exp.Semicolon]
         if len(found) != 1:
             raise Refused("exactly one statement is answered at a time", sqlstate="42601")

@@ -10,18 +10,31 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from sqlanon.errors import Refused
-from sqlanon.pgcatalog import (calls, operators)
-from sqlanon.pgcatalog.bound_expression import (NO_NAME, Bound, call, cast, constant)
-from sqlanon.pgcatalog.kinds import (BOOL, DATE, INT4, INTERVAL, NAME, NUMERIC, TEXT, TIME, TIMESTAMP, TIMESTAMPTZ, UNKNOWN, array_of)
-from sqlanon.pgcatalog.operators import (matched, safe)
-from sqlanon.pgcatalog.scope import (Scope, folded, position)
+from sqlanon.pgcatalog import calls, operators
+from sqlanon.pgcatalog.bound_expression import NO_NAME, Bound, call, cast, constant
+from sqlanon.pgcatalog.kinds import (
+    BOOL,
+    DATE,
+    INT4,
+    INTERVAL,
+    NAME,
+    NUMERIC,
+    TEXT,
+    TIME,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    UNKNOWN,
+    array_of,
+)
+from sqlanon.pgcatalog.operators import match_types, safe
+from sqlanon.pgcatalog.scope import SelectScope, fold_name, position
 from sqlanon.pgcatalog.type_casts import written_type
 from sqlanon.pgwire.types import PgType
 
 if TYPE_CHECKING:
-    from sqlanon.pgcatalog.binder import Binder
+    from sqlanon.pgcatalog.binder import CatalogBinder
 
-Rule = Callable[["Binder", Any, Scope], Bound]
+Rule = Callable[["CatalogBinder", Any, SelectScope], Bound]
 WORDS = ("user", "current_role", "current_user", "session_user")
 FIELDS = (
     "YEAR",
@@ -40,13 +53,13 @@ FIELDS = (
 )
 
 
-def literal(b: Binder, node: exp.Literal, scope: Scope) -> Bound:
+def literal(b: CatalogBinder, node: exp.Literal, scope: SelectScope) -> Bound:
     if node.is_string:
         return Bound(exp.Literal.string(node.this), UNKNOWN, value=str(node.this))
     return operators.number(str(node.this))
 
 
-def string(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
+def string(b: CatalogBinder, node: exp.Expr, scope: SelectScope) -> Bound:
     """E'…' and $$…$$"""
     text = str(node.this)
     if "\0" in text:
@@ -54,25 +67,27 @@ def string(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
     return Bound(exp.Literal.string(text), UNKNOWN, value=text)
 
 
-def null(b: Binder, node: exp.Null, scope: Scope) -> Bound:
+def null(b: CatalogBinder, node: exp.Null, scope: SelectScope) -> Bound:
     return Bound(exp.Null(), UNKNOWN, value=None)
 
 
-def boolean(b: Binder, node: exp.Boolean, scope: Scope) -> Bound:
+def boolean(b: CatalogBinder, node: exp.Boolean, scope: SelectScope) -> Bound:
     return constant(bool(node.this), BOOL)
 
 
-def parameter(b: Binder, node: exp.Parameter, scope: Scope) -> Bound:
+def parameter(b: CatalogBinder, node: exp.Parameter, scope: SelectScope) -> Bound:
     text = node.this.name if isinstance(node.this, exp.Expr) else str(node.this)
     if not (text.isascii() and text.isdigit() and len(text) < 6):
         raise Refused("parameters are written $1, $2 …", sqlstate="42P02")
     return b.parameters.place(int(text))
 
 
-def column(b: Binder, node: exp.Column, scope: Scope) -> Bound:
+def column(b: CatalogBinder, node: exp.Column, scope: SelectScope) -> Bound:
     if type(node.this) is exp.Star:
         raise Refused("* stands only in a list of columns", sqlstate="42601")
-    name, table, schema = (folded(part) if part else None for part in (node.this, *map(node.args.get, ("table", "db"))))
+    name, table, schema = (
+        fold_name(part) if part else None for part in (node.this, *map(node.args.get, ("table", "db")))
+    )
     assert name is not None
     quoted = isinstance(node.this, exp.Identifier) and node.this.args.get("quoted")
     if name in WORDS and table is None and not quoted:
@@ -80,20 +95,20 @@ def column(b: Binder, node: exp.Column, scope: Scope) -> Bound:
     return scope.column(name, table, schema, position(node))
 
 
-def paren(b: Binder, node: exp.Paren, scope: Scope) -> Bound:
+def paren(b: CatalogBinder, node: exp.Paren, scope: SelectScope) -> Bound:
     item = b.expression(node.this, scope)
     return replace(item, tree=safe(item.tree))
 
 
-def dot(b: Binder, node: exp.Dot, scope: Scope) -> Bound:
+def dot(b: CatalogBinder, node: exp.Dot, scope: SelectScope) -> Bound:
     """schema.function(…), or (record).field"""
     if type(node.expression) is exp.Anonymous:
         if type(node.this) is not exp.Identifier:
             raise Refused("a function has at most a schema before its name", sqlstate="0A000")
-        return calls.called(b, node.expression, scope, folded(node.this))
+        return calls.bind_call(b, node.expression, scope, fold_name(node.this))
     if type(node.expression) is not exp.Identifier or type(node.this) is exp.Identifier:
         raise Refused("names of so many parts are not answered here", sqlstate="0A000")
-    item, name = b.expression(node.this, scope), folded(node.expression)
+    item, name = b.expression(node.this, scope), fold_name(node.expression)
     if item.fields is None or name not in item.fields:
         raise Refused(f'column "{name[:80]}" not found in the value', sqlstate="42703", position=position(node))
     return _part(item, name)
@@ -105,7 +120,7 @@ def _part(item: Bound, name: str) -> Bound:
     return Bound(tree, item.fields[name], name, 2)
 
 
-def every_field(b: Binder, node: exp.Dot, scope: Scope) -> list[Bound]:
+def every_field(b: CatalogBinder, node: exp.Dot, scope: SelectScope) -> list[Bound]:
     """(record).*"""
     item = b.expression(node.this, scope)
     if item.fields is None:
@@ -113,7 +128,7 @@ def every_field(b: Binder, node: exp.Dot, scope: Scope) -> list[Bound]:
     return [_part(item, name) for name in item.fields]
 
 
-def bracket(b: Binder, node: exp.Bracket, scope: Scope) -> Bound:
+def bracket(b: CatalogBinder, node: exp.Bracket, scope: SelectScope) -> Bound:
     item = b.expression(node.this, scope)
     if item.type.element is None:
         raise Refused("only arrays have elements", sqlstate="42804")
@@ -134,7 +149,7 @@ def bracket(b: Binder, node: exp.Bracket, scope: Scope) -> Bound:
     return Bound(tree, item.type.element, item.name, item.weight)
 
 
-def cast_to(b: Binder, node: exp.Cast, scope: Scope) -> Bound:
+def cast_to(b: CatalogBinder, node: exp.Cast, scope: SelectScope) -> Bound:
     kind, typmod = written_type(node.args["to"])
     inner = node.this
     while type(inner) is exp.Paren:
@@ -149,7 +164,7 @@ def cast_to(b: Binder, node: exp.Cast, scope: Scope) -> Bound:
     return made.named((kind.element.name if kind.element and kind.name.startswith("_") else kind.name), 1)
 
 
-def array(b: Binder, node: exp.Array, scope: Scope, kind: PgType | None = None) -> Bound:
+def array(b: CatalogBinder, node: exp.Array, scope: SelectScope, kind: PgType | None = None) -> Bound:
     items = [b.expression(each, scope) for each in node.expressions]
     if not items and kind is None:
         raise Refused("cannot determine type of empty array", sqlstate="42P18", hint="cast it: ARRAY[]::text[]")
@@ -183,7 +198,7 @@ def _same_box(one: Any, other: Any) -> bool:
     )
 
 
-def both(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
+def both(b: CatalogBinder, node: exp.Expr, scope: SelectScope) -> Bound:
     """AND, OR: chains of them may be long"""
     kind, parts = type(node), []
     while type(node) is kind:
@@ -195,11 +210,11 @@ def both(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
     return Bound(first, BOOL)
 
 
-def negated(b: Binder, node: exp.Not, scope: Scope) -> Bound:
+def negation(b: CatalogBinder, node: exp.Not, scope: SelectScope) -> Bound:
     return Bound(exp.Not(this=safe(b.condition(node.this, scope))), BOOL)
 
 
-def is_(b: Binder, node: exp.Is, scope: Scope) -> Bound:
+def is_(b: CatalogBinder, node: exp.Is, scope: SelectScope) -> Bound:
     wanted = node.expression
     if type(wanted) not in (exp.Null, exp.Boolean):
         raise Refused("IS is answered with NULL, TRUE and FALSE", sqlstate="0A000")
@@ -211,31 +226,31 @@ def is_(b: Binder, node: exp.Is, scope: Scope) -> Bound:
     return Bound(exp.Not(this=exp.Paren(this=made)) if node.args.get("negate") else made, BOOL)
 
 
-def between(b: Binder, node: exp.Between, scope: Scope) -> Bound:
+def between(b: CatalogBinder, node: exp.Between, scope: SelectScope) -> Bound:
     item, low, high = (b.expression(node.args[name], scope) for name in ("this", "low", "high"))
-    item, low, high = matched(b, "BETWEEN", [item, low, high])
+    item, low, high = match_types(b, "BETWEEN", [item, low, high])
     return Bound(exp.Between(this=safe(item.tree), low=safe(low.tree), high=safe(high.tree)), BOOL)
 
 
-def in_(b: Binder, node: exp.In, scope: Scope) -> Bound:
+def in_(b: CatalogBinder, node: exp.In, scope: SelectScope) -> Bound:
     left = b.expression(node.this, scope)
     query = node.args.get("query")
     if query is not None:
-        return operators.compared(b, exp.EQ, left, exp.Any(this=query), scope)
+        return operators.compare_values(b, exp.EQ, left, exp.Any(this=query), scope)
     if type(node.this) is exp.Tuple or not node.expressions:
         raise Refused("IN is answered with a list of values or a subquery", sqlstate="0A000")
-    first, *others = matched(b, "=", [left, *(b.expression(each, scope) for each in node.expressions)])
+    first, *others = match_types(b, "=", [left, *(b.expression(each, scope) for each in node.expressions)])
     return Bound(exp.In(this=safe(first.tree), expressions=[other.tree for other in others]), BOOL)
 
 
-def case(b: Binder, node: exp.Case, scope: Scope) -> Bound:
+def case(b: CatalogBinder, node: exp.Case, scope: SelectScope) -> Bound:
     ifs, default = node.args["ifs"], node.args.get("default")
     last = b.expression(default, scope) if default is not None else Bound(exp.Null(), UNKNOWN, value=None)
     operand: exp.Expr | None = None
     if node.this is None:
         conditions = [b.condition(each.this, scope) for each in ifs]
     else:
-        first, *others = matched(
+        first, *others = match_types(
             b, "=", [b.expression(each, scope) for each in (node.this, *(each.this for each in ifs))]
         )
         operand, conditions = first.tree, [other.tree for other in others]
@@ -248,7 +263,7 @@ def case(b: Binder, node: exp.Case, scope: Scope) -> Bound:
     return Bound(exp.Paren(this=tree), kind, name, weight)
 
 
-def subquery(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
+def subquery(b: CatalogBinder, node: exp.Expr, scope: SelectScope) -> Bound:
     """A query that stands for one value."""
     plan = b.query(node, scope)
     if len(plan.items) != 1:
@@ -259,23 +274,23 @@ def subquery(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
                  fields=item.fields)  # fmt: skip
 
 
-def exists(b: Binder, node: exp.Exists, scope: Scope) -> Bound:
+def exists(b: CatalogBinder, node: exp.Exists, scope: SelectScope) -> Bound:
     plan = b.query(node.this, scope)
     plan.settle()
     return Bound(exp.Exists(this=plan.tree()), BOOL, "exists", 2)
 
 
-def collate(b: Binder, node: exp.Collate, scope: Scope) -> Bound:
+def collate(b: CatalogBinder, node: exp.Collate, scope: SelectScope) -> Bound:
     """Everything is ordered by bytes here, as the collations C and, in this database, the default do."""
     wanted = node.expression
-    name = folded(wanted.this if isinstance(wanted, exp.Column) else wanted)
+    name = fold_name(wanted.this if isinstance(wanted, exp.Column) else wanted)
     if name not in ("default", "c", "C", "posix", "POSIX", "ucs_basic"):
         raise Refused(f'collation "{name[:80]}" does not exist', sqlstate="42704")
     item = b.expression(node.this, scope)
     return b.casts.to(item, TEXT) if item.unknown else item
 
 
-def operator(b: Binder, node: exp.Operator, scope: Scope) -> Bound:
+def operator(b: CatalogBinder, node: exp.Operator, scope: SelectScope) -> Bound:
     """x OPERATOR(pg_catalog.~) y"""
     symbol = str(node.args["operator"]).replace(" ", "").removeprefix("pg_catalog.")
     negate = symbol.startswith("!") and symbol != "!="
@@ -286,7 +301,7 @@ def operator(b: Binder, node: exp.Operator, scope: Scope) -> Bound:
     return Bound(exp.Not(this=safe(item.tree)), BOOL) if negate else item
 
 
-def interval(b: Binder, node: exp.Interval, scope: Scope) -> Bound:
+def interval(b: CatalogBinder, node: exp.Interval, scope: SelectScope) -> Bound:
     unit = node.args.get("unit")
     if type(node.this) is not exp.Literal or not (unit is None or type(unit) is exp.Var):
         raise Refused("this form of an interval is not answered here", sqlstate="0A000")
@@ -298,7 +313,7 @@ def interval(b: Binder, node: exp.Interval, scope: Scope) -> Bound:
     return constant(b.casts.read(text, INTERVAL), INTERVAL).named("interval", 1)
 
 
-def extract(b: Binder, node: exp.Extract, scope: Scope) -> Bound:
+def extract(b: CatalogBinder, node: exp.Extract, scope: SelectScope) -> Bound:
     what = node.this.name.upper()
     item = b.expression(node.expression, scope)
     if what not in FIELDS or item.type.name not in ("date", "time", "timestamp", "timestamptz", "interval"):
@@ -308,15 +323,15 @@ def extract(b: Binder, node: exp.Extract, scope: Scope) -> Bound:
     return Bound(cast(tree, f"DECIMAL(38,{scale})"), NUMERIC, "extract", 2)
 
 
-def at_time_zone(b: Binder, node: exp.AtTimeZone, scope: Scope) -> Bound:
+def at_time_zone(b: CatalogBinder, node: exp.AtTimeZone, scope: SelectScope) -> Bound:
     items = [b.expression(node.args["zone"], scope), b.expression(node.this, scope)]
-    return calls.applied(b, "timezone", items)
+    return calls.apply_function(b, "timezone", items)
 
 
 def moment(tree: Callable[[], exp.Expr], kind: PgType, name: str) -> Rule:
     """CURRENT_DATE and its like."""
 
-    def rule(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
+    def rule(b: CatalogBinder, node: exp.Expr, scope: SelectScope) -> Bound:
         return Bound(tree(), kind, name, 2)
 
     return rule
@@ -325,7 +340,7 @@ def moment(tree: Callable[[], exp.Expr], kind: PgType, name: str) -> Rule:
 def word(name: str) -> Rule:
     """CURRENT_USER and its like, which are written without parentheses."""
 
-    def rule(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
+    def rule(b: CatalogBinder, node: exp.Expr, scope: SelectScope) -> Bound:
         return calls.session(b, name, [])
 
     return rule
@@ -348,7 +363,7 @@ RULES: dict[type[exp.Expr], tuple[frozenset[str], Rule]] = {
     exp.Null: (NOTHING, null), exp.Boolean: (ONE, boolean), exp.Parameter: (ONE, parameter),
     exp.Column: (frozenset({"this", "table", "db"}), column), exp.Paren: (ONE, paren), exp.Dot: (TWO, dot),
     exp.Bracket: (frozenset({"this", "expressions"}), bracket), exp.Cast: (frozenset({"this", "to"}), cast_to),
-    exp.Array: (frozenset({"expressions"}), array), exp.And: (TWO, both), exp.Or: (TWO, both), exp.Not: (ONE, negated),
+    exp.Array: (frozenset({"expressions"}), array), exp.And: (TWO, both), exp.Or: (TWO, both), exp.Not: (ONE, negation),
     exp.Is: (TWO | {"negate"}, is_), exp.Between: (frozenset({"this", "low", "high"}), between),
     exp.In: (frozenset({"this", "expressions", "query"}), in_),
     exp.Case: (frozenset({"this", "ifs", "default"}), case), exp.Subquery: (ONE | {"with_"}, subquery),
@@ -359,16 +374,17 @@ RULES: dict[type[exp.Expr], tuple[frozenset[str], Rule]] = {
     **{kind: (TWO | {"negate"}, operators.pattern)
        for kind in (exp.Like, exp.ILike, exp.RegexpLike, exp.RegexpILike)},
     exp.ArrayContainsAll: (TWO, operators.containment), exp.ArrayOverlaps: (TWO, operators.containment),
-    exp.Escape: (TWO, operators.escaped), exp.DPipe: (TWO | {"safe"}, operators.joined),
+    exp.Escape: (TWO, operators.like_escape), exp.DPipe: (TWO | {"safe"}, operators.concatenation),
     **{kind: (TWO | {"typed", "safe"}, operators.arithmetic) for kind in operators.SYMBOLS},
     **dict.fromkeys(operators.BITS, (TWO, operators.bits)),
-    exp.Neg: (ONE, operators.negative), exp.BitwiseNot: (ONE, operators.inverted), exp.Pow: (TWO, operators.power),
+    exp.Neg: (ONE, operators.negative), exp.BitwiseNot: (ONE, operators.invert_bits), exp.Pow: (TWO, operators.power),
     exp.Anonymous: (frozenset({"this", "expressions"}), calls.plain),
-    exp.Unnest: (frozenset({"expressions"}), calls.unnested),
+    exp.Unnest: (frozenset({"expressions"}), calls.bind_unnest),
     exp.Substring: (frozenset({"this", "start", "length"}), calls.substring),
     exp.Trim: (frozenset({"this", "position", "expression"}), calls.trim),
     exp.StrPosition: (frozenset({"this", "substr"}), calls.str_position),
-    exp.Filter: (TWO, calls.filtered), exp.Window: (frozenset({"this", "partition_by", "order", "over"}), calls.window),
+    exp.Filter: (TWO, calls.bind_filter),
+    exp.Window: (frozenset({"this", "partition_by", "order", "over"}), calls.window),
     exp.CurrentDate: (NOTHING, moment(lambda: cast(call("now"), "DATE"), DATE, "current_date")),
     exp.CurrentTimestamp: (NOTHING, moment(_now, TIMESTAMPTZ, "current_timestamp")),
     exp.Localtimestamp: (NOTHING, moment(_here, TIMESTAMP, "localtimestamp")),

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 
-from sqlanon.errors import (Refused, did_you_mean)
+from sqlanon.errors import Refused, did_you_mean
 from sqlanon.pgcatalog.bound_expression import Bound
 from sqlanon.pgcatalog.casts import implicit
-from sqlanon.pgcatalog.kinds import (BY_NAME, STRINGS, TEXT, array_of, sql_name)
+from sqlanon.pgcatalog.kinds import BY_NAME, STRINGS, TEXT, array_of, sql_name
 from sqlanon.pgwire.types import PgType
 
 LINE = re.compile(r"(\w+)\(([\w, ]*)\) (\w+): (.*)")
@@ -82,7 +82,7 @@ def _fits(item: Bound, wanted: str) -> int | None:
     return 1 if implicit(item.type, kind) else None
 
 
-def chosen(name: str, items: Sequence[Bound]) -> Function:
+def choose_function(name: str, items: Sequence[Bound]) -> Function:
     """The function of that name that takes these arguments, or 42883."""
     best: tuple[int, Function] | None = None
     for function in FUNCTIONS.get(name, ()):

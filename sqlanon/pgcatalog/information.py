@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sqlanon.pgcatalog.contents import (Row, Rows)
-from sqlanon.pgcatalog.kinds import (NUMERIC, sql_name)
-from sqlanon.pgcatalog.metadata import ColumnInfo
-from sqlanon.pgcatalog.principal_view import (Entry, Key, View)
+from sqlanon.pgcatalog.contents import Row, Rows
+from sqlanon.pgcatalog.kinds import NUMERIC, sql_name
+from sqlanon.pgcatalog.metadata import PgColumn
+from sqlanon.pgcatalog.principal_view import Entry, Key, View
 
 BITS = {"int2": 16, "int4": 32, "int8": 64, "float4": 24, "float8": 53}
 FRACTIONS = {"date": 0, "time": 6, "timestamp": 6, "timestamptz": 6, "timetz": 6, "interval": 6}
@@ -27,7 +27,7 @@ def tables(view: View) -> Rows:
         }  # fmt: skip
 
 
-def _size(column: ColumnInfo) -> Row:
+def _size(column: PgColumn) -> Row:
     kind, typmod = column.type.name, column.typmod
     if kind in BITS:
         return {
@@ -178,6 +178,6 @@ VIEWS |= {
 }
 
 
-def settled(value: Any) -> Any:
+def replace_zero_bytes(value: Any) -> Any:
     """A value as the database takes it; a zero byte, which no text may hold, is shown as what it is."""
     return value.replace("\0", "\N{REPLACEMENT CHARACTER}") if isinstance(value, str) else value

@@ -6,12 +6,12 @@ import csv
 from dataclasses import dataclass
 from importlib.resources import files
 
-from sqlanon.errors import (Refused, did_you_mean)
+from sqlanon.errors import Refused, did_you_mean
 from sqlanon.pgwire.types import PgType
 
 
 @dataclass(frozen=True)
-class Facts:
+class TypeFacts:
     """A row of types.csv; the functions are pairs of oid and name."""
 
     type: PgType
@@ -31,14 +31,14 @@ def _pair(text: str) -> tuple[int, str]:
     return int(oid), name
 
 
-def _read() -> tuple[Facts, ...]:
+def _read() -> tuple[TypeFacts, ...]:
     text = files(__package__).joinpath("types.csv").read_text(encoding="utf-8")
     found = []
     for row in csv.DictReader(text.splitlines()):
         made = PgType(row["name"], int(row["oid"]), int(row["len"]), int(row["array"]))
         functions = tuple(_pair(row[key]) for key in ("input", "output", "receive", "send"))
         found.append(
-            Facts(
+            TypeFacts(
                 made, row["byval"] == "t", row["type"], row["category"], row["preferred"] == "t", row["align"],
                 row["storage"], int(row["elem"]), int(row["collation"]), functions,
             )

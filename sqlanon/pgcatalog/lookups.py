@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from sqlanon.errors import Refused
-from sqlanon.pgcatalog.contents import (CONTENTS, functions)
-from sqlanon.pgcatalog.kinds import (BY_OID, sql_name, type_named)
+from sqlanon.pgcatalog.contents import CONTENTS, functions
+from sqlanon.pgcatalog.kinds import BY_OID, sql_name, type_named
 from sqlanon.pgcatalog.metadata import PUBLIC
-from sqlanon.pgcatalog.principal_view import (SYSTEM, Entry, Key, View)
-from sqlanon.pgwire.codecs.arrays import quoted
-from sqlanon.pgwire.types import (JSON, JSONB, PgType, decode)
+from sqlanon.pgcatalog.principal_view import SYSTEM, Entry, Key, View
+from sqlanon.pgwire.codecs.arrays import quote_element
 from sqlanon.pgwire.frontend import ProtocolError
+from sqlanon.pgwire.types import JSON, JSONB, PgType, decode
 
 LONGEST_SERIES = 10_000
 LONGEST_TEXT = 1_000_000
@@ -282,7 +282,7 @@ def series(first: int, last: int, step: int) -> list[int]:
 
 def array_out(items: list[str | None]) -> str:
     """An array as text; its elements are text already."""
-    return "{" + ",".join("NULL" if item is None else quoted(item) for item in items) + "}"
+    return "{" + ",".join("NULL" if item is None else quote_element(item) for item in items) + "}"
 
 
 def array_to_text(items: list[str | None] | None, between: str | None, missing: str | None) -> str | None:
@@ -349,7 +349,7 @@ def _each(out: Callable[[int], str]) -> Callable[[list[int | None]], list[str | 
     return written
 
 
-def registered(known: Lookups) -> list[Registered]:
+def list_functions(known: Lookups) -> list[Registered]:
     """Every function that the metadata database is given. NULL in, NULL out, except for those of SPECIAL."""
     one = ["BIGINT"]
     found: list[Registered] = [

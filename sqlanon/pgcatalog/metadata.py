@@ -13,7 +13,7 @@ PUBLIC = "public"
 
 
 @dataclass(frozen=True)
-class ColumnInfo:
+class PgColumn:
     name: str
     type: PgType
     not_null: bool = False
@@ -36,7 +36,7 @@ class TableInfo:
     """A table that some principals may query; `seen_by` is None for all of them."""
 
     name: str
-    columns: tuple[ColumnInfo, ...]
+    columns: tuple[PgColumn, ...]
     schema: str = PUBLIC
     kind: Literal["table", "view"] = "table"
     comment: str | None = None
@@ -84,7 +84,7 @@ def tables_from(listed: Iterable[Mapping[str, Any]]) -> tuple[TableInfo, ...]:
     made = []
     for each in listed:
         schema, _, name = each["name"].rpartition(".")
-        columns = tuple(ColumnInfo(column, require_type(kind)) for column, kind in each["columns"].items())
+        columns = tuple(PgColumn(column, require_type(kind)) for column, kind in each["columns"].items())
         unique = [column for column in each.get("unique", ()) if column in each["columns"]]
         made.append(
             TableInfo(

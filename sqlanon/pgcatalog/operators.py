@@ -9,13 +9,29 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from sqlanon.errors import Refused
-from sqlanon.pgcatalog.bound_expression import (Bound, call, cast, constant)
-from sqlanon.pgcatalog.kinds import (BOOL, BYTEA, DATE, FLOAT8, INT4, INT8, INTERVAL, NUMBERS, NUMERIC, STRINGS, TEXT, TIMESTAMP, WHOLE, array_of, sql_name)
-from sqlanon.pgcatalog.scope import Scope
+from sqlanon.pgcatalog.bound_expression import Bound, call, cast, constant
+from sqlanon.pgcatalog.kinds import (
+    BOOL,
+    BYTEA,
+    DATE,
+    FLOAT8,
+    INT4,
+    INT8,
+    INTERVAL,
+    NUMBERS,
+    NUMERIC,
+    STRINGS,
+    TEXT,
+    TIMESTAMP,
+    WHOLE,
+    array_of,
+    sql_name,
+)
+from sqlanon.pgcatalog.scope import SelectScope
 from sqlanon.pgwire.types import PgType
 
 if TYPE_CHECKING:
-    from sqlanon.pgcatalog.binder import Binder
+    from sqlanon.pgcatalog.binder import CatalogBinder
 
 COMPARED: dict[type[exp.Expr], str] = {
     exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
@@ -50,7 +66,7 @@ def no_operator(symbol: str, left: PgType, right: PgType) -> Refused:
     return Refused(said, sqlstate="42883", hint="an explicit cast may be needed")
 
 
-def matched(b: Binder, symbol: str, items: Sequence[Bound]) -> list[Bound]:
+def match_types(b: CatalogBinder, symbol: str, items: Sequence[Bound]) -> list[Bound]:
     """Values of one type, so that they can be compared."""
     known = [item.type for item in items if not item.unknown]
     try:
@@ -71,7 +87,7 @@ def matched(b: Binder, symbol: str, items: Sequence[Bound]) -> list[Bound]:
     ]
 
 
-def _numerics(b: Binder, items: Sequence[Bound]) -> list[Bound]:
+def _numerics(b: CatalogBinder, items: Sequence[Bound]) -> list[Bound]:
     """Numbers with equally many digits after the point, so that none is rounded when they are compared."""
     made = [b.casts.to(item, NUMERIC, explicit=False) for item in items]
     values = [item.value for item in made if item.constant and item.value is not None]
@@ -81,20 +97,20 @@ def _numerics(b: Binder, items: Sequence[Bound]) -> list[Bound]:
     return [Bound(cast(item.tree, f"DECIMAL(38,{min(scale, 38)})"), NUMERIC) for item in made]
 
 
-def comparison(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
+def comparison(b: CatalogBinder, node: exp.Expr, scope: SelectScope) -> Bound:
     left = b.expression(node.this, scope)
-    return compared(b, type(node), left, node.expression, scope)
+    return compare_values(b, type(node), left, node.expression, scope)
 
 
-def compared(b: Binder, kind: type[exp.Expr], left: Bound, right: exp.Expr, scope: Scope) -> Bound:
-    several = quantified(right)
+def compare_values(b: CatalogBinder, kind: type[exp.Expr], left: Bound, right: exp.Expr, scope: SelectScope) -> Bound:
+    several = split_quantifier(right)
     if several is not None:
         return _with_several(b, kind, left, several, scope)
-    one, other = matched(b, COMPARED[kind], [left, b.expression(right, scope)])
+    one, other = match_types(b, COMPARED[kind], [left, b.expression(right, scope)])
     return Bound(binary(kind, one.tree, other.tree), BOOL)
 
 
-def quantified(node: exp.Expr) -> tuple[bool, exp.Expr] | None:
+def split_quantifier(node: exp.Expr) -> tuple[bool, exp.Expr] | None:
     """Whether the right side is ANY(…) or ALL(…): whether all are meant, and of what."""
     if type(node) in (exp.Any, exp.All):
         return type(node) is exp.All, node.this
@@ -103,7 +119,9 @@ def quantified(node: exp.Expr) -> tuple[bool, exp.Expr] | None:
     return None
 
 
-def _with_several(b: Binder, kind: type[exp.Expr], left: Bound, several: tuple[bool, exp.Expr], scope: Scope) -> Bound:
+def _with_several(
+    b: CatalogBinder, kind: type[exp.Expr], left: Bound, several: tuple[bool, exp.Expr], scope: SelectScope
+) -> Bound:
     every, operand = several
     while type(operand) is exp.Paren:
         operand = operand.this
@@ -118,8 +136,8 @@ def _with_several(b: Binder, kind: type[exp.Expr], left: Bound, several: tuple[b
     if kind not in COMPARED:
         left, element = b.casts.text(left), TEXT
     else:
-        left = matched(b, symbol, [left, Bound(exp.Null(), array.type.element)])[0]
-        element = matched(b, symbol, [Bound(exp.Null(), array.type.element), left])[0].type
+        left = match_types(b, symbol, [left, Bound(exp.Null(), array.type.element)])[0]
+        element = match_types(b, symbol, [Bound(exp.Null(), array.type.element), left])[0].type
     if not (element.name in STRINGS and array.type.element.name in STRINGS):
         array = b.casts.to(array, array_of(element))
     if kind is exp.EQ and not every:
@@ -136,7 +154,9 @@ def _with_several(b: Binder, kind: type[exp.Expr], left: Bound, several: tuple[b
     return Bound(exp.Not(this=found) if every else found, BOOL)
 
 
-def _with_query(b: Binder, kind: type[exp.Expr], left: Bound, every: bool, operand: exp.Expr, scope: Scope) -> Bound:
+def _with_query(
+    b: CatalogBinder, kind: type[exp.Expr], left: Bound, every: bool, operand: exp.Expr, scope: SelectScope
+) -> Bound:
     if kind not in COMPARED or kind in (exp.NullSafeEQ, exp.NullSafeNEQ):
         raise Refused("this comparison with a subquery is not answered here", sqlstate="0A000")
     plan = b.query(operand, scope)
@@ -144,7 +164,7 @@ def _with_query(b: Binder, kind: type[exp.Expr], left: Bound, every: bool, opera
         raise Refused("subquery has too many columns", sqlstate="42601")
     if plan.items[0].unknown:
         plan.take(0, TEXT if left.unknown else left.type)
-    left, right = matched(b, COMPARED[kind], [left, plan.items[0]])
+    left, right = match_types(b, COMPARED[kind], [left, plan.items[0]])
     plan.take(0, right.type)
     wrapped = exp.Subquery(this=plan.tree())
     return Bound(kind(this=safe(left.tree), expression=(exp.All if every else exp.Any)(this=wrapped)), BOOL)
@@ -160,10 +180,10 @@ def _test(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> exp.Expr:
     return binary(kind, left, right)
 
 
-def pattern(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
+def pattern(b: CatalogBinder, node: exp.Expr, scope: SelectScope) -> Bound:
     """LIKE, ILIKE and regular expressions, which are always of text."""
     left, kind = b.expression(node.this, scope), type(node)
-    several = quantified(node.expression)
+    several = split_quantifier(node.expression)
     if several is not None:
         made = _with_several(b, kind, left, several, scope).tree
     else:
@@ -171,17 +191,17 @@ def pattern(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
     return Bound(exp.Not(this=safe(made)) if node.args.get("negate") else made, BOOL)
 
 
-def escaped(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
+def like_escape(b: CatalogBinder, node: exp.Expr, scope: SelectScope) -> Bound:
     """LIKE … ESCAPE …"""
     inner = node.this
-    if type(inner) not in (exp.Like, exp.ILike) or quantified(inner.expression) is not None:
+    if type(inner) not in (exp.Like, exp.ILike) or split_quantifier(inner.expression) is not None:
         raise Refused("ESCAPE is not answered here", sqlstate="0A000")
     parts = [b.casts.text(b.expression(each, scope)).tree for each in (inner.this, inner.expression, node.expression)]
     made = call(LIKES[type(inner)], *parts)
     return Bound(exp.Not(this=made) if inner.args.get("negate") else made, BOOL)
 
 
-def joined(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
+def concatenation(b: CatalogBinder, node: exp.Expr, scope: SelectScope) -> Bound:
     """|| of texts, arrays or bytes."""
     left, right = b.expression(node.this, scope), b.expression(node.expression, scope)
     if left.type.element is not None or right.type.element is not None:
@@ -198,7 +218,7 @@ def joined(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
     return Bound(call("short", binary(exp.DPipe, one.tree, other.tree)), TEXT)
 
 
-def _joined_arrays(b: Binder, left: Bound, right: Bound) -> Bound:
+def _joined_arrays(b: CatalogBinder, left: Bound, right: Bound) -> Bound:
     array = left.type if left.type.element is not None else right.type
     assert array.element is not None
     if left.type.element is None and not left.unknown:
@@ -213,7 +233,7 @@ BITS = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseLeftShift, exp
 SYMBOLS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
 
 
-def arithmetic(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
+def arithmetic(b: CatalogBinder, node: exp.Expr, scope: SelectScope) -> Bound:
     kind = type(node)
     left, right = b.expression(node.this, scope), b.expression(node.expression, scope)
     if left.unknown and right.unknown:
@@ -252,7 +272,7 @@ def _times(kind: type[exp.Expr], left: PgType, right: PgType) -> PgType | None:
     return None
 
 
-def _numbers(b: Binder, kind: type[exp.Expr], left: Bound, right: Bound) -> Bound:
+def _numbers(b: CatalogBinder, kind: type[exp.Expr], left: Bound, right: Bound) -> Bound:
     wide = b.casts.common([left, right], SYMBOLS[kind])
     if wide.name == "float4" and left.type.oid != right.type.oid:
         wide = FLOAT8
@@ -304,7 +324,7 @@ def _divided(left: Decimal, right: Decimal) -> Decimal:
     return (left / right).quantize(Decimal(1).scaleb(-min(scale, 1000)), "ROUND_HALF_UP")
 
 
-def bits(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
+def bits(b: CatalogBinder, node: exp.Expr, scope: SelectScope) -> Bound:
     left, right = b.expression(node.this, scope), b.expression(node.expression, scope)
     if left.unknown or right.unknown:
         left, right = (b.casts.to(item, INT4) if item.unknown else item for item in (left, right))
@@ -317,7 +337,7 @@ def bits(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
     return Bound(call("xor", *trees) if type(node) is exp.BitwiseXor else binary(type(node), *trees), wide)
 
 
-def containment(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
+def containment(b: CatalogBinder, node: exp.Expr, scope: SelectScope) -> Bound:
     """@> and && of arrays"""
     left, right = b.expression(node.this, scope), b.expression(node.expression, scope)
     if left.type.element is None and right.type.element is None:
@@ -327,7 +347,7 @@ def containment(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
     return Bound(call(name, *(b.casts.to(item, kind).tree for item in (left, right))), BOOL)
 
 
-def inverted(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
+def invert_bits(b: CatalogBinder, node: exp.Expr, scope: SelectScope) -> Bound:
     """~"""
     item = b.expression(node.this, scope)
     if item.type.name not in WHOLE:
@@ -335,14 +355,14 @@ def inverted(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
     return Bound(exp.BitwiseNot(this=safe(item.tree)), item.type)
 
 
-def power(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
+def power(b: CatalogBinder, node: exp.Expr, scope: SelectScope) -> Bound:
     items = [b.expression(each, scope) for each in (node.this, node.expression)]
     if NUMERIC.oid in (item.type.oid for item in items):
         raise Refused("powers of numeric are not answered here", sqlstate="0A000", hint="cast to float8")
     return Bound(call("pow", *(b.casts.to(item, FLOAT8, explicit=False).tree for item in items)), FLOAT8)
 
 
-def negative(b: Binder, node: exp.Expr, scope: Scope) -> Bound:
+def negative(b: CatalogBinder, node: exp.Expr, scope: SelectScope) -> Bound:
     inner = node.this
     if type(inner) is exp.Literal and not inner.is_string:
         return number(f"-{inner.this}")

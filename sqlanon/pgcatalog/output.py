@@ -6,16 +6,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from sqlanon.pgwire.backend import Column
-from sqlanon.pgcatalog.bound_expression import (Bound, is_deep)
+from sqlanon.pgcatalog.bound_expression import Bound, is_deep
 from sqlanon.pgcatalog.casts import REG_TYPES
 from sqlanon.pgcatalog.database import MetadataDatabase
 from sqlanon.pgcatalog.functions import Needs
 from sqlanon.pgcatalog.kinds import TEXT
-from sqlanon.pgcatalog.plans import (Plan, SelectPlan)
+from sqlanon.pgcatalog.plans import QueryPlan, SelectPlan
+from sqlanon.pgwire.backend import ResultColumn
 from sqlanon.pgwire.codecs.intervals import parts
-from sqlanon.pgwire.types import (KNOWN, PgType, by_oid, encode)
 from sqlanon.pgwire.frontend import each_format
+from sqlanon.pgwire.types import KNOWN, PgType, by_oid, encode
 
 SPOKEN = {kind.oid for kind in KNOWN}
 ARROW = {
@@ -27,19 +27,20 @@ ARROW = {
 }  # fmt: skip
 
 
-def told(item: Bound) -> PgType:
+def wire_type(item: Bound) -> PgType:
     """The type as clients are told of it: what the protocol does not speak goes as text."""
     return by_oid(item.type.oid) if item.type.oid in SPOKEN else by_oid(TEXT.oid)
 
 
-def columns_of(plan: Plan) -> tuple[Column, ...]:
+def columns_of(plan: QueryPlan) -> tuple[ResultColumn, ...]:
     return tuple(
-        Column(name, told(item), item.typmod, *item.origin) for name, item in zip(plan.names, plan.items, strict=True)
+        ResultColumn(name, wire_type(item), item.typmod, *item.origin)
+        for name, item in zip(plan.names, plan.items, strict=True)
     )
 
 
-def shown(
-    database: MetadataDatabase, plan: Plan, needs: Needs, timeout: float | None, formats: tuple[int, ...] = ()
+def fetch_rows(
+    database: MetadataDatabase, plan: QueryPlan, needs: Needs, timeout: float | None, formats: tuple[int, ...] = ()
 ) -> pa.Table:
     """The rows of a plan, with columns c0, c1 …: names may occur twice. In binary, objects are sent as numbers."""
     if type(plan) is SelectPlan and plan.bare:

@@ -10,12 +10,12 @@ from sqlglot import exp
 
 from sqlanon.pgcatalog.bound_expression import Bound
 from sqlanon.pgcatalog.casts import Casts
-from sqlanon.pgcatalog.kinds import (NUMERIC, TEXT)
+from sqlanon.pgcatalog.kinds import NUMERIC, TEXT
 from sqlanon.pgcatalog.operators import safe
 from sqlanon.pgwire.types import PgType
 
 
-class Plan(Protocol):
+class QueryPlan(Protocol):
     """A query whose columns are known. Their types may still be decided, as those of NULL and of 'text' are."""
 
     names: list[str]
@@ -33,7 +33,7 @@ class Plan(Protocol):
 
 
 @dataclass
-class SelectPlan(Plan):
+class SelectPlan(QueryPlan):
     names: list[str]
     items: list[Bound]
     casts: Casts
@@ -59,7 +59,7 @@ class SelectPlan(Plan):
 
 
 @dataclass
-class ValuesPlan(Plan):
+class ValuesPlan(QueryPlan):
     names: list[str]
     items: list[Bound]
     casts: Casts
@@ -76,12 +76,12 @@ class ValuesPlan(Plan):
 
 
 @dataclass
-class SetPlan(Plan):
+class SetPlan(QueryPlan):
     """A chain of UNION, EXCEPT and INTERSECT, from left to right."""
 
     names: list[str]
     items: list[Bound]
-    parts: list[Plan]
+    parts: list[QueryPlan]
     links: list[tuple[type[exp.SetOperation], bool]]  # between the parts: what, and whether DISTINCT
     others: dict[str, exp.Expr] = field(default_factory=dict)
 
@@ -103,12 +103,12 @@ class SetPlan(Plan):
 
 
 @dataclass
-class WrappedPlan(Plan):
+class WrappedPlan(QueryPlan):
     """A query in parentheses with an ORDER BY or LIMIT after them."""
 
     names: list[str]
     items: list[Bound]
-    inner: Plan
+    inner: QueryPlan
     others: dict[str, exp.Expr]
 
     def take(self, place: int, kind: PgType) -> None:

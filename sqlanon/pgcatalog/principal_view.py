@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from sqlanon.pgcatalog.kinds import (BY_OID, FACTS, Facts, array_of)
-from sqlanon.pgcatalog.metadata import (PUBLIC, ColumnInfo, KeyInfo, Metadata, TableInfo)
-from sqlanon.pgcatalog.relations import (FORBIDDEN, RELATIONS)
+from sqlanon.pgcatalog.kinds import BY_OID, FACTS, TypeFacts, array_of
+from sqlanon.pgcatalog.metadata import PUBLIC, KeyInfo, Metadata, PgColumn, TableInfo
+from sqlanon.pgcatalog.relations import FORBIDDEN, RELATIONS
 from sqlanon.pgwire.types import PgType
 
 # Oids below are PostgreSQL's own; those of tables begin where PostgreSQL begins to number what users make.
@@ -21,7 +21,7 @@ SYSTEM = ("pg_catalog", "information_schema")
 FACTS_BY_OID = {facts.type.oid: facts for facts in FACTS}
 
 
-def facts_of(kind: PgType) -> Facts:
+def facts_of(kind: PgType) -> TypeFacts:
     """What PostgreSQL says of a type; of an array, what it says of its elements."""
     return FACTS_BY_OID.get(kind.oid) or facts_of(kind.element or BY_OID[25])
 
@@ -34,7 +34,7 @@ class Entry:
     schema: str
     name: str
     kind: str
-    columns: tuple[ColumnInfo, ...]
+    columns: tuple[PgColumn, ...]
     comment: str | None = None
     primary_key: tuple[str, ...] = ()
     other_keys: tuple[KeyInfo, ...] = ()
@@ -176,7 +176,7 @@ class View:
         """The owner, and who asks. Who else may ask is nobody's business, nor how many they are."""
         return {self.metadata.owner: OWNER_OID, self.principal: FIRST_ROLE}
 
-    def columns(self) -> Iterator[tuple[Entry, int, ColumnInfo]]:
+    def columns(self) -> Iterator[tuple[Entry, int, PgColumn]]:
         for entry in self.entries:
             for number, column in enumerate(entry.columns, start=1):
                 yield entry, number, column
@@ -192,7 +192,7 @@ class View:
 SYSTEM_ENTRIES = tuple(
     Entry(
         relation.oid, relation.schema, relation.name, relation.kind,
-        tuple(ColumnInfo(name, kind, relation.kind == "r" and place == 0)
+        tuple(PgColumn(name, kind, relation.kind == "r" and place == 0)
               for place, (name, kind) in enumerate(relation.columns)),
     )
     for relation in RELATIONS.values()
@@ -200,7 +200,7 @@ SYSTEM_ENTRIES = tuple(
 )  # fmt: skip
 
 
-def arrays() -> Iterator[tuple[Facts, PgType]]:
+def arrays() -> Iterator[tuple[TypeFacts, PgType]]:
     """Every type that has an array, with it."""
     for facts in FACTS:
         if facts.type.array_oid:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from sqlanon.errors import Refused
-from sqlanon.pgcatalog import (expressions, sources)
-from sqlanon.pgcatalog.bound_expression import (NO_NAME, Bound)
-from sqlanon.pgcatalog.calls import ordered
-from sqlanon.pgcatalog.kinds import (INT8, TEXT)
+from sqlanon.pgcatalog import expressions, sources
+from sqlanon.pgcatalog.bound_expression import NO_NAME, Bound
+from sqlanon.pgcatalog.calls import order_term
+from sqlanon.pgcatalog.kinds import INT8, TEXT
 from sqlanon.pgcatalog.operators import safe
-from sqlanon.pgcatalog.plans import (Plan, SelectPlan, SetPlan, ValuesPlan, WrappedPlan)
-from sqlanon.pgcatalog.scope import (Scope, fields_of, folded)
+from sqlanon.pgcatalog.plans import QueryPlan, SelectPlan, SetPlan, ValuesPlan, WrappedPlan
+from sqlanon.pgcatalog.scope import SelectScope, fields_of, fold_name
 
 if TYPE_CHECKING:
-    from sqlanon.pgcatalog.binder import Binder
+    from sqlanon.pgcatalog.binder import CatalogBinder
 
 MOST_COLUMNS = 1664
 SELECT = frozenset({
@@ -27,9 +27,9 @@ SETS = (exp.Union, exp.Except, exp.Intersect)
 SET = frozenset({"this", "expression", "distinct", "order", "limit", "offset", "with_"})
 
 
-def query(b: Binder, node: exp.Expr, scope: Scope | None) -> Plan:
+def query(b: CatalogBinder, node: exp.Expr, scope: SelectScope | None) -> QueryPlan:
     """The plan of a query; `scope` is what stands around it."""
-    from sqlanon.pgcatalog.binder import (only, refused)
+    from sqlanon.pgcatalog.binder import only, refusal
 
     if type(node) is exp.Subquery:
         only(node, frozenset({"this", "order", "limit", "offset", "with_", "alias"}))
@@ -48,12 +48,12 @@ def query(b: Binder, node: exp.Expr, scope: Scope | None) -> Plan:
     if type(node) is exp.Values:
         only(node, frozenset({"expressions", "alias", "order", "limit", "offset"}))
         return values(b, node, scope)
-    raise refused(node)
+    raise refusal(node)
 
 
-def _with(b: Binder, node: exp.Expr, scope: Scope | None) -> dict[str, exp.Expr]:
+def _with(b: CatalogBinder, node: exp.Expr, scope: SelectScope | None) -> dict[str, exp.Expr]:
     """The queries that WITH names, bound in order; what the generated statement has in its place."""
-    from sqlanon.pgcatalog.binder import (Shared, only)
+    from sqlanon.pgcatalog.binder import Shared, only
 
     given = node.args.get("with_")
     if given is None:
@@ -62,8 +62,8 @@ def _with(b: Binder, node: exp.Expr, scope: Scope | None) -> dict[str, exp.Expr]
     recursive, made = bool(given.args.get("recursive")), []
     for each in given.expressions:
         only(each, frozenset({"this", "alias", "materialized"}))
-        name = folded(each.args["alias"].this)
-        wanted = [folded(column) for column in each.args["alias"].args.get("columns") or []]
+        name = fold_name(each.args["alias"].this)
+        wanted = [fold_name(column) for column in each.args["alias"].args.get("columns") or []]
         alias = b.fresh("w")
         body = each.this
         if recursive and type(body) is exp.Union and _names(body, name):
@@ -71,7 +71,7 @@ def _with(b: Binder, node: exp.Expr, scope: Scope | None) -> dict[str, exp.Expr]
         else:
             plan = b.query(body, scope)
             plan.settle()
-        names = renamed(plan.names, wanted)
+        names = rename_columns(plan.names, wanted)
         fields = fields_of(names, plan.items)
         b.shared[name] = Shared(alias, fields)
         columns = [exp.to_identifier(column.column) for column in fields]
@@ -82,7 +82,7 @@ def _with(b: Binder, node: exp.Expr, scope: Scope | None) -> dict[str, exp.Expr]
     return {"with_": exp.With(expressions=made, recursive=recursive)}
 
 
-def renamed(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
+def rename_columns(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
     if len(wanted) > len(names):
         raise Refused("more names are given than there are columns", sqlstate="42P10")
     return [*wanted, *names[len(wanted) :]]
@@ -90,17 +90,19 @@ def renamed(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
 
 def _names(node: exp.Expr, name: str) -> bool:
     return any(
-        folded(table.this) == name for table in node.find_all(exp.Table) if isinstance(table.this, exp.Identifier)
+        fold_name(table.this) == name for table in node.find_all(exp.Table) if isinstance(table.this, exp.Identifier)
     )
 
 
-def _recursive(b: Binder, node: exp.Union, scope: Scope | None, name: str, wanted: list[str], alias: str) -> Plan:
-    from sqlanon.pgcatalog.binder import (Shared, only)
+def _recursive(
+    b: CatalogBinder, node: exp.Union, scope: SelectScope | None, name: str, wanted: list[str], alias: str
+) -> QueryPlan:
+    from sqlanon.pgcatalog.binder import Shared, only
 
     only(node, frozenset({"this", "expression", "distinct"}))
     left = b.query(node.this, scope)
     left.settle()
-    b.shared[name] = Shared(alias, fields_of(renamed(left.names, wanted), left.items))
+    b.shared[name] = Shared(alias, fields_of(rename_columns(left.names, wanted), left.items))
     right = b.query(node.expression, scope)
     _same_width(left, right)
     for place, item in enumerate(left.items):
@@ -108,12 +110,12 @@ def _recursive(b: Binder, node: exp.Union, scope: Scope | None, name: str, wante
     return SetPlan(left.names, list(left.items), [left, right], [(exp.Union, bool(node.args.get("distinct")))])
 
 
-def _same_width(left: Plan, right: Plan) -> None:
+def _same_width(left: QueryPlan, right: QueryPlan) -> None:
     if len(left.items) != len(right.items):
         raise Refused("each UNION query must have the same number of columns", sqlstate="42601")
 
 
-def _set(b: Binder, node: exp.Expr, scope: Scope | None) -> Plan:
+def _set(b: CatalogBinder, node: exp.Expr, scope: SelectScope | None) -> QueryPlan:
     from sqlanon.pgcatalog.binder import only
 
     shared = _with(b, node, scope)
@@ -142,7 +144,7 @@ def _link(node: exp.Expr) -> tuple[type[exp.SetOperation], bool]:
     return type(node), bool(node.args.get("distinct"))  # type: ignore[return-value]
 
 
-def _outer_order(b: Binder, node: exp.Expr, plan: Plan, scope: Scope | None) -> dict[str, exp.Expr]:
+def _outer_order(b: CatalogBinder, node: exp.Expr, plan: QueryPlan, scope: SelectScope | None) -> dict[str, exp.Expr]:
     """ORDER BY and LIMIT of what has columns, but no relations of its own."""
     others: dict[str, exp.Expr] = {}
     order = node.args.get("order")
@@ -152,14 +154,14 @@ def _outer_order(b: Binder, node: exp.Expr, plan: Plan, scope: Scope | None) -> 
             raise Refused("UNION is ordered by its columns", sqlstate="0A000")
         others["order"] = exp.Order(
             expressions=[
-                ordered(exp.Literal.number(key + 1), each)  # type: ignore[operator]
+                order_term(exp.Literal.number(key + 1), each)  # type: ignore[operator]
                 for key, each in zip(keys, order.expressions, strict=True)
             ]
         )
     return {**others, **_limits(b, node, scope)}
 
 
-def _limits(b: Binder, node: exp.Expr, scope: Scope | None) -> dict[str, exp.Expr]:
+def _limits(b: CatalogBinder, node: exp.Expr, scope: SelectScope | None) -> dict[str, exp.Expr]:
     from sqlanon.pgcatalog.binder import only
 
     made: dict[str, exp.Expr] = {}
@@ -177,7 +179,7 @@ def _limits(b: Binder, node: exp.Expr, scope: Scope | None) -> dict[str, exp.Exp
             count = given.expression
         if type(count) is exp.Var and count.name.upper() == "ALL":
             continue
-        item = b.casts.to(b.expression(count, Scope(scope)), INT8)
+        item = b.casts.to(b.expression(count, SelectScope(scope)), INT8)
         if item.constant and item.value is None:
             continue
         if item.constant and item.value < 0:
@@ -203,16 +205,16 @@ def output(names: Sequence[str], key: exp.Expr) -> int | None:
             raise Refused(f"ORDER BY position {place} is not in select list", sqlstate="42P10")
         return place - 1
     if type(key) is exp.Column and not key.args.get("table"):
-        name = folded(key.this)
+        name = fold_name(key.this)
         return list(names).index(name) if name in names else None
     return None
 
 
-def _select(b: Binder, node: exp.Select, scope: Scope | None) -> Plan:
+def _select(b: CatalogBinder, node: exp.Select, scope: SelectScope | None) -> QueryPlan:
     made = exp.Select()
     for name, value in _with(b, node, scope).items():
         made.set(name, value)
-    inner = Scope(scope)
+    inner = SelectScope(scope)
     sources.add(b, node, made, inner)
     names, items = _columns(b, node, inner)
     if (where := node.args.get("where")) is not None:
@@ -232,7 +234,7 @@ def _select(b: Binder, node: exp.Select, scope: Scope | None) -> Plan:
     return plan
 
 
-def _columns(b: Binder, node: exp.Select, scope: Scope) -> tuple[list[str], list[Bound]]:
+def _columns(b: CatalogBinder, node: exp.Select, scope: SelectScope) -> tuple[list[str], list[Bound]]:
     items: list[Bound] = []
     for each in node.expressions:
         if type(each) is exp.Star:
@@ -241,11 +243,11 @@ def _columns(b: Binder, node: exp.Select, scope: Scope) -> tuple[list[str], list
             items += scope.star(None)
         elif type(each) is exp.Column and type(each.this) is exp.Star:
             schema = each.args.get("db")
-            items += scope.star(folded(each.args["table"]), folded(schema) if schema else None)
+            items += scope.star(fold_name(each.args["table"]), fold_name(schema) if schema else None)
         elif type(each) is exp.Dot and type(each.expression) is exp.Star:
             items += expressions.every_field(b, each, scope)
         elif type(each) is exp.Alias:
-            items.append(b.expression(each.this, scope).named(folded(each.args["alias"])))
+            items.append(b.expression(each.this, scope).named(fold_name(each.args["alias"])))
         else:
             items.append(b.expression(each, scope))
         if len(items) > MOST_COLUMNS:
@@ -253,21 +255,21 @@ def _columns(b: Binder, node: exp.Select, scope: Scope) -> tuple[list[str], list
     return [item.name or NO_NAME for item in items], items
 
 
-def _order_key(b: Binder, plan: SelectPlan, node: exp.Expr, scope: Scope) -> exp.Expr:
+def _order_key(b: CatalogBinder, plan: SelectPlan, node: exp.Expr, scope: SelectScope) -> exp.Expr:
     place = _output(plan.names, node)
     if place is not None:
         name, item = plan.names[place], plan.items[place]
         same = [other for other, called in zip(plan.items, plan.names, strict=True) if called == name]
         if type(node.this) is exp.Column and any(other.tree != item.tree for other in same):
             raise Refused(f'ORDER BY "{name[:80]}" is ambiguous', sqlstate="42702")
-        return ordered(exp.Literal.number(place + 1), node)
+        return order_term(exp.Literal.number(place + 1), node)
     item = b.expression(node.this, scope)
     if item.unknown:
         item = b.casts.to(item, TEXT)
-    return ordered(safe(item.tree), node)
+    return order_term(safe(item.tree), node)
 
 
-def _group(b: Binder, plan: SelectPlan, node: exp.Expr, scope: Scope) -> exp.Expr:
+def _group(b: CatalogBinder, plan: SelectPlan, node: exp.Expr, scope: SelectScope) -> exp.Expr:
     from sqlanon.pgcatalog.binder import only
 
     only(node, frozenset({"expressions"}))
@@ -287,7 +289,7 @@ def _group(b: Binder, plan: SelectPlan, node: exp.Expr, scope: Scope) -> exp.Exp
     return exp.Group(expressions=keys)
 
 
-def _distinct(b: Binder, plan: SelectPlan, node: exp.Expr, scope: Scope) -> exp.Expr:
+def _distinct(b: CatalogBinder, plan: SelectPlan, node: exp.Expr, scope: SelectScope) -> exp.Expr:
     from sqlanon.pgcatalog.binder import only
 
     only(node, frozenset({"on"}))
@@ -301,13 +303,13 @@ def _distinct(b: Binder, plan: SelectPlan, node: exp.Expr, scope: Scope) -> exp.
     return exp.Distinct(on=exp.Tuple(expressions=keys))
 
 
-def values(b: Binder, node: exp.Expr, scope: Scope | None) -> Plan:
+def values(b: CatalogBinder, node: exp.Expr, scope: SelectScope | None) -> QueryPlan:
     if any(node.args.get(name) for name in ("order", "limit", "offset")):
         raise Refused("VALUES with ORDER BY or LIMIT is not answered here", sqlstate="0A000")
     rows: list[list[Bound]] = []
     for each in node.expressions:
         cells = each.expressions if type(each) is exp.Tuple else [each.this if type(each) is exp.Paren else each]
-        rows.append([b.expression(cell, Scope(scope)) for cell in cells])
+        rows.append([b.expression(cell, SelectScope(scope)) for cell in cells])
     width = len(rows[0])
     if any(len(row) != width for row in rows) or not width:
         raise Refused("VALUES lists must all be the same length", sqlstate="42601")

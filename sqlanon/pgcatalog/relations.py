@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.resources import files
 
-from sqlanon.pgcatalog.kinds import (BY_NAME, array_of)
+from sqlanon.pgcatalog.kinds import BY_NAME, array_of
 from sqlanon.pgwire.types import PgType
 
 # Passwords and their like are behind these, also in PostgreSQL for others than its superuser.
@@ -13,7 +13,7 @@ FORBIDDEN = frozenset({"pg_authid", "pg_shadow"})
 
 
 @dataclass(frozen=True)
-class Relation:
+class CatalogRelation:
     schema: str
     name: str
     oid: int
@@ -29,9 +29,9 @@ def _type(name: str) -> PgType:
     return array_of(BY_NAME[name[:-2]]) if name.endswith("[]") else BY_NAME[name]
 
 
-def _read() -> dict[str, Relation]:
+def _read() -> dict[str, CatalogRelation]:
     text = files(__package__).joinpath("relations.txt").read_text(encoding="utf-8")
-    found: dict[str, Relation] = {}
+    found: dict[str, CatalogRelation] = {}
     head, body = "", ""
     for line in [*text.splitlines(), "end:"]:
         if line.startswith("#"):
@@ -44,7 +44,7 @@ def _read() -> dict[str, Relation]:
             schema, name = key.split(".")
             pairs = (column.split() for column in body.split(","))
             columns = tuple((column, _type(kind_of)) for column, kind_of in pairs)
-            found[key] = Relation(schema, name, int(oid), kind, columns)
+            found[key] = CatalogRelation(schema, name, int(oid), kind, columns)
         head, body = line, ""
     return found
 
@@ -52,7 +52,7 @@ def _read() -> dict[str, Relation]:
 RELATIONS = _read()
 
 
-def relation(schema: str | None, name: str) -> Relation | None:
+def relation(schema: str | None, name: str) -> CatalogRelation | None:
     """A relation of the catalogue; without a schema it is one of pg_catalog.
 
     >>> relation(None, "pg_class").oid, relation("information_schema", "tables").columns[2][0], relation(None, "tables")

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from sqlanon.errors import (Refused, did_you_mean)
-from sqlanon.pgcatalog.bound_expression import (Bound, constant)
-from sqlanon.pgcatalog.kinds import (BY_NAME, OID)
+from sqlanon.errors import Refused, did_you_mean
+from sqlanon.pgcatalog.bound_expression import Bound, constant
+from sqlanon.pgcatalog.kinds import BY_NAME, OID
 from sqlanon.pgwire.types import PgType
 
 # What every row says of the transactions that wrote it: here all are as old as the catalogue.
@@ -29,7 +29,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Source:
+class FromSource:
     """A relation in FROM; `alias` is its name in the generated statement, where every name is new."""
 
     name: str | None
@@ -56,15 +56,15 @@ class Source:
 
 
 @dataclass
-class Scope:
+class SelectScope:
     """The relations of one SELECT; a subquery sees those around it too."""
 
-    parent: Scope | None = None
-    sources: list[Source] = field(default_factory=list)
+    parent: SelectScope | None = None
+    sources: list[FromSource] = field(default_factory=list)
     merged: dict[str, Bound] = field(default_factory=dict)  # columns that JOIN … USING made one of
     hidden: set[tuple[str, str]] = field(default_factory=set)  # alias and column of what they were made of
 
-    def add(self, source: Source) -> None:
+    def add(self, source: FromSource) -> None:
         if source.name is not None and any(
             other.name == source.name and other.schema == source.schema for other in self.sources
         ):
@@ -72,7 +72,7 @@ class Scope:
         self.sources.append(source)
 
     def column(self, name: str, table: str | None, schema: str | None, place: int | None) -> Bound:
-        scope: Scope | None = self
+        scope: SelectScope | None = self
         while scope is not None:
             found = scope._own(name, table, schema)
             if len(found) > 1:
@@ -104,7 +104,7 @@ class Scope:
             f"column {shown} does not exist", sqlstate="42703", hint=did_you_mean(name, known), position=place
         )
 
-    def _all(self) -> Iterator[Source]:
+    def _all(self) -> Iterator[FromSource]:
         yield from self.sources
         if self.parent is not None:
             yield from self.parent._all()
@@ -133,10 +133,10 @@ def _copied(item: Bound) -> Bound:
     return replace(item, tree=item.tree.copy())
 
 
-def folded(identifier: exp.Expr) -> str:
+def fold_name(identifier: exp.Expr) -> str:
     """A name as PostgreSQL takes it: in lower case unless it is quoted.
 
-    >>> folded(exp.to_identifier("Name")), folded(exp.to_identifier("Name", quoted=True))
+    >>> fold_name(exp.to_identifier("Name")), fold_name(exp.to_identifier("Name", quoted=True))
     ('name', 'Name')
     """
     name = str(identifier.name)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from zoneinfo import available_timezones
 
 from sqlanon import __version__
-from sqlanon.errors import (Refused, did_you_mean)
+from sqlanon.errors import Refused, did_you_mean
 
 # As clients read it: what PostgreSQL 15 understands. The rest says who answers.
 SERVER_VERSION = f"15.0 (sqlanon {__version__})"
@@ -236,11 +236,11 @@ class Settings:
         now = self.values | {"sqlanon.epsilon": self.show("sqlanon.epsilon")}  # which a new policy may change
         if self._shown is None or self._shown[0] != now:
             names = {*FIXED, *FREE, *CHECKED, SIMULATE, "session_authorization"}
-            self._shown = now, tuple(sorted((spelt(name), self.show(name)) for name in names))
+            self._shown = now, tuple(sorted((spell_setting(name), self.show(name)) for name in names))
         return self._shown[1]
 
 
-def spelt(name: str) -> str:
+def spell_setting(name: str) -> str:
     """A setting as PostgreSQL spells it: TimeZone, DateStyle, and most in small letters."""
     return _SPELLING.get(name.lower(), name.lower())
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from sqlanon.errors import Refused
-from sqlanon.pgcatalog.bound_expression import (Bound, call, cast, constant)
+from sqlanon.pgcatalog.bound_expression import Bound, call, cast, constant
 from sqlanon.pgcatalog.functions import no_function
-from sqlanon.pgcatalog.kinds import (BOOL, BY_NAME, CHAR, INT2, INT4, INT8, RECORD, TEXT, TEXTS, array_of, duck_type)
+from sqlanon.pgcatalog.kinds import BOOL, BY_NAME, CHAR, INT2, INT4, INT8, RECORD, TEXT, TEXTS, array_of, duck_type
 from sqlanon.pgcatalog.lookups import RESERVED
 from sqlanon.pgwire.types import PgType
 
 if TYPE_CHECKING:
-    from sqlanon.pgcatalog.binder import Binder
+    from sqlanon.pgcatalog.binder import CatalogBinder
 
 SETS = (
     "generate_series", "generate_subscripts", "unnest", "_pg_expandarray", "pg_partition_ancestors",
@@ -28,7 +28,7 @@ KEYWORDS: Mapping[str, PgType] = {"word": TEXT, "catcode": CHAR, "barelabel": BO
 Rows = tuple[exp.Expr, PgType, Mapping[str, PgType] | None]
 
 
-def rows(b: Binder, name: str, items: list[Bound]) -> Rows:
+def rows(b: CatalogBinder, name: str, items: list[Bound]) -> Rows:
     """A list with an element a row, the type of the elements, and their fields if they are records."""
     if name == "generate_series":
         return _series(b, name, items)
@@ -62,7 +62,7 @@ def rows(b: Binder, name: str, items: list[Bound]) -> Rows:
     raise no_function(name, items)
 
 
-def _series(b: Binder, name: str, items: list[Bound]) -> Rows:
+def _series(b: CatalogBinder, name: str, items: list[Bound]) -> Rows:
     if len(items) not in (2, 3):
         raise no_function(name, items)
     items = [b.casts.to(item, INT4) if item.unknown else item for item in items]

@@ -10,10 +10,10 @@ from sqlglot import exp
 from sqlanon.pgcatalog.bound_expression import constant
 from sqlanon.pgcatalog.relations import RELATIONS
 from sqlanon.pgcatalog.scope import Field
-from sqlanon.pgcatalog.session_settings import (CHECKED, FREE)
+from sqlanon.pgcatalog.session_settings import CHECKED, FREE
 
 if TYPE_CHECKING:
-    from sqlanon.pgcatalog.binder import Binder
+    from sqlanon.pgcatalog.binder import CatalogBinder
 
 # What every client finds, unless the session or the server says otherwise.
 DEFAULTS = {**FREE, **{name: value for name, (value, _) in CHECKED.items()}} | {
@@ -37,7 +37,7 @@ def versions(version: str) -> dict[str, str]:
     return {"server_version": version, "server_version_num": f"{int(major) * 10000 + int(minor or 0)}"}
 
 
-def relation(b: Binder, placed: Callable[[tuple[Field, ...]], str]) -> exp.Expr:
+def relation(b: CatalogBinder, placed: Callable[[tuple[Field, ...]], str]) -> exp.Expr:
     """The settings as VALUES: they differ from session to session."""
     columns = RELATIONS["pg_catalog.pg_settings"].columns
     fields = tuple(

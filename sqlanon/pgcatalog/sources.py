@@ -6,24 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from sqlanon.errors import (Refused, did_you_mean)
-from sqlanon.pgcatalog import (sets, settings_relation as settings)
-from sqlanon.pgcatalog.bound_expression import (Bound, call, text)
+from sqlanon.errors import Refused, did_you_mean
+from sqlanon.pgcatalog import sets, settings_relation
+from sqlanon.pgcatalog.bound_expression import Bound, call, text
 from sqlanon.pgcatalog.functions import no_function
-from sqlanon.pgcatalog.kinds import (INT8, TEXTS)
-from sqlanon.pgcatalog.operators import (binary, matched)
-from sqlanon.pgcatalog.relations import (FORBIDDEN, RELATIONS, relation)
-from sqlanon.pgcatalog.scope import (Field, Scope, Source, fields_of, folded, position)
+from sqlanon.pgcatalog.kinds import INT8, TEXTS
+from sqlanon.pgcatalog.operators import binary, match_types
+from sqlanon.pgcatalog.relations import FORBIDDEN, RELATIONS, relation
+from sqlanon.pgcatalog.scope import Field, FromSource, SelectScope, fields_of, fold_name, position
 
 if TYPE_CHECKING:
-    from sqlanon.pgcatalog.binder import Binder
+    from sqlanon.pgcatalog.binder import CatalogBinder
 
 MOST_SOURCES = 60
 TABLE = frozenset({"this", "db", "catalog", "alias", "joins"})
 FUNCTION = TABLE | {"ordinality"}
 
 
-def add(b: Binder, node: exp.Select, made: exp.Select, scope: Scope) -> None:
+def add(b: CatalogBinder, node: exp.Select, made: exp.Select, scope: SelectScope) -> None:
     """Put FROM and its joins into the generated SELECT."""
     from sqlanon.pgcatalog.binder import only
 
@@ -35,9 +35,9 @@ def add(b: Binder, node: exp.Select, made: exp.Select, scope: Scope) -> None:
     made.set("joins", [_join(b, each, scope) for each in node.args.get("joins") or []])
 
 
-def _source(b: Binder, node: exp.Expr, scope: Scope) -> exp.Expr:
+def _source(b: CatalogBinder, node: exp.Expr, scope: SelectScope) -> exp.Expr:
     """One item of FROM, which may carry joins in parentheses."""
-    from sqlanon.pgcatalog.binder import (only, refused)
+    from sqlanon.pgcatalog.binder import only, refusal
 
     if len(scope.sources) > MOST_SOURCES:
         raise Refused("too many relations are joined", sqlstate="54001")
@@ -65,10 +65,10 @@ def _source(b: Binder, node: exp.Expr, scope: Scope) -> exp.Expr:
             return _derived(b, inner, scope, lateral=True)
         given = {name: node.args.get(name) for name in ("alias", "ordinality")}
         return _function(b, exp.Table(this=inner, **given), scope)
-    raise refused(node)
+    raise refusal(node)
 
 
-def _with_joins(b: Binder, node: exp.Expr, made: exp.Expr, scope: Scope) -> exp.Expr:
+def _with_joins(b: CatalogBinder, node: exp.Expr, made: exp.Expr, scope: SelectScope) -> exp.Expr:
     if node.args.get("joins"):
         made.set("joins", [_join(b, each, scope) for each in node.args["joins"]])
     return made
@@ -79,16 +79,21 @@ def _alias(node: exp.Expr) -> tuple[str | None, list[str]]:
     if given is None:
         return None, []
     if type(given) is not exp.TableAlias:
-        return folded(given), []
-    name = folded(given.this) if given.this is not None else None
-    return name, [folded(column) for column in given.args.get("columns") or []]
+        return fold_name(given), []
+    name = fold_name(given.this) if given.this is not None else None
+    return name, [fold_name(column) for column in given.args.get("columns") or []]
 
 
 def _placed(
-    b: Binder, scope: Scope, name: str | None, columns: tuple[Field, ...], schema: str | None = None, oid: int = 0
+    b: CatalogBinder,
+    scope: SelectScope,
+    name: str | None,
+    columns: tuple[Field, ...],
+    schema: str | None = None,
+    oid: int = 0,
 ) -> str:
     alias = b.fresh("r")
-    scope.add(Source(name, alias, columns, schema, oid))
+    scope.add(FromSource(name, alias, columns, schema, oid))
     return alias
 
 
@@ -102,10 +107,10 @@ def _renamed(columns: tuple[Field, ...], wanted: list[str]) -> tuple[Field, ...]
     )
 
 
-def _relation(b: Binder, node: exp.Table, scope: Scope) -> exp.Expr:
-    name, schema = folded(node.this), folded(node.args["db"]) if node.args.get("db") else None
+def _relation(b: CatalogBinder, node: exp.Table, scope: SelectScope) -> exp.Expr:
+    name, schema = fold_name(node.this), fold_name(node.args["db"]) if node.args.get("db") else None
     catalog = node.args.get("catalog")
-    if catalog is not None and folded(catalog) != b.view.metadata.database:
+    if catalog is not None and fold_name(catalog) != b.view.metadata.database:
         raise Refused("cross-database references are not implemented", sqlstate="0A000")
     alias_name, wanted = _alias(node)
     shared = b.shared.get(name) if schema is None else None
@@ -118,7 +123,7 @@ def _relation(b: Binder, node: exp.Table, scope: Scope) -> exp.Expr:
     if found.name in FORBIDDEN:
         raise Refused(f"permission denied for table {found.name}", sqlstate="42501")
     if found.name == "pg_settings":
-        return settings.relation(
+        return settings_relation.relation(
             b, lambda columns: _placed(b, scope, alias_name or name, _renamed(columns, wanted), "pg_catalog")
         )
     b.needs.relations.add(found.key)
@@ -134,7 +139,7 @@ def _table(name: str, alias: str) -> exp.Expr:
     return exp.Table(this=exp.to_identifier(name, quoted=True), alias=exp.TableAlias(this=exp.to_identifier(alias)))
 
 
-def _unknown(b: Binder, schema: str | None, name: str, node: exp.Expr) -> Refused:
+def _unknown(b: CatalogBinder, schema: str | None, name: str, node: exp.Expr) -> Refused:
     place = position(node)
     entry = b.view.find(schema, name) or (b.view.find("public", name) if schema == "main" else None)
     if entry is not None:
@@ -150,7 +155,7 @@ def _unknown(b: Binder, schema: str | None, name: str, node: exp.Expr) -> Refuse
     return Refused(f'relation "{shown[:120]}" does not exist', hint=hint, sqlstate="42P01", position=place)
 
 
-def _derived(b: Binder, node: exp.Expr, scope: Scope, *, lateral: bool = False) -> exp.Expr:
+def _derived(b: CatalogBinder, node: exp.Expr, scope: SelectScope, *, lateral: bool = False) -> exp.Expr:
     """A query in FROM; it sees the relations before it only if LATERAL says so."""
     name, wanted = _alias(node)
     inner = node.this if type(node) is exp.Subquery else exp.Values(expressions=node.expressions)
@@ -166,15 +171,18 @@ def _as(made: exp.Expr, alias: str) -> exp.Expr:
     return made
 
 
-def _function(b: Binder, node: exp.Table, scope: Scope) -> exp.Expr:
+def _function(b: CatalogBinder, node: exp.Table, scope: SelectScope) -> exp.Expr:
     """A function that gives rows; it sees the relations before it."""
     target: Any = node.this
     if type(target) is exp.Dot:
-        if type(target.this) is not exp.Identifier or folded(target.this) not in ("pg_catalog", "information_schema"):
+        if type(target.this) is not exp.Identifier or fold_name(target.this) not in (
+            "pg_catalog",
+            "information_schema",
+        ):
             raise Refused("only functions of the catalogue are answered here", sqlstate="42883")
         target = target.expression
     schema = node.args.get("db")
-    if schema is not None and folded(schema) not in ("pg_catalog", "information_schema"):
+    if schema is not None and fold_name(schema) not in ("pg_catalog", "information_schema"):
         raise Refused("only functions of the catalogue are answered here", sqlstate="42883")
     numbered = node.args.get("ordinality")
     if type(target) is exp.Unnest:
@@ -186,24 +194,26 @@ def _function(b: Binder, node: exp.Table, scope: Scope) -> exp.Expr:
     name = str(target.this).lower()
     if name == "pg_show_all_settings" and not target.expressions and not numbered:
         given, wanted = _alias(node)
-        return settings.relation(b, lambda columns: _placed(b, scope, given or name, _renamed(columns, wanted)))
+        return settings_relation.relation(
+            b, lambda columns: _placed(b, scope, given or name, _renamed(columns, wanted))
+        )
     if name == "pg_get_keywords" and not target.expressions and not numbered:
         return _keywords(b, node, scope)
     items = [b.expression(each, scope) for each in target.expressions]
     if name in sets.SETS:
         return _rows(b, name, items, node, scope)
-    from sqlanon.pgcatalog.calls import applied
+    from sqlanon.pgcatalog.calls import apply_function
 
-    item = applied(b, name, items)
+    item = apply_function(b, name, items)
     return _one_column(b, item, name, node, scope, exp.Literal.number(1))
 
 
-def _unnest(b: Binder, node: exp.Unnest, scope: Scope) -> exp.Expr:
+def _unnest(b: CatalogBinder, node: exp.Unnest, scope: SelectScope) -> exp.Expr:
     items = [b.expression(each, scope) for each in node.expressions]
     return _rows(b, "unnest", items, node, scope) if len(items) == 1 else _unnest_beside(b, items, node, scope)
 
 
-def _unnest_beside(b: Binder, items: list[Bound], node: exp.Unnest, scope: Scope) -> exp.Expr:
+def _unnest_beside(b: CatalogBinder, items: list[Bound], node: exp.Unnest, scope: SelectScope) -> exp.Expr:
     """unnest(a, b): a column an array; what is shorter ends in NULL."""
     items = [b.casts.to(item, TEXTS) if item.unknown else item for item in items]
     kinds = [item.type.element for item in items if item.type.element is not None]
@@ -219,7 +229,7 @@ def _unnest_beside(b: Binder, items: list[Bound], node: exp.Unnest, scope: Scope
         columns.append(Field("ordinality", INT8, f"c{len(columns)}"))
     given, wanted = _alias(node)
     if isinstance(offset, exp.Identifier):  # the parser takes the last name from the list
-        wanted = [*wanted, folded(offset)]
+        wanted = [*wanted, fold_name(offset)]
     inner = exp.Subquery(
         this=exp.Select(expressions=[exp.Alias(this=zipped, alias=exp.to_identifier("v"))]),
         alias=exp.TableAlias(this=exp.to_identifier("u")),
@@ -235,7 +245,7 @@ def _unnest_beside(b: Binder, items: list[Bound], node: exp.Unnest, scope: Scope
     return _as(made, _placed(b, scope, given or "unnest", _renamed(tuple(columns), wanted)))
 
 
-def _rows(b: Binder, name: str, items: list[Bound], node: exp.Expr, scope: Scope) -> exp.Expr:
+def _rows(b: CatalogBinder, name: str, items: list[Bound], node: exp.Expr, scope: SelectScope) -> exp.Expr:
     tree, kind, fields = sets.rows(b, name, items)
     if fields is not None:
         if _numbered(node):
@@ -259,13 +269,15 @@ def _numbered(node: exp.Expr) -> Any:
     return node.args.get("ordinality") or node.args.get("offset")
 
 
-def _one_column(b: Binder, item: Bound, name: str, node: exp.Expr, scope: Scope, numbers: exp.Expr) -> exp.Expr:
+def _one_column(
+    b: CatalogBinder, item: Bound, name: str, node: exp.Expr, scope: SelectScope, numbers: exp.Expr
+) -> exp.Expr:
     given, wanted = _alias(node)
     offset = _numbered(node)
     columns: tuple[Field, ...] = (Field(sets.RESULTS.get(name) or given or name, item.type, "c0"),)
     parts: list[exp.Expr] = [exp.Alias(this=item.tree, alias=exp.to_identifier("c0"))]
     if isinstance(offset, exp.Identifier):  # the parser takes the last name from the list
-        wanted = [*wanted, folded(offset)]
+        wanted = [*wanted, fold_name(offset)]
     if offset:
         columns = (*columns, Field("ordinality", INT8, "c1"))
         parts.append(exp.Alias(this=numbers, alias=exp.to_identifier("c1")))
@@ -273,7 +285,7 @@ def _one_column(b: Binder, item: Bound, name: str, node: exp.Expr, scope: Scope,
     return _as(made, _placed(b, scope, given or name, _renamed(columns, wanted)))
 
 
-def _keywords(b: Binder, node: exp.Table, scope: Scope) -> exp.Expr:
+def _keywords(b: CatalogBinder, node: exp.Table, scope: SelectScope) -> exp.Expr:
     given, wanted = _alias(node)
     columns = tuple(Field(name, kind, f"c{place}") for place, (name, kind) in enumerate(sets.KEYWORDS.items()))
     rows = [
@@ -285,7 +297,7 @@ def _keywords(b: Binder, node: exp.Table, scope: Scope) -> exp.Expr:
     return exp.Values(expressions=rows, alias=exp.TableAlias(this=exp.to_identifier(alias), columns=names))
 
 
-def _join(b: Binder, node: exp.Expr, scope: Scope) -> exp.Expr:
+def _join(b: CatalogBinder, node: exp.Expr, scope: SelectScope) -> exp.Expr:
     from sqlanon.pgcatalog.binder import only
 
     only(node, frozenset({"this", "kind", "side", "on", "using", "method"}))
@@ -301,7 +313,7 @@ def _join(b: Binder, node: exp.Expr, scope: Scope) -> exp.Expr:
     on, using = node.args.get("on"), node.args.get("using")
     condition: exp.Expr | None = None
     if using or method:
-        names = [folded(each) for each in using or []] if not method else _common_names(scope, before)
+        names = [fold_name(each) for each in using or []] if not method else _common_names(scope, before)
         condition = _using(b, names, scope, before, side)
     elif on is not None:
         condition = b.condition(on, scope)
@@ -310,18 +322,18 @@ def _join(b: Binder, node: exp.Expr, scope: Scope) -> exp.Expr:
     return exp.Join(this=made, side=side or None, kind="CROSS" if kind == "CROSS" else None, on=condition)
 
 
-def _common_names(scope: Scope, before: int) -> list[str]:
+def _common_names(scope: SelectScope, before: int) -> list[str]:
     left = {column.name for source in scope.sources[:before] for column in source.columns}
     return [column.name for source in scope.sources[before:] for column in source.columns if column.name in left]
 
 
-def _using(b: Binder, names: list[str], scope: Scope, before: int, side: str) -> exp.Expr | None:
+def _using(b: CatalogBinder, names: list[str], scope: SelectScope, before: int, side: str) -> exp.Expr | None:
     """Columns of the same name become one."""
-    left, right = Scope(None, scope.sources[:before], scope.merged), Scope(None, scope.sources[before:])
+    left, right = SelectScope(None, scope.sources[:before], scope.merged), SelectScope(None, scope.sources[before:])
     condition: exp.Expr | None = None
     for name in names:
         one, other = (each.column(name, None, None, None) for each in (left, right))
-        pair = matched(b, "=", [one, other])
+        pair = match_types(b, "=", [one, other])
         test = binary(exp.EQ, pair[0].tree, pair[1].tree)
         condition = test if condition is None else exp.And(this=condition, expression=test)
         for item in (one, other):

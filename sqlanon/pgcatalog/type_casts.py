@@ -7,8 +7,8 @@ from typing import Any
 from sqlglot import exp
 
 from sqlanon.errors import Refused
-from sqlanon.pgcatalog.kinds import (BY_NAME, array_of, require_type)
-from sqlanon.pgcatalog.scope import folded
+from sqlanon.pgcatalog.kinds import BY_NAME, array_of, require_type
+from sqlanon.pgcatalog.scope import fold_name
 from sqlanon.pgwire.types import PgType
 
 DTYPES = {
@@ -63,9 +63,9 @@ def _modifier(name: str, numbers: list[int]) -> int:
 
 def _named_type(node: Any) -> PgType:
     if type(node) is exp.Dot:
-        if type(node.this) is not exp.Identifier or folded(node.this) != "pg_catalog":
+        if type(node.this) is not exp.Identifier or fold_name(node.this) != "pg_catalog":
             raise Refused("types are those of pg_catalog", sqlstate="42704")
-        return require_type(folded(node.expression), quoted=True)
+        return require_type(fold_name(node.expression), quoted=True)
     if isinstance(node, exp.Identifier):
-        return require_type(folded(node), quoted=bool(node.args.get("quoted")))
+        return require_type(fold_name(node), quoted=bool(node.args.get("quoted")))
     return require_type(str(node).strip().lower())

@@ -6,14 +6,14 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from sqlanon.pgwire.types import PgType
 from sqlanon.pgwire.frontend import each_format
+from sqlanon.pgwire.types import PgType
 
 SSL_YES, SSL_NO = b"S", b"N"
 
 
 @dataclass(frozen=True)
-class Column:
+class ResultColumn:
     """One column of a result, as a client is told of it."""
 
     name: str
@@ -76,7 +76,7 @@ def ready_for_query(status: bytes) -> bytes:
     return message(b"Z", status)
 
 
-def row_description(columns: Sequence[Column], formats: Sequence[int] = ()) -> bytes:
+def row_description(columns: Sequence[ResultColumn], formats: Sequence[int] = ()) -> bytes:
     """No formats: all text; one: all that; else one for each column."""
     parts = [struct.pack(">H", len(columns))]
     for column, form in zip(columns, each_format(tuple(formats), len(columns)), strict=True):

@@ -298,10 +298,10 @@ READERS: dict[str, Callable[[Body], Message]] = {
 ALLOWED: dict[Phase, str] = {"startup": "", "authentication": "pX", "ready": "QPBDECHSXdcfF"}
 
 
-class Reader:
+class MessageReader:
     """Bytes in, messages out. Feed what came, then call `next` until it gives None.
 
-    >>> reader = Reader()
+    >>> reader = MessageReader()
     >>> reader.phase = "ready"
     >>> reader.feed(b"Q" + bytes([0, 0, 0, 13]) + b"SELECT 1")
     >>> reader.next()

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sqlanon.pgwire import backend
-from sqlanon.pgwire.backend import Column
-from sqlanon.pgwire.codecs.cells import (CELL, Bytes, Whole, inside, joined)
+from sqlanon.pgwire.backend import ResultColumn
+from sqlanon.pgwire.codecs.cells import CELL, Bytes, Whole, inside, join_cells
 from sqlanon.pgwire.codecs.cells_binary import binary_cells
 from sqlanon.pgwire.codecs.cells_text import text_cells
-from sqlanon.pgwire.frontend import (ProtocolError, each_format)
+from sqlanon.pgwire.frontend import ProtocolError, each_format
 
 SLICE = 2**16  # rows at a time, so that what is in between stays small
 LONGEST = 2**30  # bytes of a row, as in PostgreSQL
@@ -33,7 +33,7 @@ class Encoded:
     ends: npt.NDArray[np.int64]
 
 
-def data_rows(batch: pa.RecordBatch, columns: Sequence[Column], formats: Sequence[int] = ()) -> Encoded:
+def data_rows(batch: pa.RecordBatch, columns: Sequence[ResultColumn], formats: Sequence[int] = ()) -> Encoded:
     """DataRow messages of all rows."""
     wanted = each_format(tuple(formats), len(columns))
 
@@ -46,7 +46,7 @@ def data_rows(batch: pa.RecordBatch, columns: Sequence[Column], formats: Sequenc
 
 def copy_rows(
     batch: pa.RecordBatch,
-    columns: Sequence[Column],
+    columns: Sequence[ResultColumn],
     format: CopyFormat,
     *,
     delimiter: str | None = None,
@@ -71,14 +71,14 @@ def copy_rows(
             write(_cells(array, column, 0), column.name in force_quote)
             for array, column in zip(piece.columns, columns, strict=True)
         ]
-        line = joined(*cells, between=mark) if cells else pa.array([b""] * piece.num_rows, CELL)
-        return _open(joined(b"d" + bytes(4), line, b"\n"))[:2]
+        line = join_cells(*cells, between=mark) if cells else pa.array([b""] * piece.num_rows, CELL)
+        return _open(join_cells(b"d" + bytes(4), line, b"\n"))[:2]
 
     return _slices(batch, columns, lines)
 
 
 def copy_begin(
-    columns: Sequence[Column],
+    columns: Sequence[ResultColumn],
     format: CopyFormat,
     *,
     header: bool = False,
@@ -102,14 +102,16 @@ def copy_end(format: CopyFormat) -> bytes:
     return backend.copy_data(b"\xff\xff") if format == "binary" else b""
 
 
-def _cells(array: pa.Array, column: Column, form: int) -> pa.Array:
+def _cells(array: pa.Array, column: ResultColumn, form: int) -> pa.Array:
     try:
         return binary_cells(array, column.type) if form else text_cells(array, column.type)
     except pa.ArrowException:  # whose text may hold values
         raise ProtocolError("42804", f"a value cannot be written as type {column.type.name}") from None
 
 
-def _slices(batch: pa.RecordBatch, columns: Sequence[Column], messages: Callable[[pa.RecordBatch], Piece]) -> Encoded:
+def _slices(
+    batch: pa.RecordBatch, columns: Sequence[ResultColumn], messages: Callable[[pa.RecordBatch], Piece]
+) -> Encoded:
     if batch.num_columns != len(columns):
         raise ValueError("a batch has other columns than its description")
     pieces: list[Bytes] = []
@@ -127,7 +129,9 @@ def _sized(count: int, kind: bytes, cells: Sequence[pa.Array]) -> Piece:
     """Messages of rows: letter, length, number of cells, and each cell after its own length."""
     head = kind + bytes(4) + len(cells).to_bytes(2, "big")
     # The lengths are written afterwards, into the gaps: Arrow is fast at joining few parts, not many.
-    starts, data, numbers = _open(joined(head, *cells, between=bytes(4)) if cells else pa.array([head] * count, CELL))
+    starts, data, numbers = _open(
+        join_cells(head, *cells, between=bytes(4)) if cells else pa.array([head] * count, CELL)
+    )
     place = starts[:-1] + len(head)
     for cell in cells:
         size = np.asarray(pc.binary_length(cell).fill_null(-1))
@@ -200,5 +204,5 @@ def _csv(
     if pc.any(needs).as_py():
         escaped = cells if escape == quote else pc.replace_substring(cells, escape, escape + escape)
         escaped = pc.replace_substring(escaped, quote, escape + quote)
-        cells = pc.if_else(needs, joined(quote, escaped, quote), cells)
+        cells = pc.if_else(needs, join_cells(quote, escaped, quote), cells)
     return cells.fill_null(nothing)

@@ -17,7 +17,7 @@ import stringprep
 import unicodedata
 from dataclasses import dataclass, field
 
-from sqlanon.errors import (PolicyError, SqlanonError)
+from sqlanon.errors import PolicyError, SqlanonError
 
 PLAIN, PLUS = "SCRAM-SHA-256", "SCRAM-SHA-256-PLUS"
 ITERATIONS, SALT = 4096, 16  # as PostgreSQL makes them; a mock verifier must not look different
@@ -57,7 +57,7 @@ class Verifier:
     @staticmethod
     def of(password: str, salt: bytes | None = None, iterations: int = ITERATIONS) -> Verifier:
         salt = secrets.token_bytes(SALT) if salt is None else salt
-        salted = hashlib.pbkdf2_hmac("sha256", prepared(password), salt, iterations)
+        salted = hashlib.pbkdf2_hmac("sha256", prepare_password(password), salt, iterations)
         client_key = _hmac(salted, b"Client Key")
         return Verifier(iterations, salt, hashlib.sha256(client_key).digest(), _hmac(salted, b"Server Key"))
 
@@ -92,11 +92,11 @@ def mock(user: str, secret: bytes) -> Verifier:
     return Verifier(ITERATIONS, salt[:SALT], stored, server)
 
 
-def prepared(password: str) -> bytes:
+def prepare_password(password: str) -> bytes:
     """The bytes of a password that are hashed: SASLprep (RFC 4013), or as they are where that refuses the text.
 
-    >>> prepared("I\\u00adX"), prepared("\\u2168"), prepared("a\\u00a0b"), prepared("\\u0627\\u0031")
-    (b'IX', b'IX', b'a b', b'\\xd8\\xa71')
+    >>> [prepare_password(text) for text in ("I\\u00adX", "\\u2168", "a\\u00a0b", "\\u0627\\u0031")]
+    [b'IX', b'IX', b'a b', b'\\xd8\\xa71']
     """
     raw = password.encode("utf-8", errors="surrogateescape")
     if password.isascii():
@@ -218,7 +218,7 @@ class Exchange:
         right = hmac.compare_digest(hashlib.sha256(key).digest(), self._verifier.stored_key)
         answer = b"v=" + base64.b64encode(_hmac(self._verifier.server_key, message))
         if not (right & self._known):
-            raise failed(self.user)
+            raise login_failure(self.user)
         self._state = "done"
         return answer
 
@@ -228,7 +228,7 @@ class Exchange:
             raise _malformed()
 
 
-def failed(user: str) -> AuthenticationFailed:
+def login_failure(user: str) -> AuthenticationFailed:
     return AuthenticationFailed(f'password authentication failed for user "{user[:63]}"')
 
 

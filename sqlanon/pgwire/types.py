@@ -6,10 +6,10 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-from sqlanon.pgwire.codecs import (Codec, NotOffered, jsons, numbers, strings)
+from sqlanon.pgwire.codecs import Codec, NotOffered, jsons, numbers, strings
 from sqlanon.pgwire.codecs.arrays import array
 from sqlanon.pgwire.codecs.intervals import INTERVALS
-from sqlanon.pgwire.codecs.times import (DATES, TIMES, TIMESTAMPS)
+from sqlanon.pgwire.codecs.times import DATES, TIMES, TIMESTAMPS
 from sqlanon.pgwire.codecs.times import TIMESTAMPTZ as INSTANTS
 from sqlanon.pgwire.frontend import ProtocolError
 

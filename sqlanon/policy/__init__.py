@@ -9,14 +9,28 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field, PrivateAttr, ValidationError
 
-from sqlanon.errors import (PolicyError, did_you_mean)
+from sqlanon.errors import PolicyError, did_you_mean
 from sqlanon.families import family
-from sqlanon.policy import (checks, history, options, schema, shape, suppressed_cells, transformation_checks as transforming, yaml_lines)
-from sqlanon.policy.checks import (Draft, Role)
+from sqlanon.policy import checks, history, options, schema, shape, suppressed_cells, transformation_checks, yaml_lines
+from sqlanon.policy.checks import Draft, Role
 from sqlanon.policy.history import History
-from sqlanon.policy.parts import (SHARED, AlgorithmUse, Column, HierarchyUse, Join, ModelUse, Names, Number, OptionalText, Release, Source, Text, TransformationUse)
+from sqlanon.policy.parts import (
+    SHARED,
+    AlgorithmUse,
+    Column,
+    HierarchyUse,
+    Join,
+    ModelUse,
+    Names,
+    Number,
+    OptionalText,
+    Release,
+    Source,
+    Text,
+    TransformationUse,
+)
 from sqlanon.policy.schedule import Schedule
-from sqlanon.policy.yaml_lines import (KeyPath, Origin, Problem)
+from sqlanon.policy.yaml_lines import KeyPath, Origin, PolicyProblem
 
 # Of the gateway, in the same file: what reads them is loaded with them (`policy.files`), since few files have any.
 SECTIONS = ("gateway", "serve", "marginals")
@@ -150,7 +164,7 @@ class Policy(BaseModel):
 
     def error(self, message: str, *path: str | int, hint: str | None = None) -> PolicyError:
         """What is wrong with a part of the policy, with its line."""
-        return yaml_lines.report([Problem(message, hint, path)], self._origin)
+        return yaml_lines.report([PolicyProblem(message, hint, path)], self._origin)
 
     def locate(self, path: str) -> str:
         """A path of this policy seen from the working directory; URLs stay as they are."""
@@ -191,7 +205,7 @@ def load(path: str | Path) -> Policy:
 
 def parse(text: str, name: str = "policy.yml", base: Path = Path(".")) -> Policy:
     """Check the text of a policy file; all that is wrong with it is told at once."""
-    document = yaml_lines.read(text, is_text, is_date)
+    document = yaml_lines.read_yaml(text, is_text, is_date)
     return build(document.data, Origin(name, base, document.lines), document.problems)
 
 
@@ -222,13 +236,13 @@ def from_options(
     return build(data, Origin("the options", base, places), problems)
 
 
-def build(data: Any, origin: Origin, found: Iterable[Problem]) -> Policy:
+def build(data: Any, origin: Origin, found: Iterable[PolicyProblem]) -> Policy:
     """The policy in what was read from a file or from options."""
     if isinstance(data, Mapping) and any(name in data for name in SECTIONS):
         from sqlanon.policy import files
 
         return files.build(data, origin, found, files.PolicyFile)
-    policy = checked(data, origin, found, Policy)
+    policy = validate_file(data, origin, found, Policy)
     policy._origin = origin
     return policy
 
@@ -236,23 +250,23 @@ def build(data: Any, origin: Origin, found: Iterable[Problem]) -> Policy:
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
-def checked(
+def validate_file(
     data: Any,
     origin: Origin,
-    found: Iterable[Problem],
+    found: Iterable[PolicyProblem],
     model: type[_Model],
-    more: Callable[[Draft], Iterable[Problem]] = lambda _: (),
+    more: Callable[[Draft], Iterable[PolicyProblem]] = lambda _: (),
 ) -> _Model:
     """A file as a model; raises one error that tells all that is wrong, `more` of which its sections may know."""
     problems = list(found)
     if not isinstance(data, Mapping):
         if not problems:
             said = "the policy is empty" if data is None else f"a policy is a mapping, not {_kind(data)}"
-            problems = [Problem(said, "it needs the keys source, columns and models")]
+            problems = [PolicyProblem(said, "it needs the keys source, columns and models")]
         raise yaml_lines.report(problems, origin)
     draft: Draft = Draft(data, origin)
     policy: _Model | None = None
-    misshapen: list[Problem] = []
+    misshapen: list[PolicyProblem] = []
     try:
         policy = model.model_validate(data)
     except ValidationError as error:
@@ -267,14 +281,14 @@ def checked(
             empty.pop(problem.path, None)
     problems += empty.values()
     problems += [problem for problem in misshapen if not _told_elsewhere(problem, empty)]
-    problems += [*checks.problems(draft), *history.problems(draft), *transforming.problems(draft)]
+    problems += [*checks.problems(draft), *history.problems(draft), *transformation_checks.problems(draft)]
     problems += [*suppressed_cells.problems(draft), *more(draft)]
     if policy is None or problems:
         raise yaml_lines.report(problems or misshapen, origin)
     return policy
 
 
-def _told_elsewhere(problem: Problem, told: Container[KeyPath]) -> bool:
+def _told_elsewhere(problem: PolicyProblem, told: Container[KeyPath]) -> bool:
     # Models and hierarchies are checked against their own headers, which say more than a type can.
     checked = problem.path[:1] in (("models",), ("hierarchies",), ("transformations",)) and len(problem.path) > 1
     return checked or problem.path in told
@@ -335,7 +349,7 @@ def missing_columns(policy: Policy, available: Sequence[str]) -> None:
     if policy.source.path is not None and len(available) == 1 and any(sign in available[0] for sign in ",;|\t"):
         hint = "the rows of the file do not have the same number of fields, so that it was read as one column"
     problems = [
-        Problem(f"column '{name}' is not in the source", did_you_mean(name, available) or hint, path)
+        PolicyProblem(f"column '{name}' is not in the source", did_you_mean(name, available) or hint, path)
         for name, path in paths.items()
         if name not in available
     ]

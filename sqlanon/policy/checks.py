@@ -17,10 +17,10 @@ from pydantic import ValidationError
 
 from sqlanon import hierarchies
 from sqlanon.errors import did_you_mean
-from sqlanon.families import (Plugin, family, load_module, module_names)
+from sqlanon.families import Plugin, family, load_module, module_names
 from sqlanon.policy import shape
-from sqlanon.policy.file_formats import (ENDINGS, describe_other_format, ending_of)
-from sqlanon.policy.yaml_lines import (KeyPath, Origin, Problem)
+from sqlanon.policy.file_formats import ENDINGS, describe_other_format, ending_of
+from sqlanon.policy.yaml_lines import KeyPath, Origin, PolicyProblem
 
 Role = Literal["identifier", "quasi_identifier", "sensitive", "insensitive"]
 ROLES: tuple[str, ...] = get_args(Role)
@@ -58,23 +58,23 @@ class Draft:
         return models if isinstance(models, list) else []
 
 
-def problems(draft: Draft) -> Iterator[Problem]:
+def problems(draft: Draft) -> Iterator[PolicyProblem]:
     for check in CHECKS:
         yield from check(draft)
 
 
-def empty_values(draft: Draft) -> Iterator[Problem]:
+def empty_values(draft: Draft) -> Iterator[PolicyProblem]:
     """An empty 'person:' reads as if it were not there, and would weaken the policy."""
     for key, value in draft.data.items():
         yield from _empty_below(value, (key,))
 
 
-def _empty_below(value: Any, path: KeyPath) -> Iterator[Problem]:
+def _empty_below(value: Any, path: KeyPath) -> Iterator[PolicyProblem]:
     if value is None:
         hint = f"give it a role: {', '.join(ROLES)}" if path[0] == "columns" else "give it a value, or remove it"
         if len(path) == 3 and path[:2] in (("gateway", "tables"), ("gateway", "principals")):
             hint = "write '{}' if there is nothing to say about it"
-        yield Problem(f"{shape.label_of(path)} has no value", hint, path)
+        yield PolicyProblem(f"{shape.label_of(path)} has no value", hint, path)
     elif path[0] in ("models", "hierarchies", "transformations"):
         return  # below these, nothing stands for "no parameters"
     elif isinstance(value, Mapping):
@@ -85,33 +85,33 @@ def _empty_below(value: Any, path: KeyPath) -> Iterator[Problem]:
             yield from _empty_below(item, (*path, index))
 
 
-def check_population(draft: Draft) -> Iterator[Problem]:
+def check_population(draft: Draft) -> Iterator[PolicyProblem]:
     if "database" in draft.mapping("population"):
         message = "the population is in the database of the source"
-        yield Problem(message, "leave 'database' out", ("population", "database"))
+        yield PolicyProblem(message, "leave 'database' out", ("population", "database"))
 
 
-def check_person(draft: Draft) -> Iterator[Problem]:
+def check_person(draft: Draft) -> Iterator[PolicyProblem]:
     role = draft.roles().get(draft.person() or "")
     if role not in (None, "identifier"):
         hint = "make it an identifier, or leave it out of columns"
-        yield Problem(f"the person column '{draft.person()}' cannot be {role}", hint, ("person",))
+        yield PolicyProblem(f"the person column '{draft.person()}' cannot be {role}", hint, ("person",))
 
 
-def check_pseudonyms(draft: Draft) -> Iterator[Problem]:
+def check_pseudonyms(draft: Draft) -> Iterator[PolicyProblem]:
     for name, given in draft.mapping("columns").items():
         hashed = isinstance(given, Mapping) and given.get("pseudonym") is True
         if hashed and given.get("role") != "identifier":
-            yield Problem(
+            yield PolicyProblem(
                 f"column '{name}' has a pseudonym but is no identifier",
                 "give it the role identifier, or leave 'pseudonym' out",
                 ("columns", name, "pseudonym"),
             )
 
 
-def check_qids(draft: Draft) -> Iterator[Problem]:
+def check_qids(draft: Draft) -> Iterator[PolicyProblem]:
     qids = draft.mapping("qids")
-    found: list[Problem] = []
+    found: list[PolicyProblem] = []
     for name, columns in qids.items():
         if isinstance(columns, list):
             found += _check_qid(draft, columns, f"qid '{name}'", ("qids", name))
@@ -120,24 +120,24 @@ def check_qids(draft: Draft) -> Iterator[Problem]:
         yield from _check_uncovered(draft)
 
 
-def _check_qid(draft: Draft, columns: Sequence[Any], owner: str, path: KeyPath) -> Iterator[Problem]:
+def _check_qid(draft: Draft, columns: Sequence[Any], owner: str, path: KeyPath) -> Iterator[PolicyProblem]:
     roles = draft.roles()
     for index, column in enumerate(columns):
         here = (*path, index)
         if not isinstance(column, str):
             continue  # the shape of the list is checked elsewhere
         if column in columns[:index]:
-            yield Problem(f"{owner} has the column '{column}' twice", "keep one", here)
+            yield PolicyProblem(f"{owner} has the column '{column}' twice", "keep one", here)
         elif roles and column not in roles:
             hint = did_you_mean(column, draft.with_role("quasi_identifier"))
             hint = hint or "declare it under columns as quasi_identifier"
-            yield Problem(f"{owner} has the column '{column}', which is not declared", hint, here)
+            yield PolicyProblem(f"{owner} has the column '{column}', which is not declared", hint, here)
         elif (role := roles.get(column)) not in (None, "quasi_identifier"):
             hint = "make it a quasi_identifier, or take it out"
-            yield Problem(f"{owner} has the column '{column}', which is {role}", hint, here)
+            yield PolicyProblem(f"{owner} has the column '{column}', which is {role}", hint, here)
 
 
-def _check_uncovered(draft: Draft) -> Iterator[Problem]:
+def _check_uncovered(draft: Draft) -> Iterator[PolicyProblem]:
     """With named qids, a quasi-identifier that is in none of them would be released unprotected."""
     covered: set[Any] = set()
     uses = [use for item in draft.model_items() if isinstance(item, Mapping) for use in item.values()]
@@ -147,34 +147,34 @@ def _check_uncovered(draft: Draft) -> Iterator[Problem]:
     for column, role in draft.roles().items():
         if role == "quasi_identifier" and column not in covered:
             hint = "add it to a qid, or give it another role"
-            yield Problem(f"the quasi_identifier '{column}' is in no qid", hint, ("columns", column))
+            yield PolicyProblem(f"the quasi_identifier '{column}' is in no qid", hint, ("columns", column))
 
 
-def check_hierarchies(draft: Draft) -> Iterator[Problem]:
+def check_hierarchies(draft: Draft) -> Iterator[PolicyProblem]:
     roles = draft.roles()
     for column, given in draft.mapping("hierarchies").items():
         path = ("hierarchies", column)
         if roles and column not in roles:
             hint = did_you_mean(column, roles) or "declare it under columns"
-            yield Problem(f"hierarchy for '{column}', which is not a declared column", hint, path)
+            yield PolicyProblem(f"hierarchy for '{column}', which is not a declared column", hint, path)
         elif roles.get(column) == "identifier":
             hint = "remove the hierarchy, or change the role"
-            yield Problem(f"hierarchy for '{column}', but an identifier is never released", hint, path)
+            yield PolicyProblem(f"hierarchy for '{column}', but an identifier is never released", hint, path)
         yield from _check_hierarchy(given, path)
 
 
-def _check_hierarchy(given: Any, path: KeyPath) -> Iterator[Problem]:
+def _check_hierarchy(given: Any, path: KeyPath) -> Iterator[PolicyProblem]:
     kinds = hierarchies.names()
     names = ", ".join(kinds)
     if not isinstance(given, Mapping) or len(given) != 1:
         many = f"{len(given)} kinds" if isinstance(given, Mapping) and given else shape.describe(given)
         message = f"a hierarchy is one kind with its parameters, not {'nothing' if given == {} else many}"
-        yield Problem(message, f"write 'kind: {{…}}'; the kinds are {names}", path)
+        yield PolicyProblem(message, f"write 'kind: {{…}}'; the kinds are {names}", path)
         return
     kind, params = next(iter(given.items()))
     if kind not in kinds:
         hint = did_you_mean(kind, kinds) or f"the kinds are {names}"
-        yield Problem(f"unknown kind of hierarchy '{kind}'", hint, (*path, kind))
+        yield PolicyProblem(f"unknown kind of hierarchy '{kind}'", hint, (*path, kind))
         return
     model = hierarchies.kind(kind).Params
     try:
@@ -183,33 +183,35 @@ def _check_hierarchy(given: Any, path: KeyPath) -> Iterator[Problem]:
         yield from shape.problems(error, model, params, (*path, kind))
 
 
-def check_minimize(draft: Draft) -> Iterator[Problem]:
+def check_minimize(draft: Draft) -> Iterator[PolicyProblem]:
     name, known = draft.data.get("minimize"), family("loss")
     if isinstance(name, str) and known and name not in known:
         hint = did_you_mean(name, known) or f"it is one of {', '.join(known)}"
-        yield Problem(f"unknown loss metric '{name}'", hint, ("minimize",))
+        yield PolicyProblem(f"unknown loss metric '{name}'", hint, ("minimize",))
 
 
-def check_file_formats(draft: Draft) -> Iterator[Problem]:
+def check_file_formats(draft: Draft) -> Iterator[PolicyProblem]:
     """A file in a format that is not read or written: better now than after the search."""
     for part in ("source", "population"):
         path = draft.mapping(part).get("path")
         if not isinstance(path, str) or ending_of(path) in ("", *ENDINGS) or (draft.origin.base / path).is_dir():
             continue
         message, hint = describe_other_format(path)
-        yield Problem(message, hint, (part, "path"))
+        yield PolicyProblem(message, hint, (part, "path"))
     path = draft.mapping("release").get("path")
     if isinstance(path, str) and "://" in path:
         hint = "give a path on this machine, and copy the release from there"
-        yield Problem(
+        yield PolicyProblem(
             f"the release '{path}' would lie elsewhere: a file is written on this machine", hint, ("release", "path")
         )
     elif isinstance(path, str) and not path.endswith("/") and not path.lower().endswith(ENDINGS):
         hint = f"end it in {' or '.join(ENDINGS)}, or in / for a folder with one file a version"
-        yield Problem(f"the release '{path}' would be neither a Parquet nor a CSV file", hint, ("release", "path"))
+        yield PolicyProblem(
+            f"the release '{path}' would be neither a Parquet nor a CSV file", hint, ("release", "path")
+        )
 
 
-def check_algorithm(draft: Draft) -> Iterator[Problem]:
+def check_algorithm(draft: Draft) -> Iterator[PolicyProblem]:
     """A misspelt algorithm, or one of its parameters: also for commands that do not run it."""
     given = draft.data.get("algorithm")
     if isinstance(given, Mapping) and len(given) == 1:
@@ -222,11 +224,11 @@ def check_algorithm(draft: Draft) -> Iterator[Problem]:
     known = module_names("algorithms")
     if name not in known:
         hint = did_you_mean(name, known) or f"the algorithms are {', '.join(known)}"
-        yield Problem(f"unknown algorithm '{name}'", hint, path)
+        yield PolicyProblem(f"unknown algorithm '{name}'", hint, path)
         return
     params = params or {}  # some have parameters that must be given
     if not isinstance(params, Mapping):
-        yield Problem(f"{name}: the parameters must be a mapping, not {shape.describe(params)}", None, path)
+        yield PolicyProblem(f"{name}: the parameters must be a mapping, not {shape.describe(params)}", None, path)
         return
     module = load_module("algorithms", name)
     try:
@@ -234,13 +236,13 @@ def check_algorithm(draft: Draft) -> Iterator[Problem]:
     except ValidationError as error:
         yield from shape.problems(error, module.Params, params, path)
         return
-    for column in module.carried(read) if hasattr(module, "carried") and draft.roles() else ():
+    for column in module.carried_columns(read) if hasattr(module, "carried_columns") and draft.roles() else ():
         if column not in draft.roles():
             hint = did_you_mean(column, draft.roles()) or "give it a role under 'columns'"
-            yield Problem(f"the class attribute '{column}' is no column of the policy", hint, path)
+            yield PolicyProblem(f"the class attribute '{column}' is no column of the policy", hint, path)
 
 
-def check_release(draft: Draft) -> Iterator[Problem]:
+def check_release(draft: Draft) -> Iterator[PolicyProblem]:
     """Writing over what is read would destroy the original, and check a release against itself."""
     joins = draft.mapping("source").get("joins")
     read = [draft.mapping("source"), draft.mapping("population")]
@@ -252,10 +254,10 @@ def check_release(draft: Draft) -> Iterator[Problem]:
             continue
         if key in ("table", "view") and table_key(target) in tables:
             hint = "give the release a name of its own"
-            yield Problem(f"the release '{target}' would replace a table that is read", hint, ("release", key))
+            yield PolicyProblem(f"the release '{target}' would replace a table that is read", hint, ("release", key))
         elif key == "path" and any(_covers(path, target) for path in paths):
             hint = "write to another folder"
-            yield Problem(f"the release '{target}' would replace a file that is read", hint, ("release", key))
+            yield PolicyProblem(f"the release '{target}' would replace a file that is read", hint, ("release", key))
 
 
 def table_key(name: str) -> str:
@@ -281,7 +283,7 @@ def _covers(source: str, target: str) -> bool:
     return written == read or written.startswith(read + "/") or inside or matches
 
 
-def check_models(draft: Draft) -> Iterator[Problem]:
+def check_models(draft: Draft) -> Iterator[PolicyProblem]:
     seen: dict[str, int] = {}
     for index, item in enumerate(draft.model_items()):
         found = list(_check_model(draft, item, index))
@@ -294,7 +296,7 @@ def check_models(draft: Draft) -> Iterator[Problem]:
         if key in seen:
             line = draft.origin.line_of("models", seen[key], name)
             hint = f"the first is on line {line}; keep one" if line else "keep one"
-            yield Problem(f"{name} is asked for twice in the same way", hint, ("models", index, name))
+            yield PolicyProblem(f"{name} is asked for twice in the same way", hint, ("models", index, name))
         seen.setdefault(key, index)
 
 
@@ -302,26 +304,26 @@ def _reserved(given: Any) -> dict[str, Any]:
     return {key: given[key] for key in ("attribute", "qid") if key in (given or {})}
 
 
-def _check_model(draft: Draft, item: Any, index: int) -> Iterator[Problem]:
+def _check_model(draft: Draft, item: Any, index: int) -> Iterator[PolicyProblem]:
     path: KeyPath = ("models", index)
     if not isinstance(item, Mapping):
         hint = "write a model as '- k_anonymity: {k: 5}'"
-        yield Problem(f"a model is a name with its parameters, not {shape.describe(item)}", hint, path)
+        yield PolicyProblem(f"a model is a name with its parameters, not {shape.describe(item)}", hint, path)
         return
     if len(item) != 1:
         hint = "begin each model with '- ', and indent its parameters below it"
         names = f": it has {', '.join(map(repr, item))}" if item else ", it is empty"
-        yield Problem(f"item {index + 1} of 'models' must have one model{names}", hint, path)
+        yield PolicyProblem(f"item {index + 1} of 'models' must have one model{names}", hint, path)
         return
     name, given = next(iter(item.items()))
     path = (*path, name)
     known = family("models")
     if name not in known:
         hint = did_you_mean(name, known) or "'sqlanon models' lists every privacy model"
-        yield Problem(f"unknown privacy model '{name}'", hint, path)
+        yield PolicyProblem(f"unknown privacy model '{name}'", hint, path)
     elif given is not None and not isinstance(given, Mapping):
         hint = f"write '- {name}: {{parameter: value}}'"
-        yield Problem(f"{name} takes a mapping of parameters, not {shape.describe(given)}", hint, path)
+        yield PolicyProblem(f"{name} takes a mapping of parameters, not {shape.describe(given)}", hint, path)
     else:
         plugin = known[name]
         params = {key: value for key, value in (given or {}).items() if key not in ("attribute", "qid")}
@@ -331,45 +333,47 @@ def _check_model(draft: Draft, item: Any, index: int) -> Iterator[Problem]:
         yield from _check_needs(draft, plugin, given or {}, path)
 
 
-def _check_params(plugin: Plugin, params: Mapping[str, Any], path: KeyPath) -> Iterator[Problem]:
+def _check_params(plugin: Plugin, params: Mapping[str, Any], path: KeyPath) -> Iterator[PolicyProblem]:
     takes = [*(param.name for param in plugin.params), "attribute", "qid"]
     for key, message, hint in plugin.problems(params):
         if key and plugin.param(key) is None:
             hint = did_you_mean(key, takes) or f"it takes {', '.join(takes)}"
-        yield Problem(message, hint, (*path, key) if key else path)
+        yield PolicyProblem(message, hint, (*path, key) if key else path)
 
 
-def _check_reserved(draft: Draft, name: str, given: Mapping[str, Any], path: KeyPath) -> Iterator[Problem]:
+def _check_reserved(draft: Draft, name: str, given: Mapping[str, Any], path: KeyPath) -> Iterator[PolicyProblem]:
     attribute, here = given.get("attribute"), (*path, "attribute")
     sensitive = draft.with_role("sensitive")
     if "attribute" in given and not isinstance(attribute, str):
         message = f"{name}: 'attribute' must be a sensitive column, not {shape.describe(attribute)}"
-        yield Problem(message, "for several columns, ask for the model several times", here)
+        yield PolicyProblem(message, "for several columns, ask for the model several times", here)
     elif isinstance(attribute, str) and draft.roles() and attribute not in sensitive:
         role = draft.roles().get(attribute)
         is_not = f"is {role}, not sensitive" if role else "is not a declared column"
         hint = did_you_mean(attribute, sensitive) or (
             f"the sensitive columns are {', '.join(sensitive)}" if sensitive else "no column is sensitive"
         )
-        yield Problem(f"{name}: attribute '{attribute}' {is_not}", hint, here)
+        yield PolicyProblem(f"{name}: attribute '{attribute}' {is_not}", hint, here)
     if "qid" in given:
         yield from _check_model_qid(draft, name, given["qid"], (*path, "qid"))
 
 
-def _check_model_qid(draft: Draft, name: str, qid: Any, path: KeyPath) -> Iterator[Problem]:
+def _check_model_qid(draft: Draft, name: str, qid: Any, path: KeyPath) -> Iterator[PolicyProblem]:
     known = draft.mapping("qids")
     if isinstance(qid, list) and qid and all(isinstance(column, str) for column in qid):
         yield from _check_qid(draft, qid, f"{name}: qid", path)
     elif not isinstance(qid, str):
         message = f"{name}: 'qid' must be a name under qids or a list of columns"
-        yield Problem(f"{message}, not {'an empty list' if qid == [] else shape.describe(qid)}", None, path)
+        yield PolicyProblem(f"{message}, not {'an empty list' if qid == [] else shape.describe(qid)}", None, path)
     elif qid not in known:
         hint = f"for one column write 'qid: [{qid}]'" if qid in draft.roles() else did_you_mean(qid, known)
         hint = hint or (f"the qids are {', '.join(known)}" if known else "declare it under qids, or list its columns")
-        yield Problem(f"{name}: unknown qid '{qid}'", hint, path)
+        yield PolicyProblem(f"{name}: unknown qid '{qid}'", hint, path)
 
 
-def _check_column_params(draft: Draft, plugin: Plugin, params: Mapping[str, Any], path: KeyPath) -> Iterator[Problem]:
+def _check_column_params(
+    draft: Draft, plugin: Plugin, params: Mapping[str, Any], path: KeyPath
+) -> Iterator[PolicyProblem]:
     declared = [*draft.roles(), *filter(None, [draft.person()])]
     for param in plugin.params:
         given = params.get(param.name)
@@ -380,10 +384,10 @@ def _check_column_params(draft: Draft, plugin: Plugin, params: Mapping[str, Any]
                 hint = did_you_mean(str(column), declared) or "declare it under columns"
                 message = f"{plugin.name}: column '{column}' of '{param.name}' is not declared"
                 below: KeyPath = (index,) if param.type == "columns" else ()
-                yield Problem(message, hint, (*path, param.name, *below))
+                yield PolicyProblem(message, hint, (*path, param.name, *below))
 
 
-def _check_needs(draft: Draft, plugin: Plugin, given: Mapping[str, Any], path: KeyPath) -> Iterator[Problem]:
+def _check_needs(draft: Draft, plugin: Plugin, given: Mapping[str, Any], path: KeyPath) -> Iterator[PolicyProblem]:
     if not draft.roles():
         return
     sensitive = draft.with_role("sensitive")
@@ -400,20 +404,20 @@ def _check_needs(draft: Draft, plugin: Plugin, given: Mapping[str, Any], path: K
     )
     for need, lacking, what, hint in lacks:
         if need in plugin.needs and lacking:
-            yield Problem(f"{plugin.name} needs {what}, none is declared", hint, path)
+            yield PolicyProblem(f"{plugin.name} needs {what}, none is declared", hint, path)
     if "hierarchy" in plugin.needs:
         attributes = [given["attribute"]] if isinstance(given.get("attribute"), str) else sensitive
         for name in attributes:
             if name in sensitive and name not in draft.mapping("hierarchies"):
-                yield Problem(f"{plugin.name} needs a hierarchy for '{name}'", "add it under hierarchies", path)
+                yield PolicyProblem(f"{plugin.name} needs a hierarchy for '{name}'", "add it under hierarchies", path)
     # Without quasi-identifiers all rows are one class, and every model holds without protecting anybody.
     own_classes = "combinations" in plugin.needs or any(param.type == "columns" for param in plugin.params)
     if not own_classes and not draft.with_role("quasi_identifier"):
         hint = "give the columns that an attacker may know the role quasi_identifier"
-        yield Problem(f"{plugin.name} needs a quasi_identifier column, none is declared", hint, path)
+        yield PolicyProblem(f"{plugin.name} needs a quasi_identifier column, none is declared", hint, path)
 
 
-CHECKS: tuple[Callable[[Draft], Iterator[Problem]], ...] = (
+CHECKS: tuple[Callable[[Draft], Iterator[PolicyProblem]], ...] = (
     check_population,
     check_person,
     check_pseudonyms,

@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 from pydantic import ConfigDict, Field
 
 from sqlanon import policy
-from sqlanon.policy import (Policy, gateway, gateway_checks, marginals, serve, yaml_lines)
+from sqlanon.policy import Policy, gateway, gateway_checks, marginals, serve, yaml_lines
 from sqlanon.policy.checks import Draft
 from sqlanon.policy.gateway import Gateway
 from sqlanon.policy.marginals import Marginals
 from sqlanon.policy.parts import SHARED
-from sqlanon.policy.serve import (GatewayFile, Serve)
-from sqlanon.policy.yaml_lines import (Document, KeyPath, Origin, Problem)
+from sqlanon.policy.serve import GatewayFile, Serve
+from sqlanon.policy.yaml_lines import KeyPath, Origin, PolicyProblem, YamlDocument
 
 
 class PolicyFile(Policy):
@@ -74,15 +74,15 @@ def has_schedule(path: str | Path) -> bool:
     return isinstance(document.data, Mapping) and "schedule" in document.data
 
 
-def _read(text: str) -> Document:
-    return yaml_lines.read(text, policy.is_text, policy.is_date)
+def _read(text: str) -> YamlDocument:
+    return yaml_lines.read_yaml(text, policy.is_text, policy.is_date)
 
 
-def _with_gateway(document: Document, name: str, base: Path) -> PolicyFile | GatewayFile:
+def _with_gateway(document: YamlDocument, name: str, base: Path) -> PolicyFile | GatewayFile:
     """A file that holds a gateway, alone or with a policy to publish."""
     origin = Origin(name, base, document.lines)
     if not isinstance(document.data, Mapping) or "gateway" not in document.data:
-        raise yaml_lines.report(document.problems or [gateway.missing(document.data)], origin)
+        raise yaml_lines.report(document.problems or [gateway.missing_section(document.data)], origin)
     publishes = any(key not in GatewayFile.model_fields and key in Policy.model_fields for key in document.data)
     if publishes:
         return build(document.data, origin, document.problems, PolicyFile)
@@ -92,8 +92,8 @@ def _with_gateway(document: Document, name: str, base: Path) -> PolicyFile | Gat
 _File = TypeVar("_File", PolicyFile, GatewayFile)
 
 
-def build(data: Any, origin: Origin, found: Iterable[Problem], model: type[_File]) -> _File:
-    file = policy.checked(data, origin, found, model, _problems)
+def build(data: Any, origin: Origin, found: Iterable[PolicyProblem], model: type[_File]) -> _File:
+    file = policy.validate_file(data, origin, found, model, _problems)
     file._origin = origin
     if file.gateway is not None:
         file.gateway._origin = origin
@@ -105,7 +105,7 @@ def build(data: Any, origin: Origin, found: Iterable[Problem], model: type[_File
     return file
 
 
-def _problems(draft: Draft) -> Iterator[Problem]:
+def _problems(draft: Draft) -> Iterator[PolicyProblem]:
     """What the sections say about each other."""
     for part in (gateway_checks, serve, marginals):
         yield from part.problems(draft)

@@ -13,21 +13,15 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import (
-    Field,
-    PrivateAttr,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 from pydantic.json_schema import WithJsonSchema
 
 from sqlanon.errors import did_you_mean
-from sqlanon.policy import (gateway_access, schema)
+from sqlanon.policy import gateway_access, schema
 from sqlanon.policy.gateway_access import Access
-from sqlanon.policy.gateway_column import (Flag, GatewayColumn, Part, Text, wrong)
+from sqlanon.policy.gateway_column import Flag, GatewayColumn, Part, Text, wrong
 from sqlanon.policy.shape import Expected
-from sqlanon.policy.yaml_lines import (KeyPath, Origin, Problem)
+from sqlanon.policy.yaml_lines import KeyPath, Origin, PolicyProblem
 
 Function = Literal["count", "count_distinct", "sum", "avg", "variance", "stddev", "median", "quantile", "min", "max"]
 FUNCTIONS: tuple[str, ...] = get_args(Function)
@@ -285,12 +279,14 @@ def _tagged(value: date) -> dict[str, str]:
     return {type(value).__name__: value.isoformat()}
 
 
-def missing(data: Any) -> Problem:
+def missing_section(data: Any) -> PolicyProblem:
     """That a file has no such section, with the shortest one as a hint."""
     near = [key for key in data if did_you_mean(key, ["gateway"])] if isinstance(data, Mapping) else []
     if near:
-        return Problem(f"the file has no section 'gateway' but '{near[0]}'", "did you mean 'gateway'?", (near[0],))
-    return Problem("the file has no section 'gateway'", f"the shortest is '{MINIMAL}'")
+        return PolicyProblem(
+            f"the file has no section 'gateway' but '{near[0]}'", "did you mean 'gateway'?", (near[0],)
+        )
+    return PolicyProblem("the file has no section 'gateway'", f"the shortest is '{MINIMAL}'")
 
 
 def is_text(path: KeyPath) -> bool:

@@ -12,9 +12,9 @@ from pydantic import Field
 
 from sqlanon.errors import did_you_mean
 from sqlanon.policy.checks import Draft
-from sqlanon.policy.gateway_column import (Part, Text)
+from sqlanon.policy.gateway_column import Part, Text
 from sqlanon.policy.shape import Expected
-from sqlanon.policy.yaml_lines import (KeyPath, Problem)
+from sqlanon.policy.yaml_lines import KeyPath, PolicyProblem
 
 ALL = "all"
 Names = Annotated[tuple[Text, ...], Field(min_length=1)]
@@ -56,7 +56,7 @@ def is_text(path: KeyPath) -> bool:
     return False
 
 
-def check_access(draft: Draft) -> Iterator[Problem]:
+def check_access(draft: Draft) -> Iterator[PolicyProblem]:
     """Names that do not exist would leave what they meant open to everybody, or to nobody."""
     rules = draft.mapping("gateway").get("access")
     if not isinstance(rules, list) or not rules:
@@ -65,7 +65,7 @@ def check_access(draft: Draft) -> Iterator[Problem]:
     principals = list(draft.mapping("gateway", "principals") or ["analyst"])
     if ALL in principals:
         hint = "give the principal another name"
-        yield Problem("in rules of access 'all' is everybody", hint, ("gateway", "principals", ALL))
+        yield PolicyProblem("in rules of access 'all' is everybody", hint, ("gateway", "principals", ALL))
     for index, rule in enumerate(rules):
         if not isinstance(rule, Mapping):
             continue
@@ -78,7 +78,7 @@ def check_access(draft: Draft) -> Iterator[Problem]:
 
 def _unknown(
     rule: Mapping[str, Any], key: str, known: list[str], what: str, where: str, path: KeyPath
-) -> Iterator[Problem]:
+) -> Iterator[PolicyProblem]:
     listed = rule.get(key)
     for place, name in enumerate(listed if isinstance(listed, list) else ()):
         if isinstance(name, str) and name and name not in known:
@@ -86,4 +86,4 @@ def _unknown(
             if (key, name) == ("except", ALL):
                 hint = "leave the rule out, and nobody else gets it either"
             said = f"the rule names the {what} '{name}', which is not among the {where}"
-            yield Problem(said, hint, (*path, key, place))
+            yield PolicyProblem(said, hint, (*path, key, place))

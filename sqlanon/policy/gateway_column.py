@@ -13,7 +13,7 @@ from pydantic_core import CoreSchema, PydanticCustomError
 
 from sqlanon.errors import did_you_mean
 from sqlanon.policy.dates import date_of
-from sqlanon.policy.shape import (Expected, describe)
+from sqlanon.policy.shape import Expected, describe
 
 MAX_KEYS = 10_000
 MAX_LENGTH = 1_000  # characters of a text that are looked at, where a policy does not say

@@ -12,8 +12,8 @@ from sqlanon.errors import did_you_mean
 from sqlanon.families import family
 from sqlanon.policy import shape
 from sqlanon.policy.checks import Draft
-from sqlanon.policy.parts import (SHARED, ModelUse, Number, OptionalText, Text)
-from sqlanon.policy.yaml_lines import (KeyPath, Problem)
+from sqlanon.policy.parts import SHARED, ModelUse, Number, OptionalText, Text
+from sqlanon.policy.yaml_lines import KeyPath, PolicyProblem
 
 JOINED = ("join_of_views", "sequential_privacy")  # look at releases of other names
 
@@ -57,13 +57,17 @@ class History(BaseModel):
 
     def uses(self, models: tuple[ModelUse, ...], *, sensitive: bool) -> tuple[HistoryUse, ...]:
         """What is asked for, or else the safe choice: see `chosen`."""
-        found = self.models or (chosen(models, sensitive=sensitive),)
+        found = self.models or (default_history(models, sensitive=sensitive),)
         if self.beside and not any(use.name in JOINED for use in found):
-            found += (HistoryUse(name="join_of_views", params={"k": chosen(models, sensitive=sensitive).params["k"]}),)
+            found += (
+                HistoryUse(
+                    name="join_of_views", params={"k": default_history(models, sensitive=sensitive).params["k"]}
+                ),
+            )
         return found
 
 
-def chosen(models: tuple[ModelUse, ...], *, sensitive: bool) -> HistoryUse:
+def default_history(models: tuple[ModelUse, ...], *, sensitive: bool) -> HistoryUse:
     """Whoever compares releases, and knows who was in each of them, finds no set of fewer persons than k, nor one whose
     sensitive values are all the same. Most models say how a class is like the table, which no part of one can be: for
     them it is two values."""
@@ -72,50 +76,54 @@ def chosen(models: tuple[ModelUse, ...], *, sensitive: bool) -> HistoryUse:
     return HistoryUse(name="stable_partition", params={"k": max([2, *ks, *ls]), "l": max([2 if sensitive else 1, *ls])})
 
 
-def problems(draft: Draft) -> Iterator[Problem]:
+def problems(draft: Draft) -> Iterator[PolicyProblem]:
     given = draft.data.get("history")
     if not isinstance(given, Mapping):
         return
     here: KeyPath = ("history",)
     if draft.person() is None:
-        yield Problem("history needs a person column", "add 'person: …': who was released before is told by it", here)
+        yield PolicyProblem(
+            "history needs a person column", "add 'person: …': who was released before is told by it", here
+        )
     release = draft.data.get("release")
     if not isinstance(release, Mapping) or not (release.get("table") or release.get("view")):
-        yield Problem("history needs a release in the database", "add 'release: {view: …}'", here)
+        yield PolicyProblem("history needs a release in the database", "add 'release: {view: …}'", here)
     if draft.data.get("suppressed_rows") == "keep":
         hint = "leave 'suppressed_rows' out"
-        yield Problem("history cannot tell a kept row of '*' from a person who left", hint, ("suppressed_rows",))
+        yield PolicyProblem("history cannot tell a kept row of '*' from a person who left", hint, ("suppressed_rows",))
     if "beside" in given and isinstance(release, Mapping):
         own = release.get("table") or release.get("view")
         if isinstance(given["beside"], list) and own in given["beside"]:
-            yield Problem(f"'{own}' is beside itself", "its own versions are compared anyway", (*here, "beside"))
+            yield PolicyProblem(f"'{own}' is beside itself", "its own versions are compared anyway", (*here, "beside"))
     listed = given.get("models")
     for index, item in enumerate(listed if isinstance(listed, list) else ()):
         yield from _use(draft, item, ("history", "models", index))
 
 
-def _use(draft: Draft, item: Any, path: KeyPath) -> Iterator[Problem]:
+def _use(draft: Draft, item: Any, path: KeyPath) -> Iterator[PolicyProblem]:
     if not isinstance(item, Mapping) or len(item) != 1:
-        yield Problem("a model is one name with its parameters", "write '- stable_partition: {k: 5}'", path)
+        yield PolicyProblem("a model is one name with its parameters", "write '- stable_partition: {k: 5}'", path)
         return
     name, given = next(iter(item.items()))
     path, known = (*path, name), family("history")
     if name not in known:
         hint = did_you_mean(str(name), known) or f"there are {', '.join(known)}"
-        yield Problem(f"unknown model across releases '{name}'", hint, path)
+        yield PolicyProblem(f"unknown model across releases '{name}'", hint, path)
         return
     if given is not None and not isinstance(given, Mapping):
         hint = f"write '- {name}: {{parameter: value}}'"
-        yield Problem(f"{name} takes a mapping of parameters, not {shape.describe(given)}", hint, path)
+        yield PolicyProblem(f"{name} takes a mapping of parameters, not {shape.describe(given)}", hint, path)
         return
     if name in JOINED and not (isinstance(draft.data["history"], Mapping) and draft.data["history"].get("beside")):
-        yield Problem(f"{name} needs other releases", "name them: 'history: {beside: [other_release]}'", path)
+        yield PolicyProblem(f"{name} needs other releases", "name them: 'history: {beside: [other_release]}'", path)
     params = dict(given or {})
     attribute, sensitive = params.pop("attribute", None), draft.with_role("sensitive")
     if attribute is not None and attribute not in sensitive:
         hint = did_you_mean(str(attribute), sensitive) or f"the sensitive columns are {', '.join(sensitive)}"
-        yield Problem(f"{name}: attribute '{attribute}' is no sensitive column", hint, (*path, "attribute"))
+        yield PolicyProblem(f"{name}: attribute '{attribute}' is no sensitive column", hint, (*path, "attribute"))
     for key, message, hint_ in known[name].problems(params):
-        yield Problem(message, hint_, (*path, key) if key else path)
+        yield PolicyProblem(message, hint_, (*path, key) if key else path)
     if "sensitive" in known[name].needs and not sensitive:
-        yield Problem(f"{name} needs a sensitive column, none is declared", "give a column the role sensitive", path)
+        yield PolicyProblem(
+            f"{name} needs a sensitive column, none is declared", "give a column the role sensitive", path
+        )

@@ -10,15 +10,15 @@ from typing import Annotated, Any
 
 from pydantic import Field, PrivateAttr
 
-from sqlanon.errors import (PolicyError, did_you_mean)
+from sqlanon.errors import PolicyError, did_you_mean
 from sqlanon.policy import yaml_lines
-from sqlanon.policy.checks import (Draft, table_key)
-from sqlanon.policy.gateway import (Epsilon, Gateway, Number)
+from sqlanon.policy.checks import Draft, table_key
+from sqlanon.policy.gateway import Epsilon, Gateway, Number
 from sqlanon.policy.gateway_checks import number_of
-from sqlanon.policy.gateway_column import (Part, Text)
+from sqlanon.policy.gateway_column import Part, Text
 from sqlanon.policy.schedule import Schedule
 from sqlanon.policy.shape import Expected
-from sqlanon.policy.yaml_lines import (KeyPath, Origin, Problem)
+from sqlanon.policy.yaml_lines import KeyPath, Origin, PolicyProblem
 
 MOST_MARGINALS = 50
 MOST_SYNTHETIC = 1_000_000
@@ -93,7 +93,7 @@ class Marginals(Part):
 
     def error(self, message: str, *path: str | int, hint: str | None = None) -> PolicyError:
         """What is wrong with a part of the section, with its line."""
-        return yaml_lines.report([Problem(message, hint, ("marginals", *path))], self._origin)
+        return yaml_lines.report([PolicyProblem(message, hint, ("marginals", *path))], self._origin)
 
 
 def is_text(path: KeyPath) -> bool:
@@ -104,39 +104,41 @@ def is_text(path: KeyPath) -> bool:
     return False
 
 
-def problems(draft: Draft) -> Iterator[Problem]:
+def problems(draft: Draft) -> Iterator[PolicyProblem]:
     given = draft.data.get("marginals")
     if "marginals" not in draft.data:
         if "schedule" in draft.data and "gateway" in draft.data and "source" not in draft.data:
             hint = "add a section 'marginals', or a release with its source"
-            yield Problem("the schedule has nothing to refresh", hint, ("schedule",))
+            yield PolicyProblem("the schedule has nothing to refresh", hint, ("schedule",))
         return
     if "gateway" not in draft.data:
         hint = "add the section 'gateway', which says whose data they are and what may be spent"
-        yield Problem("the file has a section 'marginals' but no 'gateway'", hint, ("marginals",))
+        yield PolicyProblem("the file has a section 'marginals' but no 'gateway'", hint, ("marginals",))
     if "source" in draft.data:
         hint = "put 'gateway' and 'marginals' into a file of their own, with the same 'ledger'"
-        yield Problem("a file refreshes a release or marginals, not both", hint, ("marginals",))
+        yield PolicyProblem("a file refreshes a release or marginals, not both", hint, ("marginals",))
     if isinstance(given, Mapping):
         for check in CHECKS:
             yield from check(draft, given)
 
 
-def check_table(draft: Draft, given: Mapping[str, Any]) -> Iterator[Problem]:
+def check_table(draft: Draft, given: Mapping[str, Any]) -> Iterator[PolicyProblem]:
     tables, name = draft.mapping("gateway", "tables"), given.get("table")
     if not isinstance(name, str) or not tables:
         return
     if name not in tables:
         hint = did_you_mean(name, tables) or f"the tables are {', '.join(list(tables)[:20])}"
-        yield Problem(f"the gateway has no table '{name}'", hint, ("marginals", "table"))
+        yield PolicyProblem(f"the gateway has no table '{name}'", hint, ("marginals", "table"))
         return
     kind = next((kind for kind in ("public", "released") if draft.mapping("gateway", "tables", name).get(kind)), None)
     if kind is not None:
         hint = "it can be counted as it is, without noise"
-        yield Problem(f"table '{name}' is {kind}: nobody in it needs to be protected", hint, ("marginals", "table"))
+        yield PolicyProblem(
+            f"table '{name}' is {kind}: nobody in it needs to be protected", hint, ("marginals", "table")
+        )
 
 
-def check_written(draft: Draft, given: Mapping[str, Any]) -> Iterator[Problem]:
+def check_written(draft: Draft, given: Mapping[str, Any]) -> Iterator[PolicyProblem]:
     """Every table that is written has a name of its own, and is none that the gateway protects."""
     places: list[tuple[Any, KeyPath]] = [(name, ("marginals", "of", name)) for name in draft.mapping("marginals", "of")]
     places.append((draft.mapping("marginals", "synthetic").get("table"), ("marginals", "synthetic", "table")))
@@ -150,61 +152,67 @@ def check_written(draft: Draft, given: Mapping[str, Any]) -> Iterator[Problem]:
         if not isinstance(name, str) or not name:
             continue
         if table_key(name) in protected:
-            yield Problem(f"'{name}' is a table of the gateway, and would be replaced", "give it another name", path)
+            yield PolicyProblem(
+                f"'{name}' is a table of the gateway, and would be replaced", "give it another name", path
+            )
         elif table_key(name) in seen:
-            yield Problem(f"'{name}' is written twice", "give each table a name of its own", path)
+            yield PolicyProblem(f"'{name}' is written twice", "give each table a name of its own", path)
         seen.add(table_key(name))
 
 
-def check_columns(draft: Draft, given: Mapping[str, Any]) -> Iterator[Problem]:
+def check_columns(draft: Draft, given: Mapping[str, Any]) -> Iterator[PolicyProblem]:
     used: set[str] = set()
     sets: dict[frozenset[str], str] = {}
     for name, listed in draft.mapping("marginals", "of").items():
         columns = [item for item in listed if isinstance(item, str)] if isinstance(listed, list) else []
         used.update(columns)
         if len(set(columns)) < len(columns):
-            yield Problem(f"'{name}' has a column twice", "keep one", ("marginals", "of", name))
+            yield PolicyProblem(f"'{name}' has a column twice", "keep one", ("marginals", "of", name))
         elif columns and sets.setdefault(frozenset(columns), name) != name:
             hint = "counting it twice costs twice, and tells no more; keep one"
-            yield Problem(f"'{name}' counts the same as '{sets[frozenset(columns)]}'", hint, ("marginals", "of", name))
+            yield PolicyProblem(
+                f"'{name}' counts the same as '{sets[frozenset(columns)]}'", hint, ("marginals", "of", name)
+            )
     for column in draft.mapping("marginals", "bins"):
         if column not in used and used:
             hint = did_you_mean(column, used) or "leave it out, or count by it"
-            yield Problem(f"no marginal counts by '{column}'", hint, ("marginals", "bins", column))
+            yield PolicyProblem(f"no marginal counts by '{column}'", hint, ("marginals", "bins", column))
     if COUNTED in used:
         hint = "it is what the counts are called; read the table through a view that calls it something else"
-        yield Problem(f"a column '{COUNTED}' cannot be counted by", hint, ("marginals", "of"))
+        yield PolicyProblem(f"a column '{COUNTED}' cannot be counted by", hint, ("marginals", "of"))
 
 
-def check_principal(draft: Draft, given: Mapping[str, Any]) -> Iterator[Problem]:
+def check_principal(draft: Draft, given: Mapping[str, Any]) -> Iterator[PolicyProblem]:
     principals = draft.mapping("gateway", "principals") or {"analyst": {}}
     path: KeyPath = ("marginals", "as") if "as" in given else ("marginals",)
     who = given.get("as", next(iter(principals)) if len(principals) == 1 else None)
     if who is None and "as" not in given:
         hint = f"write 'as: …' with one of {', '.join(list(principals)[:20])}, or one of their own"
-        yield Problem("who pays for the marginals? The gateway has several principals", hint, path)
+        yield PolicyProblem("who pays for the marginals? The gateway has several principals", hint, path)
     if not isinstance(who, str):
         return
     if who not in principals:
         hint = did_you_mean(who, principals) or f"there are {', '.join(list(principals)[:20])}"
-        yield Problem(f"the gateway has no principal '{who}'", hint, path)
+        yield PolicyProblem(f"the gateway has no principal '{who}'", hint, path)
         return
     own = principals[who] if isinstance(principals[who], Mapping) else {}
     if own.get("controls") is True:
         hint = "name a principal that has a budget"
-        yield Problem(f"principal '{who}' is answered under controls, and spends no epsilon", hint, path)
+        yield PolicyProblem(f"principal '{who}' is answered under controls, and spends no epsilon", hint, path)
     listed = own.get("tables")
     if isinstance(listed, list) and isinstance(given.get("table"), str) and given["table"] not in listed:
-        yield Problem(f"principal '{who}' may not use the table '{given['table']}'", "name another principal", path)
+        yield PolicyProblem(
+            f"principal '{who}' may not use the table '{given['table']}'", "name another principal", path
+        )
     limit = number_of(own.get("epsilon", draft.mapping("gateway", "budget", "principal").get("epsilon")))
     asked = number_of(given.get("epsilon"))
     if limit is not None and asked is not None and asked > limit:
         hint = "lower epsilon, or raise what the principal may spend"
         said = f"a refresh spends epsilon {asked:g}, more than the {limit:g} of '{who}'"
-        yield Problem(said, hint, ("marginals", "epsilon"))
+        yield PolicyProblem(said, hint, ("marginals", "epsilon"))
 
 
-CHECKS: tuple[Callable[[Draft, Mapping[str, Any]], Iterator[Problem]], ...] = (
+CHECKS: tuple[Callable[[Draft, Mapping[str, Any]], Iterator[PolicyProblem]], ...] = (
     check_table,
     check_written,
     check_columns,

@@ -11,8 +11,8 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 from sqlanon.errors import PolicyError
 from sqlanon.families import family
 from sqlanon.policy import yaml_lines
-from sqlanon.policy.file_formats import (describe_other_format, is_other_format)
-from sqlanon.policy.yaml_lines import (KeyPath, Problem)
+from sqlanon.policy.file_formats import describe_other_format, is_other_format
+from sqlanon.policy.yaml_lines import KeyPath, PolicyProblem
 
 _OPTION = {"quasi_identifier": "--qi", "sensitive": "--sensitive"}
 
@@ -22,11 +22,11 @@ def as_written(
     roles: Mapping[str, Sequence[str]],
     models: Sequence[tuple[str, Mapping[str, Any]]],
     settings: Mapping[str, Any],
-) -> tuple[dict[str, Any], dict[KeyPath, int | str], list[Problem]]:
+) -> tuple[dict[str, Any], dict[KeyPath, int | str], list[PolicyProblem]]:
     """The data of a policy, the option that each part came from, and what is wrong already."""
     data: dict[str, Any] = {"source": source_of(source) if isinstance(source, str) else dict(source)}
     places: dict[KeyPath, int | str] = {("source",): "--source", ("columns",): "--qi", ("models",): "--model"}
-    problems: list[Problem] = []
+    problems: list[PolicyProblem] = []
     columns: dict[str, str] = {}
     for role, names in roles.items():
         option = _OPTION.get(role, f"--{role}")
@@ -34,7 +34,7 @@ def as_written(
             path: KeyPath = ("columns", name)
             if name in columns:
                 problems.append(
-                    Problem(f"column '{name}' is given twice, in {places[path]} and {option}", "keep one", path)
+                    PolicyProblem(f"column '{name}' is given twice, in {places[path]} and {option}", "keep one", path)
                 )
                 continue
             columns[name] = role
@@ -127,6 +127,6 @@ def _params(model: str, given: Mapping[str, Any]) -> dict[str, Any]:
         elif kind == "columns":
             read[key] = [name.strip() for name in value.split(",")]
         else:
-            data = yaml_lines.read(value)
+            data = yaml_lines.read_yaml(value)
             read[key] = value if data.problems else data.data
     return read

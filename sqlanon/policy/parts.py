@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, Private
 from pydantic.json_schema import JsonSchemaValue, WithJsonSchema
 from pydantic_core import CoreSchema, PydanticCustomError
 
-from sqlanon import (hierarchies, transformations)
+from sqlanon import hierarchies, transformations
 from sqlanon.policy import schema
 from sqlanon.policy.checks import Role
 

@@ -7,21 +7,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlanon.errors import (PolicyError, did_you_mean)
-from sqlanon.policy import (Policy, build, is_date, is_text, yaml_lines)
+from sqlanon.errors import PolicyError, did_you_mean
+from sqlanon.policy import Policy, build, is_date, is_text, yaml_lines
 from sqlanon.policy.yaml_lines import Origin
 
 MOST = 100
 
 
-def varied(path: str | Path, asked: Sequence[str]) -> list[Policy]:
+def vary_policy(path: str | Path, asked: Sequence[str]) -> list[Policy]:
     """The policies for `models.k_anonymity.k=2,5,10` and the like: all combinations where several are given.
 
     A place is written with dots. In a list, the name of a model or method says which entry is meant, or its number
     from 0. Each policy has the name of the file with what was put in.
     """
     file = Path(path)
-    document = yaml_lines.read(yaml_lines.text_of(file), is_text, is_date)
+    document = yaml_lines.read_yaml(yaml_lines.text_of(file), is_text, is_date)
     found: list[tuple[str, Any]] = [(file.name, document.data)]
     for text in asked:
         place, sign, values = text.partition("=")
@@ -30,17 +30,19 @@ def varied(path: str | Path, asked: Sequence[str]) -> list[Policy]:
             raise PolicyError(f"'{text}' does not say what to vary", hint="as in --vary models.k_anonymity.k=2,5,10")
         short = place.strip().rsplit(".", 1)[-1]
         found = [
-            (f"{name} {short}={value}", put(data, place.strip(), value)) for name, data in found for value in listed
+            (f"{name} {short}={value}", replace_value(data, place.strip(), value))
+            for name, data in found
+            for value in listed
         ]
         if len(found) > MOST:
             raise PolicyError(f"more than {MOST} policies to compare", hint="vary fewer places, or fewer values")
     return [build(data, Origin(name, file.parent, document.lines), document.problems) for name, data in found]
 
 
-def put(data: Any, place: str, value: str) -> Any:
+def replace_value(data: Any, place: str, value: str) -> Any:
     """The data of a policy with one value replaced, or added where its parent is there.
 
-    >>> put({"models": [{"k_anonymity": {"k": 2}}]}, "models.k_anonymity.k", "5")
+    >>> replace_value({"models": [{"k_anonymity": {"k": 2}}]}, "models.k_anonymity.k", "5")
     {'models': [{'k_anonymity': {'k': 5}}]}
     """
     new = copy.deepcopy(data)
@@ -82,7 +84,7 @@ def _nowhere(place: str, part: str, known: Any) -> PolicyError:
 
 
 def _read(value: str, place: str) -> Any:
-    found = yaml_lines.read(value, lambda _: is_text(tuple(place.split("."))))
+    found = yaml_lines.read_yaml(value, lambda _: is_text(tuple(place.split("."))))
     if found.problems:
         raise PolicyError(f"'{value}' cannot be put into '{place}'")
     return found.data

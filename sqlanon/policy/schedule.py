@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from sqlanon.errors import did_you_mean
-from sqlanon.policy.parts import (SHARED, Text)
+from sqlanon.policy.parts import SHARED, Text
 
 ALIASES = {
     "@hourly": "0 * * * *",

@@ -8,8 +8,8 @@ from typing import Any
 from pydantic import BaseModel, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 
-from sqlanon import (hierarchies, transformations)
-from sqlanon.families import (Param, Plugin, family)
+from sqlanon import hierarchies, transformations
+from sqlanon.families import Param, Plugin, family
 
 _TYPES = {
     "text": "string",

@@ -18,12 +18,12 @@ from pydantic_core import CoreSchema
 
 from sqlanon.errors import did_you_mean
 from sqlanon.policy.checks import Draft
-from sqlanon.policy.gateway import (Gateway, Number)
-from sqlanon.policy.gateway_column import (Flag, Part, Text, wrong)
+from sqlanon.policy.gateway import Gateway, Number
+from sqlanon.policy.gateway_column import Flag, Part, Text, wrong
 from sqlanon.policy.marginals import Marginals
 from sqlanon.policy.schedule import Schedule
-from sqlanon.policy.shape import (Expected, describe)
-from sqlanon.policy.yaml_lines import (KeyPath, Origin, Problem)
+from sqlanon.policy.shape import Expected, describe
+from sqlanon.policy.yaml_lines import KeyPath, Origin, PolicyProblem
 
 UNITS = {"B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30}
 SIZE = re.compile(r"([0-9]{1,12}) ?([kKMG]?B)", re.IGNORECASE)
@@ -234,36 +234,36 @@ def is_text(path: KeyPath) -> bool:
 # ---- what the parts say about each other, and about the gateway
 
 
-def problems(draft: Draft) -> Iterator[Problem]:
+def problems(draft: Draft) -> Iterator[PolicyProblem]:
     if "serve" in draft.data and "gateway" not in draft.data:
         hint = "add the section 'gateway', which says what is served"
-        yield Problem("the file has a section 'serve' but no 'gateway'", hint, ("serve",))
+        yield PolicyProblem("the file has a section 'serve' but no 'gateway'", hint, ("serve",))
     if isinstance(draft.data.get("serve"), Mapping):
         for check in CHECKS:
             yield from check(draft)
 
 
-def check_host(draft: Draft) -> Iterator[Problem]:
+def check_host(draft: Draft) -> Iterator[PolicyProblem]:
     section = draft.mapping("serve")
     host = section.get("host")
     if not isinstance(host, str) or not host:
         return
     if not re.fullmatch(r"[0-9A-Za-z_.:%-]+", host):
         hint = "it is a name or an address, without a port; 0.0.0.0 stands for all addresses"
-        yield Problem(f"'host' cannot be '{host}'", hint, ("serve", "host"))
+        yield PolicyProblem(f"'host' cannot be '{host}'", hint, ("serve", "host"))
     elif not is_loopback(host) and "tls" not in section:
         hint = "add 'tls: {certificate: server.crt, key: server.key}', or use 127.0.0.1"
-        yield Problem(f"the host '{host}' can be reached from elsewhere, and needs tls", hint, ("serve", "host"))
+        yield PolicyProblem(f"the host '{host}' can be reached from elsewhere, and needs tls", hint, ("serve", "host"))
 
 
-def check_ports(draft: Draft) -> Iterator[Problem]:
+def check_ports(draft: Draft) -> Iterator[PolicyProblem]:
     port = draft.mapping("serve").get("port", 6543)
     http = draft.mapping("serve", "http").get("port")
     if type(http) is int and http == port and http != 0:
-        yield Problem(f"both doors have the port {http}", "give each its own", ("serve", "http", "port"))
+        yield PolicyProblem(f"both doors have the port {http}", "give each its own", ("serve", "http", "port"))
 
 
-def check_files(draft: Draft) -> Iterator[Problem]:
+def check_files(draft: Draft) -> Iterator[PolicyProblem]:
     """One file for two purposes would be overwritten by one of them."""
     stem = Path(draft.origin.name).stem
     gateway, section = draft.mapping("gateway"), draft.mapping("serve")
@@ -280,32 +280,32 @@ def check_files(draft: Draft) -> Iterator[Problem]:
         if not isinstance(path, str) or not path:
             continue
         if "://" in path:
-            yield Problem(f"'{key}' is a file, not a URL", f"write '{key}: {stem}.{key}'", ("serve", key))
+            yield PolicyProblem(f"'{key}' is a file, not a URL", f"write '{key}: {stem}.{key}'", ("serve", key))
         other = files.setdefault(posixpath.normpath(path), what)
         if other != what:
-            yield Problem(f"{what} cannot be {other}", "give it a file of its own", ("serve", key))
+            yield PolicyProblem(f"{what} cannot be {other}", "give it a file of its own", ("serve", key))
 
 
-def check_principals(draft: Draft) -> Iterator[Problem]:
+def check_principals(draft: Draft) -> Iterator[PolicyProblem]:
     known = list(draft.mapping("gateway", "principals") or ["analyst"])
     for key in ("dry_run", "administrators"):
         listed = draft.mapping("serve").get(key)
         for index, name in enumerate(listed if isinstance(listed, list) else ()):
             if isinstance(name, str) and name not in known:
                 hint = did_you_mean(name, known) or f"there are {', '.join(known[:20])}"
-                yield Problem(f"the gateway has no principal '{name}'", hint, ("serve", key, index))
+                yield PolicyProblem(f"the gateway has no principal '{name}'", hint, ("serve", key, index))
 
 
-def check_times(draft: Draft) -> Iterator[Problem]:
+def check_times(draft: Draft) -> Iterator[PolicyProblem]:
     """Answers about persons that would leave after the timeout of a statement are refused."""
     most, wait = draft.mapping("serve", "timeouts").get("statement"), draft.mapping("gateway").get("answer_time", 2.0)
     if isinstance(most, int | float) and isinstance(wait, int | float) and 0 < most < wait:
         hint = "raise the timeout to some times of it, or lower the answer_time of the gateway"
         said = f"a statement may take {most:g} s, and answers about persons leave after {wait:g} s"
-        yield Problem(said, hint, ("serve", "timeouts", "statement"))
+        yield PolicyProblem(said, hint, ("serve", "timeouts", "statement"))
 
 
-CHECKS: tuple[Callable[[Draft], Iterator[Problem]], ...] = (
+CHECKS: tuple[Callable[[Draft], Iterator[PolicyProblem]], ...] = (
     check_host,
     check_ports,
     check_files,

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from sqlanon.errors import did_you_mean
-from sqlanon.policy.yaml_lines import (KeyPath, Problem)
+from sqlanon.policy.yaml_lines import KeyPath, PolicyProblem
 
 # Kinds of error that say "this should have been a ...", by what they begin with.
 _TYPES = (
@@ -69,7 +69,7 @@ def problems(
     data: Any,
     prefix: KeyPath = (),
     expected: Mapping[str, str] | None = None,
-) -> Iterator[Problem]:
+) -> Iterator[PolicyProblem]:
     """One problem for each place that pydantic complains about.
 
     `expected` says in words what a field takes, where "a number" would be too little.
@@ -79,12 +79,12 @@ def problems(
         loc: KeyPath = tuple(item["loc"])
         if item["type"] == "missing":
             path = _existing(data, loc[:-1])
-            yield Problem(f"{_subject(prefix + path)}'{loc[-1]}' is missing", _meaning(model, loc), prefix + path)
+            yield PolicyProblem(f"{_subject(prefix + path)}'{loc[-1]}' is missing", _meaning(model, loc), prefix + path)
             continue
         if item["type"] == "extra_forbidden":
             known = keys_at(model, loc[:-1])
             hint = did_you_mean(str(loc[-1]), known) or (f"the keys here are {', '.join(known)}" if known else None)
-            yield Problem(f"unknown key '{loc[-1]}'", hint, prefix + loc)
+            yield PolicyProblem(f"unknown key '{loc[-1]}'", hint, prefix + loc)
             continue
         path = _existing(data, loc)
         if path in seen or _only_fallout(item):
@@ -93,7 +93,7 @@ def problems(
         # Only for a field: a column or qid may be called 'weight' or 'models' too.
         phrase = _phrase(_field_at(model, loc), str(loc[-1]), expected or {}) if loc else None
         message, hint = _sentence(item, prefix + path, phrase)
-        yield Problem(message, hint or _meaning(model, loc), _at(prefix + path, item))
+        yield PolicyProblem(message, hint or _meaning(model, loc), _at(prefix + path, item))
 
 
 def _phrase(field: FieldInfo | None, name: str, expected: Mapping[str, str]) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from sqlanon.policy.checks import Draft
-from sqlanon.policy.yaml_lines import (KeyPath, Problem)
+from sqlanon.policy.yaml_lines import KeyPath, PolicyProblem
 
 MODEL = "k_anonymity"
 ALGORITHM = "local_suppression"
@@ -13,12 +13,12 @@ READING = "a suppressed cell matches any value"
 HINT = "take 'suppressed_cells: own_value', for which every model is defined"
 
 
-def problems(draft: Draft) -> Iterator[Problem]:
+def problems(draft: Draft) -> Iterator[PolicyProblem]:
     if draft.data.get("suppressed_cells") != "any_value":
         return
     yield from _models(draft)
     if (name := _algorithm(draft)) not in (None, ALGORITHM):
-        yield Problem(
+        yield PolicyProblem(
             f"{name} suppresses no single cells, so that none can match any value",
             f"take 'algorithm: {ALGORITHM}', or leave 'suppressed_cells' out",
             ("algorithm",),
@@ -57,17 +57,17 @@ def problems(draft: Draft) -> Iterator[Problem]:
     )
     for found, message, hint, path in others:
         if found:
-            yield Problem(message, hint, path)
+            yield PolicyProblem(message, hint, path)
 
 
-def _models(draft: Draft) -> Iterator[Problem]:
+def _models(draft: Draft) -> Iterator[PolicyProblem]:
     for index, item in enumerate(draft.model_items()):
         if not isinstance(item, Mapping) or len(item) != 1:
             continue  # the shape of the list is checked elsewhere
         name = next(iter(item))
         if name != MODEL:
             message = f"{name} is not defined where {READING}: classes overlap, only {MODEL} counts what matches"
-            yield Problem(message, HINT, ("models", index, name))
+            yield PolicyProblem(message, HINT, ("models", index, name))
 
 
 def _algorithm(draft: Draft) -> str | None:

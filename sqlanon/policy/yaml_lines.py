@@ -15,8 +15,8 @@ from typing import Any
 
 import yaml
 
-from sqlanon.errors import (PolicyError, did_you_mean)
-from sqlanon.policy.dates import (DATE, date_of)
+from sqlanon.errors import PolicyError, did_you_mean
+from sqlanon.policy.dates import DATE, date_of
 
 KeyPath = tuple[str | int, ...]
 
@@ -28,7 +28,7 @@ MAX_DEPTH = 40
 
 
 @dataclass(frozen=True)
-class Problem:
+class PolicyProblem:
     """What is wrong, and what to do; it stands at a line, or at a path whose line is looked up."""
 
     message: str
@@ -62,13 +62,13 @@ class Origin:
 
 
 @dataclass(frozen=True)
-class Document:
+class YamlDocument:
     data: Any
     lines: Mapping[KeyPath, int]
-    problems: tuple[Problem, ...]
+    problems: tuple[PolicyProblem, ...]
 
 
-def report(problems: Iterable[Problem], origin: Origin) -> PolicyError:
+def report(problems: Iterable[PolicyProblem], origin: Origin) -> PolicyError:
     """One error for all problems, in the order of the lines."""
     placed = [(problem.line or origin.line_of(*problem.path) or 0, problem) for problem in problems]
     placed.sort(key=lambda pair: (pair[0], pair[1].column or 0))
@@ -85,7 +85,7 @@ def report(problems: Iterable[Problem], origin: Origin) -> PolicyError:
     return PolicyError("\n".join([*lines, f"{len(errors)} problems in {origin.name}"]))
 
 
-def _prefix(problem: Problem, line: int, origin: Origin) -> str:
+def _prefix(problem: PolicyProblem, line: int, origin: Origin) -> str:
     if line:
         return f"{origin.name}:{line}:{problem.column}: " if problem.column else f"{origin.name}:{line}: "
     place = origin.place(problem.path)
@@ -108,7 +108,7 @@ def text_of(file: Path) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         message = f"the byte 0x{content[error.start]:02x} is not UTF-8"
-        problem = Problem(message, "save the file as UTF-8", line=content.count(b"\n", 0, error.start) + 1)
+        problem = PolicyProblem(message, "save the file as UTF-8", line=content.count(b"\n", 0, error.start) + 1)
         raise report([problem], Origin(file.name)) from None
 
 
@@ -188,25 +188,25 @@ def _never(path: KeyPath) -> bool:
     return False
 
 
-def read(
+def read_yaml(
     text: str, verbatim: Callable[[KeyPath], bool] = _never, dated: Callable[[KeyPath], bool] = _never
-) -> Document:
+) -> YamlDocument:
     """Read one document; `verbatim` says at which paths a scalar stays the text that was written.
 
     `dated` says at which paths a plain 2024-01-31 is a date; elsewhere it is text.
 
-    >>> read("on: yes\\n2024: 1e3").data
+    >>> read_yaml("on: yes\\n2024: 1e3").data
     {'on': 'yes', '2024': 1000.0}
     """
     if len(text) > MAX_CHARACTERS:
         return _failed(
-            Problem(f"the file is longer than {MAX_CHARACTERS:,} characters", "leave data out of it", line=1)
+            PolicyProblem(f"the file is longer than {MAX_CHARACTERS:,} characters", "leave data out of it", line=1)
         )
     if found := yaml.reader.Reader.NON_PRINTABLE.search(text):
         before = text[: found.start()]
         code = f"U+{ord(found.group()):04X}"
         return _failed(
-            Problem(
+            PolicyProblem(
                 f"the character {code} is not allowed",
                 "remove it, or write it as an escape between double quotes",
                 line=before.count("\n") + 1,
@@ -224,11 +224,11 @@ def read(
         data = None if node is None else reader.value(node, ())
     except yaml.MarkedYAMLError as error:
         return _failed(_syntax_problem(error))
-    return Document(data, {(): 1, **reader.lines}, tuple(reader.problems))
+    return YamlDocument(data, {(): 1, **reader.lines}, tuple(reader.problems))
 
 
-def _failed(problem: Problem) -> Document:
-    return Document(None, {(): 1}, (problem,))
+def _failed(problem: PolicyProblem) -> YamlDocument:
+    return YamlDocument(None, {(): 1}, (problem,))
 
 
 class _Reader:
@@ -238,7 +238,7 @@ class _Reader:
         self.verbatim = verbatim
         self.dated = dated
         self.lines: dict[KeyPath, int] = {}
-        self.problems: list[Problem] = []
+        self.problems: list[PolicyProblem] = []
         self.values = 0
         self.open: list[yaml.Node] = []
 
@@ -323,7 +323,7 @@ class _Reader:
         self._add(f"the tag '{shown}' does not fit here", "remove the tag, or quote the text", node)
 
     def _add(self, message: str, hint: str, node: yaml.Node) -> None:
-        self.problems.append(Problem(message, hint, line=_line(node)))
+        self.problems.append(PolicyProblem(message, hint, line=_line(node)))
 
 
 def _line(node: yaml.Node) -> int:
@@ -369,7 +369,7 @@ _BEGAN_EARLIER = (
 )
 
 
-def _syntax_problem(error: yaml.MarkedYAMLError) -> Problem:
+def _syntax_problem(error: yaml.MarkedYAMLError) -> PolicyProblem:
     said = error.problem or error.context or ""
     message, hint = said, error.note
     if hint is None:
@@ -383,5 +383,5 @@ def _syntax_problem(error: yaml.MarkedYAMLError) -> Problem:
         marks.reverse()
     mark = marks[0] or marks[1]
     if mark is None:
-        return Problem(message, hint, line=1)
-    return Problem(message, hint, line=mark.line + 1, column=mark.column + 1)
+        return PolicyProblem(message, hint, line=1)
+    return PolicyProblem(message, hint, line=mark.line + 1, column=mark.column + 1)

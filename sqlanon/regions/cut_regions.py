@@ -12,9 +12,20 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from sqlanon.lattice.class_queries import Requirement
-from sqlanon.regions.pack_places import (Slot, bits_of, seen, slots, spread)
-from sqlanon.lattice.problem import (ALSO_SUPPRESSED, Problem)
-from sqlanon.sqltree.tree import (alias, bigint, case, double, inline_verdict, literal, summed, table, union_all, window)
+from sqlanon.lattice.problem import ALSO_SUPPRESSED, Problem
+from sqlanon.regions.pack_places import Slot, bits_of, measure_spread, read_place, slots
+from sqlanon.sqltree.tree import (
+    alias,
+    bigint,
+    case,
+    double,
+    inline_verdict,
+    literal,
+    sum_bigint,
+    table,
+    union_all,
+    window,
+)
 
 # The best cut is the least of whole numbers (how bad it is, then where), so that ties end alike in every run.
 PLACE = 1 << 31
@@ -53,7 +64,7 @@ def size(problem: Problem) -> Size:
     return Size(inline, tuple(item for item, verdict in found if verdict is None))
 
 
-def packing(problem: Problem) -> tuple[Slot, ...]:
+def choose_slots(problem: Problem) -> tuple[Slot, ...]:
     """A cut that is kept for later releases is kept by its place; and PostgreSQL counts no bits of numbers."""
     as_numbers = problem.stable is not None or problem.engine.dialect == "postgres"
     return slots(problem.domains, as_numbers=as_numbers)
@@ -61,7 +72,7 @@ def packing(problem: Problem) -> tuple[Slot, ...]:
 
 def points(problem: Problem, work: str, state: str) -> exp.Select:
     """(region, at_, n, person) of the open rows on the widest dimension of their regions."""
-    at = exp.Cast(this=seen(packing(problem), "s"), to=exp.DataType.build("int"))
+    at = exp.Cast(this=read_place(choose_slots(problem), "s"), to=exp.DataType.build("int"))
     tree = _joined(work, table(state, alias="s"))
     return tree.select("w.region", alias(at, "at_"), "w.n", "s.rows_", *_person(problem, "w."))
 
@@ -69,7 +80,7 @@ def points(problem: Problem, work: str, state: str) -> exp.Select:
 def points_everywhere(problem: Problem, work: str, state: str, kind: exp.Expr) -> exp.Query:
     """(region, dim, at_, n, kind, person) of the open rows on every dimension that may still be cut."""
     parts = []
-    for number, slot in enumerate(packing(problem), start=1):
+    for number, slot in enumerate(choose_slots(problem), start=1):
         shifted = exp.BitwiseRightShift(this=bits_of(slot, "w"), expression=literal(slot.shift))
         at = exp.Cast(this=shifted, to=exp.DataType.build("int"))
         tree = _joined(work, table(state, alias="s")).select(
@@ -81,7 +92,7 @@ def points_everywhere(problem: Problem, work: str, state: str, kind: exp.Expr) -
 
 def may_be_cut(slot: Slot, number: int, prefix: str | None = None) -> exp.Expr:
     """Whether a dimension of a region holds several places and is not ruled out."""
-    return exp.and_(spread(slot, number, 1.0, prefix) > 0, open_(number, prefix))
+    return exp.and_(measure_spread(slot, number, 1.0, prefix) > 0, open_(number, prefix))
 
 
 def open_(number: int, prefix: str | None = None) -> exp.Expr:
@@ -149,7 +160,7 @@ def histogram(problem: Problem, found: exp.Query, keys: Sequence[str]) -> exp.Se
     return tree.from_(events.subquery(alias="events")).group_by(*keys, "at_")
 
 
-def running(problem: Problem, found: exp.Query, keys: Sequence[str]) -> exp.Select:
+def sum_both_sides(problem: Problem, found: exp.Query, keys: Sequence[str]) -> exp.Select:
     """(keys, at_, rows_, n, left_rows, left_, right_): rows and records on both sides of every cut."""
     of_all = window(exp.Sum(this=exp.column("ends")), partition=[exp.column(key) for key in keys])
     tree = exp.select(
@@ -169,7 +180,7 @@ def running(problem: Problem, found: exp.Query, keys: Sequence[str]) -> exp.Sele
     return tree.from_(histogram(problem, found, keys).subquery(alias="histogram"))
 
 
-def allowed(limits: Size) -> exp.Expr:
+def cut_condition(limits: Size) -> exp.Expr:
     both = exp.and_(limits.fits(exp.column("left_")), limits.fits(exp.column("right_")))
     return exp.and_(both, exp.column("left_rows") < exp.column("rows_"))
 
@@ -187,16 +198,16 @@ def _low(packed: exp.Expr) -> exp.Expr:
     return exp.paren(exp.BitwiseAnd(this=packed, expression=literal(PLACE - 1)), copy=False)
 
 
-def balanced(problem: Problem, found: exp.Query, limits: Size) -> exp.Select:
+def find_balanced_cuts(problem: Problem, found: exp.Query, limits: Size) -> exp.Select:
     """(region, cut): the cut of each region that leaves its halves most alike in size, of those that size allows."""
     score = _packed(_imbalance(), exp.column("at_"))
     best = exp.select("region", alias(exp.Min(this=score), "best"))
-    best = best.from_(running(problem, found, ["region"]).subquery(alias="running")).where(allowed(limits))
+    best = best.from_(sum_both_sides(problem, found, ["region"]).subquery(alias="running")).where(cut_condition(limits))
     tree = exp.select("region", alias(_low(exp.column("best")), "cut"))
     return tree.from_(best.group_by("region").subquery(alias="scored"))
 
 
-def halved(problem: Problem, found: exp.Query, limits: Size) -> exp.Select:
+def find_half_cuts(problem: Problem, found: exp.Query, limits: Size) -> exp.Select:
     """(region, cut, take): the place where half the rows of a region are reached, and how many rows there go left."""
     half = exp.paren(exp.BitwiseRightShift(this=bigint(exp.column("rows_")), expression=literal(1)), copy=False)
     rest = exp.Sub(this=exp.column("rows_"), expression=half.copy())
@@ -204,7 +215,11 @@ def halved(problem: Problem, found: exp.Query, limits: Size) -> exp.Select:
     reached = exp.and_(exp.column("left_rows") >= half.copy(), limits.fits(half), limits.fits(exp.paren(rest)))
     score = _packed(bigint(exp.column("at_")), before)
     best = exp.select("region", alias(exp.Min(this=score), "best"), alias(exp.Max(this=half.copy()), "half"))
-    best = best.from_(running(problem, found, ["region"]).subquery(alias="running")).where(reached).group_by("region")
+    best = (
+        best.from_(sum_both_sides(problem, found, ["region"]).subquery(alias="running"))
+        .where(reached)
+        .group_by("region")
+    )
     cut = exp.BitwiseRightShift(this=exp.column("best"), expression=literal(PLACE.bit_length() - 1))
     take = exp.Sub(this=exp.column("half"), expression=_low(exp.column("best")))
     tree = exp.select("region", alias(cut, "cut"), alias(take, "take"))
@@ -243,11 +258,11 @@ def _gained(found: exp.Query) -> exp.Select:
         this=exp.Add(this=_information(left("after")), expression=_information(right("after"))),
         expression=exp.paren(exp.Add(this=_information(left("before")), expression=_information(right("before")))),
     )
-    tree = exp.select("region", "dim", "at_", alias(summed(terms), "told"))
+    tree = exp.select("region", "dim", "at_", alias(sum_bigint(terms), "told"))
     return tree.from_(sums.subquery(alias="sums")).group_by("region", "dim", "at_")
 
 
-def telling(problem: Problem, found: exp.Query, limits: Size) -> exp.Select:
+def find_gain_cuts(problem: Problem, found: exp.Query, limits: Size) -> exp.Select:
     """(region, dim, cut, possible): the cut after which the kinds of rows are most foreseeable; on ties the better
     balance, the first dimension, the lowest place. `possible` are the bits of dimensions that have a cut that size
     allows."""
@@ -255,7 +270,7 @@ def telling(problem: Problem, found: exp.Query, limits: Size) -> exp.Select:
     told = window(exp.Sum(this=exp.column("told")), partition=[exp.column(key) for key in keys])
     told.set("order", exp.Order(expressions=[exp.Ordered(this=exp.column("at_"), nulls_first=True)]))
     gains = exp.select("region", "dim", "at_", alias(told, "told")).from_(_gained(found).subquery(alias="gained"))
-    sides = running(problem, found.copy(), keys)
+    sides = sum_both_sides(problem, found.copy(), keys)
     same = exp.and_(*(exp.column(key, table="g").eq(exp.column(key, table="r")) for key in [*keys, "at_"]))
     right = exp.Sub(this=exp.column("rows_"), expression=exp.column("left_rows"))
     unknown = exp.Sub(
@@ -263,7 +278,7 @@ def telling(problem: Problem, found: exp.Query, limits: Size) -> exp.Select:
         expression=exp.column("told", table="g"),
     )
     cuts = exp.select("r.region", "r.dim", "r.at_", alias(_imbalance(), "imbalance"), alias(unknown, "unknown"))
-    cuts = cuts.from_(sides.subquery(alias="r")).join(gains.subquery(alias="g"), on=same).where(allowed(limits))
+    cuts = cuts.from_(sides.subquery(alias="r")).join(gains.subquery(alias="g"), on=same).where(cut_condition(limits))
     ranking = [exp.column(name) for name in ("unknown", "imbalance", "dim", "at_")]
     rank = window(exp.RowNumber(), partition=[exp.column("region")], order=ranking)
     ranked = exp.select("region", "dim", "at_", alias(rank, "rank_")).from_(cuts.subquery(alias="cuts"))

@@ -13,11 +13,23 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.lattice.problem import Problem
-from sqlanon.lattice.solution import (Regions, Solution)
-from sqlanon.relations.compressed_rows import (Domain, code)
-from sqlanon.sqltree.tree import (alias, bigint, bind, case, double, literal, referenced, summed, table, union_all, window)
 from sqlanon.families import plugin
+from sqlanon.lattice.problem import Problem
+from sqlanon.lattice.solution import Regions, Solution
+from sqlanon.relations.compressed_rows import Domain, code
+from sqlanon.sqltree.tree import (
+    alias,
+    bigint,
+    bind,
+    case,
+    double,
+    find_references,
+    literal,
+    sum_bigint,
+    table,
+    union_all,
+    window,
+)
 
 
 def cells(problem: Problem) -> str:
@@ -37,7 +49,7 @@ def cells(problem: Problem) -> str:
 
 
 @dataclass
-class Tables:
+class RoundTables:
     """The tables of an algorithm that goes round by round. Each kind has two names that take turns, so that a round
     reads what the one before wrote, and the statements of a round are the same as two rounds before."""
 
@@ -72,7 +84,7 @@ class Tables:
     def stated(self, kind: str, known: Mapping[str, str], name: str | None = None, **params: Any) -> str:
         """A table of the kind that a statement of `sql/recoding/` gives; it reads these tables."""
         sql = plugin("recoding", name or kind).sql
-        reads = {relation: known[relation] for relation in sorted(referenced(sql))}
+        reads = {relation: known[relation] for relation in sorted(find_references(sql))}
         key = (name, *reads.values(), *params.values())
         return self.made(kind, lambda: bind(sql, params, reads), *key)
 
@@ -118,7 +130,7 @@ def nodes(problem: Problem, domain: Domain) -> str:
     return problem.prelude.once("nodes", (domain.name,), build)
 
 
-def labelled(problem: Problem, pieces: str, levels: str) -> str:
+def label_classes(problem: Problem, pieces: str, levels: str) -> str:
     """The labels of each class and the leaves below them; classes with the same labels are one region."""
 
     def build() -> exp.Query:
@@ -160,7 +172,7 @@ def verdicts(
 
 def solution(problem: Problem, pieces: str, levels: str, why: str, checks: int) -> Solution:
     """The regions of pieces that hold their models, and what they lose; rows in no piece are suppressed."""
-    made, shown = cells(problem), labelled(problem, pieces, levels)
+    made, shown = cells(problem), label_classes(problem, pieces, levels)
     split = not problem.compressed.person
     values = list(problem.compressed.values.values()) if split else []
     keys = problem.compressed.key_names
@@ -171,7 +183,7 @@ def solution(problem: Problem, pieces: str, levels: str, why: str, checks: int) 
         tree = tree.join(table(shown, alias="l"), on="l.class_id = p.class_id")
         if not split:
             return tree.distinct()
-        grouped = tree.select("c.cell", alias(summed(exp.column("n", table="p")), "n"))
+        grouped = tree.select("c.cell", alias(sum_bigint(exp.column("n", table="p")), "n"))
         grouped = grouped.group_by("c.cell", *(f"c.{name}" for name in [*keys, *values]), "l.region")
         last = bigint(
             window(exp.Sum(this=exp.column("n")), partition=[exp.column("cell")], order=[exp.column("region")])
@@ -202,7 +214,7 @@ def _lost(problem: Problem, pieces: str, shown: str) -> tuple[int, float]:
         exp.Sum(this=exp.Mul(this=n.copy(), expression=exp.column(f"f{i}", table="l")))
         for i in range(1, len(problem.domains) + 1)
     ]
-    tree = exp.select(summed(n.copy()), *leaves).from_(table(pieces, alias="p"))
+    tree = exp.select(sum_bigint(n.copy()), *leaves).from_(table(pieces, alias="p"))
     row = problem.engine.query(tree.join(table(shown, alias="l"), on="l.class_id = p.class_id"))[0]
     released = int(row[0] or 0)
     gone = problem.records - released
@@ -218,7 +230,7 @@ def _lost(problem: Problem, pieces: str, shown: str) -> tuple[int, float]:
 def released_rows(problem: Problem, pieces: str, levels: str) -> str:
     """The rows as they will be released: region, v1, …, person, n. Labels may be the same on several levels, so that
     classes meet in the release: it is the regions that count."""
-    shown = labelled(problem, pieces, levels)
+    shown = label_classes(problem, pieces, levels)
 
     def build() -> exp.Query:
         names = [*problem.compressed.values.values(), *(["person"] if problem.compressed.person else [])]

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sqlanon.relations.compressed_rows import (BITS, Domain, added)
-from sqlanon.sqltree.tree import (alias, bigint, case, literal)
+from sqlanon.relations.compressed_rows import BITS, Domain, add_up
+from sqlanon.sqltree.tree import alias, bigint, case, literal
 
 INT_BITS = 31  # of an INTEGER, without its sign
 SMALL = 32_000  # leaves that a SMALLINT can number
@@ -76,7 +76,7 @@ def words(all_slots: Sequence[Slot]) -> list[str]:
     return list(dict.fromkeys(slot.word for slot in all_slots))
 
 
-def packed(all_slots: Sequence[Slot], places: Sequence[exp.Expr]) -> list[exp.Expr]:
+def pack_places(all_slots: Sequence[Slot], places: Sequence[exp.Expr]) -> list[exp.Expr]:
     """The columns q1, … of these places; NULL where one of their places is."""
     parts: dict[str, list[exp.Expr]] = {word: [] for word in words(all_slots)}
     for slot, at in zip(all_slots, places, strict=True):
@@ -85,7 +85,7 @@ def packed(all_slots: Sequence[Slot], places: Sequence[exp.Expr]) -> list[exp.Ex
     # What is gathered of regions takes half the room in narrow numbers.
     narrow = max(slot.shift + slot.bits for slot in all_slots) <= INT_BITS
     to = exp.DataType.build("int" if narrow else "bigint")
-    return [alias(exp.Cast(this=added(terms), to=to.copy()), word) for word, terms in parts.items()]
+    return [alias(exp.Cast(this=add_up(terms), to=to.copy()), word) for word, terms in parts.items()]
 
 
 def bits_of(slot: Slot, prefix: str | None = None) -> exp.Expr:
@@ -103,7 +103,7 @@ def _ones(at: exp.Expr) -> exp.Expr:
     return exp.paren(exp.Sub(this=above, expression=literal(1)), copy=False)
 
 
-def gathered(all_slots: Sequence[Slot]) -> dict[str, exp.Expr]:
+def gather_ends(all_slots: Sequence[Slot]) -> dict[str, exp.Expr]:
     """What is gathered of the rows of a region, by name: bits of the first and last places of all dimensions."""
     found: dict[str, exp.Expr] = {}
     for number, slot in enumerate(all_slots, start=1):
@@ -121,7 +121,7 @@ def _of_word(function: type[exp.Func], slot: Slot) -> exp.Expr:
     return function(this=exp.column(slot.word))
 
 
-def spread(slot: Slot, number: int, step: float, prefix: str | None = None) -> exp.Expr:
+def measure_spread(slot: Slot, number: int, step: float, prefix: str | None = None) -> exp.Expr:
     """How far apart the first and last places of a region are, in steps of this width."""
     low, high = (exp.column(name, table=prefix) for name in _ends(slot, number))
     between = exp.paren(exp.Sub(this=high, expression=low), copy=False)
@@ -172,7 +172,7 @@ def lens_names(all_slots: Sequence[Slot]) -> list[str]:
     return ["shift_", "mask_", *(["word_"] if len(words(all_slots)) > 1 else [])]
 
 
-def seen(all_slots: Sequence[Slot], through: str, prefix: str = "w") -> exp.Expr:
+def read_place(all_slots: Sequence[Slot], through: str, prefix: str = "w") -> exp.Expr:
     """The bits of a row's place on the dimension of its region, which `through` has a `lens` on; NULL if it has
     none."""
     every = [exp.column(word, table=prefix) for word in words(all_slots)]

@@ -16,16 +16,26 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from sqlanon.regions.cut_regions import (Size, open_, packing, size)
-from sqlanon.lattice.nodes import Infeasible
-from sqlanon.regions.value_orders import (Order, orders)
-from sqlanon.regions.pack_places import (Slot, gathered, lens, lens_names, packed, places, seen, spread, words)
-from sqlanon.lattice.problem import Problem
-from sqlanon.regions.relaxed_cuts import split
-from sqlanon.regions.round_tables import Rounds
-from sqlanon.regions.stable_regions import (Replay, all_cuts, cut_values, torn_apart)
-from sqlanon.sqltree.tree import (alias, bigint, case, count_all, literal, summed, table, union_all, window)
 from sqlanon.errors import HierarchyError
+from sqlanon.lattice.nodes import Infeasible
+from sqlanon.lattice.problem import Problem
+from sqlanon.regions.cut_regions import Size, choose_slots, open_, size
+from sqlanon.regions.pack_places import (
+    Slot,
+    gather_ends,
+    lens,
+    lens_names,
+    measure_spread,
+    pack_places,
+    places,
+    read_place,
+    words,
+)
+from sqlanon.regions.relaxed_cuts import split_regions
+from sqlanon.regions.round_tables import Rounds
+from sqlanon.regions.stable_regions import Replay, all_cuts, cut_values, torn_apart
+from sqlanon.regions.value_orders import Order, orders
+from sqlanon.sqltree.tree import alias, bigint, case, count_all, literal, sum_bigint, table, union_all, window
 
 # Given work and state tables, (region, cut, …) of the open regions that have a cut of allowed size.
 Chooser = Callable[[str, str, Size], exp.Select]
@@ -73,7 +83,7 @@ class Partition:
         self.rounds = Rounds(self.problem)
         self.limits = size(self.problem)
         self.orders = orders(self.problem)
-        self.slots = packing(self.problem)
+        self.slots = choose_slots(self.problem)
 
     def run(self) -> Parts:
         names = {"work": self.rounds.made("work", self._start)}
@@ -142,7 +152,7 @@ class Partition:
 
     @property
     def _gathered(self) -> list[str]:
-        return list(gathered(self.slots))
+        return list(gather_ends(self.slots))
 
     def _start(self) -> exp.Select:
         source = self.problem.compressed
@@ -155,7 +165,7 @@ class Partition:
             # free to.
             tree = tree.join(table(order.codes, alias=f"o{i}"), on=same, join_type="left")
         places = [exp.column("at_", table=f"o{i}") for i in self._dims]
-        tree = tree.select(*packed(self.slots, places))
+        tree = tree.select(*pack_places(self.slots, places))
         tree = tree.select(*(f"c.{name}" for name in source.values.values()), *(["c.person"] if source.person else []))
         if self.splits:
             tree = tree.select(alias(bigint(literal(1)), "first_"), alias(bigint(exp.column("n", table="c")), "last_"))
@@ -168,8 +178,10 @@ class Partition:
     def _require_whole(self, work: str, *, as_one: bool) -> None:
         """Every row has its place, and the table as one region meets the requirements."""
         placed = [exp.column(word).is_(exp.Null()) for word in words(self.slots)]
-        lost = summed(case((exp.or_(*placed), literal(1)), default=literal(0)))
-        counted, missing = self.problem.engine.query(exp.select(summed(exp.column("n")), lost).from_(table(work)))[0]
+        lost = sum_bigint(case((exp.or_(*placed), literal(1)), default=literal(0)))
+        counted, missing = self.problem.engine.query(exp.select(sum_bigint(exp.column("n")), lost).from_(table(work)))[
+            0
+        ]
         if int(counted or 0) != self.problem.records or missing:
             raise HierarchyError(
                 "a hierarchy does not hold each value of its column exactly once", hint="'sqlanon check' names them"
@@ -186,8 +198,8 @@ class Partition:
 
     def _measured(self, work: str, parents: exp.Select | None) -> exp.Select:
         """(region, rows_, what is gathered, blocked, tried) of the regions that are new."""
-        found = [alias(tree, name) for name, tree in gathered(self.slots).items()]
-        tree = exp.select("region", alias(summed(exp.column("n")), "rows_"), *found).from_(table(work))
+        found = [alias(tree, name) for name, tree in gather_ends(self.slots).items()]
+        tree = exp.select("region", alias(sum_bigint(exp.column("n")), "rows_"), *found).from_(table(work))
         tree = tree.group_by("region")
         none = bigint(literal(0))
         if parents is None:
@@ -200,7 +212,7 @@ class Partition:
         """Give each region the widest dimension that may be cut, or none, and a lens on it."""
         widths = []
         for i, (order, slot) in enumerate(zip(self.orders, self.slots, strict=True), start=1):
-            width = spread(slot, i, order.step or order.weight)
+            width = measure_spread(slot, i, order.step or order.weight)
             widths.append(alias(case((open_(i), width), default=literal(0.0)), f"w{i}"))
         every = [exp.column(f"w{i}") for i in self._dims]
         widest = exp.func("GREATEST", *every) if len(every) > 1 else every[0].copy()
@@ -311,7 +323,7 @@ class Partition:
         known = exp.select("c.region", "c.cut", *self._lens(dim)).from_(table("cuts", alias="c"))
         if not self.everywhere:
             known = known.join(table("state", alias="s"), on=_same_region("s", "c"))
-        side = case((seen(self.slots, "c") > exp.column("cut", table="c"), literal(1)), default=literal(0))
+        side = case((read_place(self.slots, "c") > exp.column("cut", table="c"), literal(1)), default=literal(0))
         twice = exp.Mul(this=bigint(exp.column("region", table="w")), expression=literal(2))
         source = self.problem.compressed
         extra = [*source.values.values(), *(["person"] if source.person else []), "n"]
@@ -322,7 +334,7 @@ class Partition:
         """The rows in their new regions; once these are many, sorted by them, and near that order ever after."""
         if self.splits:
             return self.rounds.made(
-                "work", lambda: split(self.slots, self.problem.compressed.key_names, self._kept), names
+                "work", lambda: split_regions(self.slots, self.problem.compressed.key_names, self._kept), names
             )
         if self._sorted or self._last < MANY_REGIONS:
             return self.rounds.made("work", self._cut, names)
@@ -330,7 +342,7 @@ class Partition:
         return self.rounds.made("work", lambda: self._cut().order_by("region"), names, first=True)
 
     def _cut(self) -> exp.Select:
-        at = seen(self.slots, "d")
+        at = read_place(self.slots, "d")
         goes_right = at > exp.column("cut", table="d")
         region = case((goes_right, exp.column("right_", table="d")), default=exp.column("region", table="d"))
         tree = exp.select(*(f"w.{name}" for name in (*self._kept, "n")), alias(region, "region"))
@@ -352,11 +364,11 @@ class Partition:
 
 
 def _how_many_cuts() -> exp.Select:
-    return exp.select(summed(exp.column("is_cut"))).from_(table("decided"))
+    return exp.select(sum_bigint(exp.column("is_cut"))).from_(table("decided"))
 
 
 def _open_rows() -> exp.Select:
-    return exp.select(summed(exp.column("rows_"))).from_(table("state")).where(_is_closed(False))
+    return exp.select(sum_bigint(exp.column("rows_"))).from_(table("state")).where(_is_closed(False))
 
 
 def _bit(dim: exp.Expr) -> exp.Expr:

@@ -18,16 +18,29 @@ from sqlglot import exp
 
 from sqlanon.lattice.class_queries import Requirement
 from sqlanon.lattice.problem import Problem
-from sqlanon.regions.local_recoding import (Tables, cells, nodes)
-from sqlanon.relations.checks import (announced_probabilities, conditional_rules)
+from sqlanon.regions.local_recoding import RoundTables, cells, nodes
+from sqlanon.relations.checks import announced_probabilities, conditional_rules
 from sqlanon.relations.classes import as_label
 from sqlanon.relations.compressed_rows import Domain
-from sqlanon.sqltree.tree import (DOUBLE, TEXT, alias, bigint, case, double, literal, rows_relation, summed, table, union_all, window)
+from sqlanon.sqltree.tree import (
+    DOUBLE,
+    TEXT,
+    alias,
+    bigint,
+    case,
+    double,
+    literal,
+    rows_relation,
+    sum_bigint,
+    table,
+    union_all,
+    window,
+)
 
 Steps = Sequence[tuple[int, ...]]
 
 
-def numbered(problem: Problem, domain: Domain) -> str:
+def number_nodes(problem: Problem, domain: Domain) -> str:
     """The nodes of a hierarchy with a number for each label: level, code, label, node."""
 
     def build() -> exp.Query:
@@ -38,7 +51,7 @@ def numbered(problem: Problem, domain: Domain) -> str:
     return problem.prelude.once("nodes_numbered", (domain.name,), build)
 
 
-def shown(problem: Problem) -> str:
+def number_cells(problem: Problem) -> str:
     """The cells with the number of their node on each level of each quasi-identifier."""
 
     def build() -> exp.Query:
@@ -61,7 +74,7 @@ def _paths(problem: Problem, domain: Domain) -> str:
     """The nodes above each value: code, x0, x1, …"""
 
     def build() -> exp.Query:
-        made = numbered(problem, domain)
+        made = number_nodes(problem, domain)
         leaf = exp.select("code").from_(table(made)).where("level = 0").subquery(alias="leaf")
         tree = exp.select("leaf.code").from_(leaf)
         for level in range(domain.height + 1):
@@ -75,7 +88,7 @@ def _paths(problem: Problem, domain: Domain) -> str:
     return problem.prelude.once("paths", (domain.name,), build)
 
 
-def class_probability(problem: Problem, item: Requirement, placed: str, steps: Steps, tables: Tables) -> str:
+def class_probability(problem: Problem, item: Requirement, placed: str, steps: Steps, tables: RoundTables) -> str:
     """class_id, value, probability: the product of the probabilities of all labels and of the sensitive value."""
     public = announced_probabilities(item.params["public"]) or {}
     asked = repr(item.use)
@@ -101,7 +114,7 @@ def _product(
     names = [f"y{place}" for place in range(1, len(problem.domains) + 1)]
     present = exp.select("class_id", alias(exp.column(value), "value"), *names).distinct().from_(table(placed))
     tree = exp.select("v.class_id", "v.value").from_(present.subquery(alias="v"))
-    own = exp.select(alias(exp.column(value), "value"), alias(summed(exp.column("n")), "n")).from_(table(placed))
+    own = exp.select(alias(exp.column(value), "value"), alias(sum_bigint(exp.column("n")), "n")).from_(table(placed))
     tree = tree.join(own.group_by(value).subquery(alias="s"), on="s.value = v.value")
     product = _of_value(problem, item, public.get(item.attribute), placed)
     for place, made in enumerate(shares, start=1):
@@ -146,7 +159,7 @@ def _text(label: Any) -> str | None:
 def _is_node(problem: Problem, name: str, label: Any) -> exp.Expr | None:
     for place, domain in enumerate(problem.domains, start=1):
         if domain.name == name:
-            origin = table(numbered(problem, domain))
+            origin = table(number_nodes(problem, domain))
             tree = exp.select("node").from_(origin).where(exp.column("label").eq(literal(as_label(label)))).limit(1)
             found = problem.engine.query(tree)
             return exp.column(f"y{place}", table="v").eq(int(found[0][0])) if found else None
@@ -156,7 +169,7 @@ def _is_node(problem: Problem, name: str, label: Any) -> exp.Expr | None:
 def _announced(problem: Problem, domain: Domain, public: Mapping[Any, float]) -> exp.Select:
     listed = [(as_label(label), share) for label, share in public.items()]
     given = rows_relation(listed, ["label", "p"], [TEXT, DOUBLE]).subquery(alias="g")
-    tree = exp.select("k.node", "g.p").distinct().from_(table(numbered(problem, domain), alias="k"))
+    tree = exp.select("k.node", "g.p").distinct().from_(table(number_nodes(problem, domain), alias="k"))
     return tree.join(given, on="g.label = k.label")
 
 
@@ -169,11 +182,11 @@ def _covered(problem: Problem, domain: Domain, place: int, placed: str, steps: S
             continue
         node = exp.column(f"x{place}_{level}", table="c")
         tree = exp.select(alias(node, "node"), alias(exp.column("n", table="r"), "n"))
-        tree = tree.from_(table(placed, alias="r")).join(table(shown(problem), alias="c"), on="c.cell = r.cell")
+        tree = tree.from_(table(placed, alias="r")).join(table(number_cells(problem), alias="c"), on="c.cell = r.cell")
         tree = tree.where(exp.column("step", table="r").between(min(reached), max(reached)))
         if level < domain.height:
             # A label that is the same on the next level too is counted there.
             tree = tree.where(node.copy().neq(exp.column(f"x{place}_{level + 1}", table="c")))
         parts.append(tree)
     whole = union_all(parts).subquery(alias="u")
-    return exp.select("node", alias(summed(exp.column("n")), "n")).from_(whole).group_by("node")
+    return exp.select("node", alias(sum_bigint(exp.column("n")), "n")).from_(whole).group_by("node")

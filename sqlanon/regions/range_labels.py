@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from sqlanon.regions.value_orders import Order
-from sqlanon.regions.partition import Parts
-from sqlanon.lattice.problem import Problem
-from sqlanon.lattice.solution import (Regions, Solution)
-from sqlanon.sqltree.tree import (alias, bigint, case, count_all, double, literal, summed, table, text)
 from sqlanon.errors import PolicyError
+from sqlanon.lattice.problem import Problem
+from sqlanon.lattice.solution import Regions, Solution
+from sqlanon.regions.partition import Parts
+from sqlanon.regions.value_orders import Order
+from sqlanon.sqltree.tree import alias, bigint, case, count_all, double, literal, sum_bigint, table, text
 
 NEEDS_QUOTES = r'[][{},"]|^ | $|^NULL$|^$'
 
@@ -220,7 +220,7 @@ def _spelt(order: Order, pairs: exp.Select) -> exp.Select:
     by_place = exp.Order(this=exp.column("named"), expressions=[exp.Ordered(this=exp.column("at_"), nulls_first=True)])
     listed = exp.GroupConcat(this=by_place, separator=literal(", "))
     tree = exp.select("lo", "hi", alias(listed, "spelt"), alias(exp.Min(this=exp.column("entry")), "plain"))
-    tree = tree.select(alias(summed(literal(1)), "parts")).from_(shown.subquery(alias="shown"))
+    tree = tree.select(alias(sum_bigint(literal(1)), "parts")).from_(shown.subquery(alias="shown"))
     return tree.group_by("lo", "hi")
 
 

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from sqlanon.regions.pack_places import (Slot, seen)
-from sqlanon.sqltree.tree import (alias, bigint, case, literal, table, union_all, window)
+from sqlanon.regions.pack_places import Slot, read_place
+from sqlanon.sqltree.tree import alias, bigint, case, literal, table, union_all, window
 
 
-def split(slots: Sequence[Slot], keys: Sequence[str], carried: Sequence[str]) -> exp.Query:
+def split_regions(slots: Sequence[Slot], keys: Sequence[str], carried: Sequence[str]) -> exp.Query:
     """The rows of `work` in the regions that `decided` cuts; of the rows at a cut itself the first `take`, in the order
     of their keys, go left."""
-    at = seen(slots, "d")
+    at = read_place(slots, "d")
     order = [exp.column(name, table="w") for name in (*keys, "first_")]
     here = case((at.eq(exp.column("cut", table="d")), literal(1)), default=literal(0))
     before = window(

@@ -13,11 +13,25 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from sqlanon.lattice.nodes import Infeasible
+from sqlanon.lattice.problem import Problem, Stable
+from sqlanon.regions.pack_places import lens, read_place
 from sqlanon.regions.value_orders import Order
-from sqlanon.regions.pack_places import (lens, seen)
-from sqlanon.lattice.problem import (Problem, Stable)
 from sqlanon.relations.hierarchy_lookups import lookup
-from sqlanon.sqltree.tree import (alias, bigint, case, count_all, joined, literal, nested, rows_relation, select, summed, table, text, union_all)
+from sqlanon.sqltree.tree import (
+    alias,
+    bigint,
+    case,
+    count_all,
+    join_clause,
+    literal,
+    nest_query,
+    rows_relation,
+    select,
+    sum_bigint,
+    table,
+    text,
+    union_all,
+)
 
 if TYPE_CHECKING:
     from sqlanon.regions.partition import Partition
@@ -53,7 +67,7 @@ class Replay:
         now = exp.column("round", table="d").eq(number)
         same = exp.and_(exp.column("region", table="d").eq(exp.column("region", table="w")), now)
         slots = self.partition.slots
-        behind = seen(slots, "d") > exp.column("cut", table="d")
+        behind = read_place(slots, "d") > exp.column("cut", table="d")
         goes = exp.and_(exp.column("cut", table="d").is_(exp.Null()).not_(), behind)
         region = case((goes, exp.column("right_region", table="d")), default=exp.column("region", table="w"))
         kept = [exp.column(name, table="w") for name in (*self.partition._kept, "n")]
@@ -62,7 +76,7 @@ class Replay:
             *kept,
             alias(bigint(region), "region"),
             source=table(work, alias="w"),
-            joins=[joined(nested(known, "d"), same, side="LEFT")],
+            joins=[join_clause(nest_query(known, "d"), same, side="LEFT")],
         )
 
     def _without_broken(self, work: str) -> str:
@@ -74,7 +88,7 @@ class Replay:
             tree = tree.with_(name, as_=query, copy=False)
         broken = own.rounds.made("broken_regions", lambda: tree)
         inside = exp.column("region").isin(query=select("region", source=table(broken)))
-        rows = select(summed(exp.column("n")), source=table(work), where=inside)
+        rows = select(sum_bigint(exp.column("n")), source=table(work), where=inside)
         self.left_out = int(problem.engine.query(rows)[0][0] or 0)
         if self.left_out == problem.records:
             raise Infeasible(None)
@@ -105,7 +119,7 @@ def _places(problem: Problem, orders: Sequence[Order], cuts: str) -> exp.Query:
             found = select(
                 exp.Max(this=exp.column("at_", table="p")),
                 source=table(order.places, alias="p"),
-                joins=[joined(table(order.domain.dictionary, alias="d"), named)],
+                joins=[join_clause(table(order.domain.dictionary, alias="d"), named)],
                 where=not_behind,
             )
         at = exp.Coalesce(this=found.subquery(copy=False), expressions=[literal(0)])
@@ -136,7 +150,7 @@ def cut_values(orders: Sequence[Order], decided: str) -> exp.Query:
                 alias(exp.column("value", table="p"), "cut"),
                 alias(exp.column("right_", table="d"), "right_region"),
                 source=table(decided, alias="d"),
-                joins=[joined(table(order.places, alias="p"), at, side="LEFT")],
+                joins=[join_clause(table(order.places, alias="p"), at, side="LEFT")],
                 where=mine,
             )
         )
@@ -177,7 +191,7 @@ def torn_apart(problem: Problem, stable: Stable, halves: str) -> exp.Select:
         *different,
         source=table(halves, alias="h"),
         joins=[
-            joined(
+            join_clause(
                 table(stable.groups, alias="g"),
                 exp.column("original", table="g").eq(exp.column("person", table="h")),
                 side="LEFT",
@@ -186,4 +200,4 @@ def torn_apart(problem: Problem, stable: Stable, halves: str) -> exp.Select:
         groups=[half.copy(), group.copy()],
     )
     region = exp.BitwiseRightShift(this=exp.column("half"), expression=literal(1))
-    return select(alias(region, "region"), source=nested(sets, "sets"), where=exp.or_(*few)).distinct()
+    return select(alias(region, "region"), source=nest_query(sets, "sets"), where=exp.or_(*few)).distinct()

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sqlanon.regions.pack_places import kind
-from sqlanon.lattice.problem import Problem
-from sqlanon.relations.compressed_rows import (Domain, code)
-from sqlanon.relations.hierarchy_lookups import (NUMBER, depth_first, lookup)
-from sqlanon.sqltree.tree import (alias, bigint, case, count_all, double, literal, summed, table, window)
 from sqlanon.hierarchies import Hierarchy
+from sqlanon.lattice.problem import Problem
+from sqlanon.regions.pack_places import kind
+from sqlanon.relations.compressed_rows import Domain, code
+from sqlanon.relations.hierarchy_lookups import NUMBER, depth_first, lookup
+from sqlanon.sqltree.tree import alias, bigint, case, count_all, double, literal, sum_bigint, table, window
 
 
 @dataclass(frozen=True)
@@ -139,5 +139,7 @@ def _by_size(problem: Problem, places: str) -> bool:
     numbered = exp.select("at_", alias(number, "number")).from_(table(places))
     pairs = exp.select("at_", "number", alias(before, "before")).from_(numbered.subquery(alias="numbered"))
     grows = exp.or_(exp.column("at_").eq(1), exp.GT(this=exp.column("number"), expression=exp.column("before")))
-    wrong = summed(case((exp.and_(grows, exp.column("number").is_(exp.Null()).not_()), literal(0)), default=literal(1)))
+    wrong = sum_bigint(
+        case((exp.and_(grows, exp.column("number").is_(exp.Null()).not_()), literal(0)), default=literal(1))
+    )
     return not problem.engine.query(exp.select(wrong).from_(pairs.subquery(alias="pairs")))[0][0]

@@ -29,11 +29,11 @@ class Bucket:
         return Counter({value: n for value, n in lacking.items() if n})
 
 
-def filled(known: Mapping[Signature, Mapping[str, int]], newcomers: Mapping[str, int], m: int) -> list[Bucket]:
+def fill_buckets(known: Mapping[Signature, Mapping[str, int]], newcomers: Mapping[str, int], m: int) -> list[Bucket]:
     """The buckets of a release: those of `known` persons, balanced, then those of newcomers alone.
 
     >>> flu_gout, gout_hiv = frozenset(["flu", "gout"]), frozenset(["gout", "hiv"])
-    >>> one, two = filled({flu_gout: {"flu": 2, "gout": 1}}, {"gout": 2, "hiv": 1}, 2)
+    >>> one, two = fill_buckets({flu_gout: {"flu": 2, "gout": 1}}, {"gout": 2, "hiv": 1}, 2)
     >>> (one.signature == flu_gout, one.new, one.classes, one.counterfeits())
     (True, Counter({'gout': 1}), 2, Counter())
     >>> (two.signature == gout_hiv, two.classes)

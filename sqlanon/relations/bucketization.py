@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from sqlanon.relations.source import (table_parts, table_tree)
-from sqlanon.sqltree.tree import (alias, column, double, joined, nested, select, summed, window)
 from sqlanon.policy import Policy
+from sqlanon.relations.source import table_parts, table_tree
+from sqlanon.sqltree.tree import alias, column, double, join_clause, nest_query, select, sum_bigint, window
 
 GROUP = "sqlanon_group"  # the column that says to which group a row belongs
 RECORDS = "records"  # how many rows of a group have a sensitive value
@@ -56,14 +56,14 @@ def estimates(name: str, shown: Sequence[str], sensitive: str) -> exp.Select:
         column(sensitive, "s"),
         exp.column(ESTIMATE, table="s"),
         source=exp.alias_(table_tree(name), "q", table=True),
-        joins=[joined(nested(values, "s"), column(GROUP, "s").eq(column(GROUP, "q")))],
+        joins=[join_clause(nest_query(values, "s"), column(GROUP, "s").eq(column(GROUP, "q")))],
     )
 
 
 def sizes(rows: exp.Select, counted: exp.Expr | None = None) -> exp.Select:
     """The groups of a table or file, and how many rows each has."""
-    number = exp.Count(this=exp.Star(), big_int=True) if counted is None else summed(counted)
-    return select(column(GROUP), alias(number, "n"), source=nested(rows.copy(), "r"), groups=[column(GROUP)])
+    number = exp.Count(this=exp.Star(), big_int=True) if counted is None else sum_bigint(counted)
+    return select(column(GROUP), alias(number, "n"), source=nest_query(rows.copy(), "r"), groups=[column(GROUP)])
 
 
 def misfits(rows: exp.Select, values: exp.Select) -> exp.Select:
@@ -73,8 +73,8 @@ def misfits(rows: exp.Select, values: exp.Select) -> exp.Select:
     sides = [exp.column("n", table=side) for side in ("q", "s")]
     tree = select(
         exp.Coalesce(this=column(GROUP, "q"), expressions=[column(GROUP, "s")]),
-        source=nested(ours, "q"),
-        joins=[joined(nested(theirs, "s"), same, side="FULL")],
+        source=nest_query(ours, "q"),
+        joins=[join_clause(nest_query(theirs, "s"), same, side="FULL")],
     )
     zero = [exp.Coalesce(this=side, expressions=[exp.convert(0)]) for side in sides]
     return tree.where(exp.NEQ(this=zero[0], expression=zero[1]))

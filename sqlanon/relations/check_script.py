@@ -5,10 +5,10 @@ from __future__ import annotations
 from sqlglot import exp
 
 from sqlanon import hierarchies as hierarchy_kinds
-from sqlanon.relations.checks import (Check, Compiler)
-from sqlanon.relations.classes import Step
-from sqlanon.sqltree.tree import (alias, count_all, summed)
 from sqlanon.policy import Policy
+from sqlanon.relations.checks import Check, Compiler
+from sqlanon.relations.classes import Step
+from sqlanon.sqltree.tree import alias, count_all, sum_bigint
 
 
 def check_script(policy: Policy, dialect: str) -> str:
@@ -17,12 +17,12 @@ def check_script(policy: Policy, dialect: str) -> str:
     compiler = Compiler(policy, built, dialect, policy.source)
     checks = compiler.checks()
     parts = ["-- What `sqlanon check` measures: the relations, then each model with the classes that break it."]
-    parts += [created(step, dialect) for step in compiler.prelude.steps]
+    parts += [render_create(step, dialect) for step in compiler.prelude.steps]
     parts += [f"{_headline(item)}\n{summary(item).sql(dialect, pretty=True)};" for item in checks]
     return "\n\n".join(parts) + "\n"
 
 
-def created(step: Step, dialect: str) -> str:
+def render_create(step: Step, dialect: str) -> str:
     """CREATE TEMPORARY TABLE … AS in a dialect; Spark has no temporary tables, but views."""
     if step.private:
         begin = f"CREATE TEMPORARY {'VIEW' if dialect == 'spark' else 'TABLE'} {step.name}"
@@ -50,7 +50,7 @@ def summary(item: Check) -> exp.Select:
     worst = (exp.Min if item.model.worse_when_smaller else exp.Max)(this=exp.column("measured"))
     return exp.select(
         alias(count_all(), "classes"),
-        alias(summed(broken), "broken_classes"),
+        alias(sum_bigint(broken), "broken_classes"),
         alias(worst, "worst"),
     ).from_(item.measured())
 

@@ -9,19 +9,46 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.relations.classes import (NULL_NODE, Grouping, Prelude, as_label, class_categories, class_guards, class_population, class_values, class_values_of, classes, totals)
-from sqlanon.relations.hierarchy_lookups import (level_names, lookup, taxonomy)
-from sqlanon.relations.matching_classes import (matches_any_value, matching_classes)
-from sqlanon.relations.row_sets import add_row_sets
-from sqlanon.relations.source import (SUPPRESSED, relation, rows_to_check)
-from sqlanon.relations.model_relations import (class_probability, combinations, supersets)
-from sqlanon.sqltree.tree import (DOUBLE, TEXT, alias, bind, inline_verdict, literal, nested, put_first, referenced, rows_relation, table, union_all, uses_column, with_verdict)
-from sqlanon.relations.category_weights import category_rows
 from sqlanon.errors import PolicyError
-from sqlanon.families import (Plugin, plugin)
+from sqlanon.families import Plugin, plugin
 from sqlanon.hierarchies import Hierarchy
-from sqlanon.policy import (ModelUse, Policy, Source)
-from sqlanon.policy.suppressed_cells import (HINT, MODEL, READING)
+from sqlanon.policy import ModelUse, Policy, Source
+from sqlanon.policy.suppressed_cells import HINT, MODEL, READING
+from sqlanon.relations.category_weights import category_rows
+from sqlanon.relations.classes import (
+    NULL_NODE,
+    Grouping,
+    Prelude,
+    as_label,
+    class_categories,
+    class_guards,
+    class_population,
+    class_values,
+    class_values_of,
+    classes,
+    totals,
+)
+from sqlanon.relations.hierarchy_lookups import level_names, lookup, taxonomy
+from sqlanon.relations.matching_classes import matches_any_value, matching_classes
+from sqlanon.relations.model_relations import class_probability, combinations, supersets
+from sqlanon.relations.row_sets import add_row_sets
+from sqlanon.relations.source import SUPPRESSED, relation, rows_to_check
+from sqlanon.sqltree.tree import (
+    DOUBLE,
+    TEXT,
+    alias,
+    bind,
+    find_references,
+    inline_verdict,
+    literal,
+    nest_query,
+    put_first,
+    rows_relation,
+    table,
+    union_all,
+    uses_column,
+    with_verdict,
+)
 
 # What is made of class_values, besides what a model itself reads of it.
 BUILT_ON_VALUES = frozenset(["class_supersets", "class_probability"])
@@ -31,7 +58,7 @@ OF_ROW_SETS = "row_sets"  # what the header of a model calls classes of owners w
 
 
 @dataclass(frozen=True)
-class Requirement:
+class Precondition:
     """Something that must hold before a model can be measured; rows (value, records) are what breaks it."""
 
     query: exp.Select
@@ -50,7 +77,7 @@ class Check:
     result: str | exp.Select  # (class_id, measured, broken): a table; a query where it is read off the classes
     classes: str  # table with class_id, records and the columns below
     shown: Mapping[str, str]  # column of the table above to the name that a person knows
-    requirements: tuple[Requirement, ...] = ()
+    requirements: tuple[Precondition, ...] = ()
     freeform_values: tuple[tuple[str, str], ...] = ()
     rows: str | None = None  # table of distinct records, for these
     listed_values: tuple[str, ...] = ()  # sensitive values that the policy names; a typo there would weaken it
@@ -60,7 +87,7 @@ class Check:
         """Its result as a relation to read from."""
         if isinstance(self.result, str):
             return table(self.result, alias=name)
-        return nested(self.result.copy(), name or "result")
+        return nest_query(self.result.copy(), name or "result")
 
 
 @dataclass
@@ -168,7 +195,7 @@ class Compiler:
         grouping = self.grouping(model, use, qid, attribute)
         if "combinations" in model.needs:
             return self._freeform_check(model, params)
-        needed = referenced(model.sql)
+        needed = find_references(model.sql)
         inline = self._values_for_one(needed, grouping, attribute)
         ranked = not inline or self.prelude.baseline is not None or _reads_values(model, needed)
         relations = self._relations(needed, model, params, grouping, attribute, inline=inline, ranked=ranked)
@@ -267,9 +294,9 @@ class Compiler:
 
     def parameter_relations(
         self, model: Plugin, params: Mapping[str, Any], relations: dict[str, str]
-    ) -> tuple[list[Requirement], tuple[str, ...]]:
+    ) -> tuple[list[Precondition], tuple[str, ...]]:
         """Parameters that are lists or mappings of sensitive values become small relations."""
-        requirements: list[Requirement] = []
+        requirements: list[Precondition] = []
         named: list[str] = [params["value"]] if model.param("value") else []
         for name in ("guarded", "dont_care", "protect"):
             if model.param(name):
@@ -309,7 +336,7 @@ class Compiler:
         names = level_names(self.hierarchies[attribute])
         return union_all([exp.select(name).from_(table(made)) for name in names])
 
-    def _guard_requirement(self, relations: Mapping[str, str], attribute: str | None) -> tuple[Requirement, ...]:
+    def _guard_requirement(self, relations: Mapping[str, str], attribute: str | None) -> tuple[Precondition, ...]:
         if "class_guards" not in relations or attribute is None:
             return ()
         known = self._known_nodes(attribute, relations["taxonomy"])
@@ -320,7 +347,7 @@ class Compiler:
             .group_by("guard")
         )
         message = "guarding nodes that are not in the taxonomy of the sensitive attribute"
-        return (Requirement(query, message, "correct the guarding nodes, or add them to the hierarchy"),)
+        return (Precondition(query, message, "correct the guarding nodes, or add them to the hierarchy"),)
 
     def _freeform_check(self, model: Plugin, params: Mapping[str, Any]) -> Check:
         secrets = params["sensitive_values"]
@@ -371,7 +398,7 @@ def _label(value: Any) -> str | None:
     return None if value is None else as_label(value)
 
 
-def _covered(all_values: str, weights: str, model: str) -> Requirement:
+def _covered(all_values: str, weights: str, model: str) -> Precondition:
     """Every sensitive value needs a category, or the class weights would silently leave it out."""
     known = exp.Coalesce(this=exp.column("label", table="w"), expressions=[literal(NULL_NODE)])
     own = exp.Coalesce(this=exp.column("label", table="t"), expressions=[literal(NULL_NODE)])
@@ -381,7 +408,7 @@ def _covered(all_values: str, weights: str, model: str) -> Requirement:
         .from_(table(all_values, alias="t"))
         .where(own.copy().isin(query=listed).not_())
     )
-    return Requirement(
+    return Precondition(
         query, f"{model}: sensitive values without a category", "put each value into one of the categories"
     )
 

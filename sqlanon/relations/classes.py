@@ -27,7 +27,25 @@ from typing import Any
 from sqlglot import exp
 
 from sqlanon.relations.source import ROW
-from sqlanon.sqltree.tree import (TEXT, alias, bigint, case, column, count_all, double, joined, literal, nested, rows_relation, same, select, summed, table, text, window)
+from sqlanon.sqltree.tree import (
+    TEXT,
+    alias,
+    bigint,
+    case,
+    column,
+    count_all,
+    double,
+    join_clause,
+    literal,
+    nest_query,
+    rows_relation,
+    same,
+    select,
+    sum_bigint,
+    table,
+    text,
+    window,
+)
 
 # Stands for NULL where a node of a taxonomy needs a name; no sane value is spelt like this.
 NULL_NODE = "\u2205 NULL"
@@ -132,7 +150,7 @@ class Prelude:
 
 
 def source(prelude: Prelude) -> exp.Subquery:
-    return nested(prelude.rows.copy(), "source")
+    return nest_query(prelude.rows.copy(), "source")
 
 
 def class_columns(grouping: Grouping) -> list[exp.Expr]:
@@ -165,7 +183,7 @@ def grouped_rows(prelude: Prelude, grouping: Grouping, extra: dict[str, exp.Expr
     return select(*named, *others, alias(counted, "records"), source=source(prelude), groups=groups)
 
 
-def numbered(prelude: Prelude, grouping: Grouping, relation: exp.Query, kept: Sequence[str]) -> exp.Select:
+def number_classes(prelude: Prelude, grouping: Grouping, relation: exp.Query, kept: Sequence[str]) -> exp.Select:
     """A relation over c1, c2, … with the number of its class, and the columns to keep.
 
     DuckDB joins to the classes, also where a column is NULL. PostgreSQL would run such a join as a nested loop:
@@ -173,12 +191,12 @@ def numbered(prelude: Prelude, grouping: Grouping, relation: exp.Query, kept: Se
     """
     if prelude.dialect != "duckdb":
         rank = window(exp.DenseRank(), order=[exp.column(name) for name in labels(grouping)])
-        return select(alias(rank, "class_id"), *kept, source=nested(relation, "r"))
+        return select(alias(rank, "class_id"), *kept, source=nest_query(relation, "r"))
     known = classes(prelude, grouping)
     pairs = [(exp.column(name, table="k"), exp.column(name, table="r")) for name in labels(grouping)]
     alike = exp.and_(*(same(prelude.dialect, *pair) for pair in pairs), copy=False)
     chosen = [exp.column("class_id", table="k"), *(exp.column(name, table="r") for name in kept)]
-    return select(*chosen, source=nested(relation, "r"), joins=[joined(table(known, alias="k"), alike)])
+    return select(*chosen, source=nest_query(relation, "r"), joins=[join_clause(table(known, alias="k"), alike)])
 
 
 def cells(prelude: Prelude, grouping: Grouping, attribute: str) -> str:
@@ -201,8 +219,8 @@ def class_values_of(prelude: Prelude, grouping: Grouping, attribute: str, *, ran
     is_known = alias(known_value(exp.column("original"), null_is_value=prelude.null_is_value), "known")
     made = select(exp.Star(), is_known, source=table(cells(prelude, grouping, attribute)))
     if not ranked:
-        return numbered(prelude, grouping, made, ["records", "known"])
-    known_classes = nested(numbered(prelude, grouping, made, ["original", "records", "known"]), "n")
+        return number_classes(prelude, grouping, made, ["records", "known"])
+    known_classes = nest_query(number_classes(prelude, grouping, made, ["original", "records", "known"]), "n")
     if prelude.dialect != "duckdb" and prelude.baseline is None:
         rank = window(exp.DenseRank(), order=[exp.column("original")])
         return select("class_id", alias(rank, "value"), "records", "known", source=known_classes)
@@ -212,7 +230,7 @@ def class_values_of(prelude: Prelude, grouping: Grouping, attribute: str, *, ran
     sides: list[exp.Expr] = [exp.column("original", table=side) for side in ("n", "t")]
     if prelude.dialect != "duckdb":  # compares no two types, and a release may hold its values in another
         sides = [text(side) for side in sides]
-    return select(*chosen, source=known_classes, joins=[joined(known, same(prelude.dialect, *sides))])
+    return select(*chosen, source=known_classes, joins=[join_clause(known, same(prelude.dialect, *sides))])
 
 
 def known_value(value: exp.Expr, *, null_is_value: bool) -> exp.Expr:
@@ -237,7 +255,7 @@ def class_categories(prelude: Prelude, grouping: Grouping, attribute: str, categ
             branches.append((own.copy().isin(*listed), literal(place)))
         category = case(*branches, default=literal(0))
         grouped = grouped_rows(prelude, grouping, {"category": category}, _counted(grouping))
-        return numbered(prelude, grouping, grouped, ["category", "records"])
+        return number_classes(prelude, grouping, grouped, ["category", "records"])
 
     return prelude.once("class_categories", (grouping, attribute, repr(categories)), build)
 
@@ -252,14 +270,14 @@ def classes(prelude: Prelude, grouping: Grouping) -> str:
         if grouping.distinct:
             grouped = _distinct_groups(prelude, grouping)
         elif attribute is not None:
-            counted = alias(summed(exp.column("records")), "records")
+            counted = alias(sum_bigint(exp.column("records")), "records")
             grouped = select(*names, counted, source=table(cells(prelude, grouping, attribute)), groups=names)
         else:
             grouped = grouped_rows(prelude, grouping, {}, _counted(grouping))
         ranked = prelude.dialect != "duckdb"
         order = [exp.column(name) for name in names] if ranked else []
         number = window(exp.DenseRank() if ranked else exp.RowNumber(), order=order)
-        return select(alias(number, "class_id"), "records", *names, source=nested(grouped, "grouped"))
+        return select(alias(number, "class_id"), "records", *names, source=nest_query(grouped, "grouped"))
 
     return prelude.once("classes", (grouping,), build)
 
@@ -274,7 +292,7 @@ def _distinct_groups(prelude: Prelude, grouping: Grouping) -> exp.Select:
         *(alias(item, f"y{i}") for i, item in enumerate(counted, start=1)),
     ).distinct()
     whole = exp.and_(*(exp.column(f"y{i}").is_(exp.Null()).not_() for i in range(1, len(counted) + 1)))
-    number = summed(case((whole, literal(1)), default=literal(0)))
+    number = sum_bigint(case((whole, literal(1)), default=literal(0)))
     return (
         exp.select(*names, alias(number, "records"))
         .from_(pairs.from_(source(prelude)).subquery(alias="pairs"))
@@ -291,7 +309,7 @@ def totals(prelude: Prelude, grouping: Grouping, attribute: str, *, numeric: boo
             counted = grouped_rows(whole, everybody, {"original": column(attribute)}, _counted(everybody))
         elif grouping.person is None:
             made = table(cells(prelude, grouping, attribute))
-            records = alias(summed(exp.column("records")), "records")
+            records = alias(sum_bigint(exp.column("records")), "records")
             counted = select("original", records, source=made, groups=["original"])
         else:
             everybody = Grouping(columns=(), person=grouping.person)
@@ -302,7 +320,7 @@ def totals(prelude: Prelude, grouping: Grouping, attribute: str, *, numeric: boo
             alias(number, "number"),
             "records",
             "original",
-            source=nested(counted, "counted"),
+            source=nest_query(counted, "counted"),
         )
 
     key = (grouping.person or grouping, attribute, numeric)
@@ -323,7 +341,7 @@ def class_guards(prelude: Prelude, grouping: Grouping, guard: str) -> str:
         # Numbered before the rows without a guard are left out: they hold classes that must keep their numbers.
         return (
             exp.select("class_id", "guard")
-            .from_(numbered(prelude, grouping, grouped, ["guard"]).subquery(alias="numbered"))
+            .from_(number_classes(prelude, grouping, grouped, ["guard"]).subquery(alias="numbered"))
             .where(exp.column("guard").is_(exp.Null()).not_())
         )
 
@@ -342,7 +360,7 @@ def class_population(prelude: Prelude, grouping: Grouping, population: exp.Selec
     def count(released: int, persons: bool) -> exp.Expr:
         here = exp.column("released").eq(released)
         if not persons:
-            return summed(case((here, literal(1)), default=literal(0)))
+            return sum_bigint(case((here, literal(1)), default=literal(0)))
         nobody = exp.and_(here, exp.column("person").is_(exp.Null()))
         unknown = exp.Max(this=case((nobody, literal(1)), default=literal(0)))
         known = exp.Count(

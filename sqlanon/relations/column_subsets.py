@@ -17,8 +17,25 @@ from itertools import combinations
 
 from sqlglot import exp
 
-from sqlanon.relations.classes import (Grouping, Prelude, classes, labels)
-from sqlanon.sqltree.tree import (BIGINT, DOUBLE, alias, bigint, bind, count_all, joined, literal, put_first, rows_relation, same, select, summed, table, union_all, window)
+from sqlanon.relations.classes import Grouping, Prelude, classes, labels
+from sqlanon.sqltree.tree import (
+    BIGINT,
+    DOUBLE,
+    alias,
+    bigint,
+    bind,
+    count_all,
+    join_clause,
+    literal,
+    put_first,
+    rows_relation,
+    same,
+    select,
+    sum_bigint,
+    table,
+    union_all,
+    window,
+)
 
 BITS = 62  # of a BIGINT, without its sign
 WORD = 5  # columns whose sets share a word of bits
@@ -45,10 +62,10 @@ class Packing:
         return tuple(found)
 
 
-def packing(values: Sequence[int]) -> Packing:
+def pack_keys(values: Sequence[int]) -> Packing:
     """As few keys as hold columns of so many values, in their order.
 
-    >>> packing([2, 40, 1]).widths, packing([2**40, 2**30]).keys
+    >>> pack_keys([2, 40, 1]).widths, pack_keys([2**40, 2**30]).keys
     ((1, 6, 1), (0, 1))
     """
     keys: list[int] = []
@@ -100,7 +117,7 @@ def subset_keys(prelude: Prelude, grouping: Grouping, packed: Packing) -> str:
         for place, (label, known) in enumerate(zip(labels(grouping), values, strict=True)):
             own = f"d{place}"
             pair = (exp.column(label, table="k"), exp.column("original", table=own))
-            joins.append(joined(table(known, alias=own), same(prelude.dialect, *pair)))
+            joins.append(join_clause(table(known, alias=own), same(prelude.dialect, *pair)))
             code = bigint(exp.column("code", table=own))
             moved = exp.Mul(this=code, expression=bigint(literal(1 << packed.shifts[place])))
             parts[packed.keys[place]].append(moved)
@@ -138,10 +155,10 @@ def subset_classes(prelude: Prelude, larger: str, parents: Mapping[int, int], pa
         return select(
             own,
             alias(exp.Min(this=exp.column("class_id", table="c")), "class_id"),
-            alias(summed(exp.column("records", table="c")), "records"),
+            alias(sum_bigint(exp.column("records", table="c")), "records"),
             *(alias(key, name) for key, name in zip(keys, packed.key_names, strict=True)),
             source=table(larger, alias="c"),
-            joins=[joined(plan, exp.column("parent", table="p").eq(exp.column("subset", table="c")))],
+            joins=[join_clause(plan, exp.column("parent", table="p").eq(exp.column("subset", table="c")))],
             groups=[own.copy(), *(key.copy() for key in keys)],
         )
 
@@ -185,7 +202,7 @@ def minimal_uniques(prelude: Prelude, sql: str, levels: Sequence[str], scores: s
     return prelude.once("minimal_uniques", (tuple(levels),), build)
 
 
-def counted(names: Sequence[str]) -> exp.Query:
+def count_tables(names: Sequence[str]) -> exp.Query:
     """The places of tables, and how many rows each has."""
     return union_all(
         [select(alias(literal(place), "place"), count_all(), source=table(name)) for place, name in enumerate(names)]

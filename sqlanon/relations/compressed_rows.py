@@ -17,11 +17,27 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from sqlanon.relations.classes import (NULL_NODE, Grouping, Prelude, cells, class_columns, grouped_rows, totals)
-from sqlanon.relations.hierarchy_lookups import (generalized, lookup)
-from sqlanon.relations.source import rows_to_check
-from sqlanon.sqltree.tree import (alias, bigint, case, column, count_all, double, joined, literal, nested, same, select, summed, table, text, window)
 from sqlanon.hierarchies import Hierarchy
+from sqlanon.relations.classes import NULL_NODE, Grouping, Prelude, cells, class_columns, grouped_rows, totals
+from sqlanon.relations.hierarchy_lookups import generalize_value, lookup
+from sqlanon.relations.source import rows_to_check
+from sqlanon.sqltree.tree import (
+    alias,
+    bigint,
+    case,
+    column,
+    count_all,
+    double,
+    join_clause,
+    literal,
+    nest_query,
+    same,
+    select,
+    sum_bigint,
+    table,
+    text,
+    window,
+)
 
 BITS = 62  # of a BIGINT, without its sign
 
@@ -114,33 +130,33 @@ def dictionary(prelude: Prelude, made: str, name: str, short: str, hierarchy: Hi
     """The values of a quasi-identifier with their labels, their places among siblings, and the leaves below labels."""
 
     def build() -> exp.Query:
-        own = labelled(prelude, made, name, short, hierarchy)
+        own = label_values(prelude, made, name, short, hierarchy)
         return _ranked(own, hierarchy.height, lookup(prelude, name, hierarchy))
 
     return prelude.once("dictionary", (name,), build)
 
 
-def labelled(prelude: Prelude, made: str, name: str, short: str, hierarchy: Hierarchy) -> exp.Subquery:
+def label_values(prelude: Prelude, made: str, name: str, short: str, hierarchy: Hierarchy) -> exp.Subquery:
     """The values in the column `short` of a table, as d(original, records, n0, n1, …, missing)."""
     looked_up = lookup(prelude, name, hierarchy)
-    counted = alias(summed(exp.column("records")), "records")
+    counted = alias(sum_bigint(exp.column("records")), "records")
     values = select(alias(exp.column(short), "original"), counted, source=table(made), groups=[exp.column(short)])
     original = exp.column("original", table="v")
     labels = [
         alias(exp.Coalesce(this=text(node), expressions=[literal(NULL_NODE)]), f"n{level}")
         for level in range(hierarchy.height)
-        for node in [generalized(hierarchy, level, original.copy(), "l" if looked_up else None)]
+        for node in [generalize_value(hierarchy, level, original.copy(), "l" if looked_up else None)]
     ]
     joins, missing = [], literal(0)
     if looked_up:
         entry = exp.column("level_0", table="l")
         known = _with_leaves(looked_up, hierarchy.height)
-        joins = [joined(known, entry.eq(text(original.copy())), side="LEFT")]
+        joins = [join_clause(known, entry.eq(text(original.copy())), side="LEFT")]
         lacks = exp.and_(entry.copy().is_(exp.Null()), original.copy().is_(exp.Null()).not_(), copy=False)
         missing = case((lacks, literal(1)), default=literal(0))
     below = [exp.column(f"leaves_{level}", table="l") for level in range(1, hierarchy.height) if looked_up]
     chosen = [original, exp.column("records", table="v"), *labels, alias(missing, "missing"), *below]
-    return nested(select(*chosen, source=nested(values, "v"), joins=joins), "d")
+    return nest_query(select(*chosen, source=nest_query(values, "v"), joins=joins), "d")
 
 
 def _ranked(values: exp.Subquery, height: int, looked_up: str | None) -> exp.Select:
@@ -172,7 +188,7 @@ def _with_leaves(looked_up: str, height: int) -> exp.Expr:
     nodes = [exp.column(f"level_{level}") for level in range(1, height)]
     counts = [window(exp.Count(this=node), partition=[node.copy()]) for node in nodes]
     named = [alias(count, f"leaves_{level}") for level, count in enumerate(counts, start=1)]
-    return nested(select(exp.Star(), *named, source=table(looked_up)), "l")
+    return nest_query(select(exp.Star(), *named, source=table(looked_up)), "l")
 
 
 def _all_leaves(looked_up: str | None) -> exp.Expr:
@@ -245,10 +261,10 @@ def code(domain: Domain, name: str | None = None, level: int = 0) -> exp.Expr:
         for each in range(level, domain.height)
         if edges[each + 1] > edges[each]
     ]
-    return added(parts) if parts else bigint(literal(0))
+    return add_up(parts) if parts else bigint(literal(0))
 
 
-def added(parts: Sequence[exp.Expr]) -> exp.Expr:
+def add_up(parts: Sequence[exp.Expr]) -> exp.Expr:
     """The sum of some expressions."""
     tree = parts[0]
     for part in parts[1:]:
@@ -261,7 +277,7 @@ def same_value(dialect: str, value: exp.Expr, name: str) -> exp.Expr:
     return same(dialect, value, exp.column("original", table=name))
 
 
-def compressed(
+def compress_rows(
     prelude: Prelude,
     made: str,
     domains: Sequence[Domain],
@@ -287,11 +303,11 @@ def compressed(
             counts = [f"f{level}" for level in range(1, domain.height)]
             # Its bits are put together once a value of the dictionary, not once a combination.
             known = select("original", alias(code(domain), "code"), *counts, source=table(domain.dictionary))
-            tree = tree.join(nested(known, name), on=same_value(prelude.dialect, own, name), copy=False)
+            tree = tree.join(nest_query(known, name), on=same_value(prelude.dialect, own, name), copy=False)
             parts[domain.key].append(exp.column("code", table=name))
             leaves += [alias(exp.column(count, table=name), f"f{place}_{count[1:]}") for count in counts]
         for number, codes in enumerate(parts, start=1):
-            tree = tree.select(alias(bigint(added(codes)), f"k{number}"))
+            tree = tree.select(alias(bigint(add_up(codes)), f"k{number}"))
         for attribute, short in values.items():
             own = exp.column(named[short], table="c")
             ranks = totals(prelude, grouping, attribute, numeric=False)
@@ -309,7 +325,7 @@ def compressed(
                 case((exp.column(name, table="c").is_(exp.Null()), bigint(literal(1 << bit))), default=literal(0))
                 for bit, name in enumerate(columns)
             ]
-            tree = tree.select(alias(bigint(added(flags)), "u"))
+            tree = tree.select(alias(bigint(add_up(flags)), "u"))
         if tells_rows:
             tree = tree.select(alias(bigint(exp.column("row_", table="c")), "row_"))
         # Narrow counts are added up faster; DuckDB refuses a combination of more than two billion rows.

@@ -20,14 +20,14 @@ MARK = 16  # hexadecimal digits
 
 
 @dataclass(frozen=True)
-class Link:
+class ChainLink:
     """One thing that was done to a column, as canonical text; `drawn` if chance had a part in it."""
 
     text: str
     drawn: bool
 
 
-Chain = tuple[Link, ...]
+Chain = tuple[ChainLink, ...]
 
 
 def drawn_chains(policy: Policy, groups: str | None = None) -> dict[str, Chain]:
@@ -38,7 +38,7 @@ def drawn_chains(policy: Policy, groups: str | None = None) -> dict[str, Chain]:
     """
     chains, _ = _followed(policy)
     shown = policy.sensitive or policy.quasi_identifiers
-    last = (Link(groups, drawn=True),) if groups is not None else ()
+    last = (ChainLink(groups, drawn=True),) if groups is not None else ()
     found = {name: _up_to_draws((*chains.get(name, ()), *(last if name in shown else ()))) for name in policy.columns}
     return {name: chain for name, chain in found.items() if chain}
 
@@ -69,13 +69,15 @@ def _followed(policy: Policy) -> tuple[dict[str, Chain], list[dict[str, list[str
             found.append({"": _marks((), links)})
             chains |= {name: (*chains.get(name, ()), *links) for name in params.changed()}
         if getattr(module, "CHANGES_ROWS", False):  # what is drawn later may depend on which rows are there
-            rows = Link(written([use.name, params.model_dump(mode="json")]), drawn=False)
+            rows = ChainLink(canonical_json([use.name, params.model_dump(mode="json")]), drawn=False)
             chains = {name: (*chains.get(name, ()), rows) for name in policy.columns}
     return chains, found
 
 
 def _links(method: str, steps: Sequence[Mapping[str, Any]], keyed: bool, more: Mapping[str, Any]) -> Chain:
-    return tuple(Link(written([method, {**step, **more}]), keyed and not step.get("undrawn")) for step in steps)
+    return tuple(
+        ChainLink(canonical_json([method, {**step, **more}]), keyed and not step.get("undrawn")) for step in steps
+    )
 
 
 def _marks(before: Chain, links: Chain) -> list[str]:
@@ -98,9 +100,9 @@ def _text(chain: Chain) -> list[str]:
 
 def digest_of(value: Any) -> str:
     """A short digest of a value that JSON can hold."""
-    return hashlib.sha256(written(value).encode()).hexdigest()[:MARK]
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:MARK]
 
 
-def written(value: Any) -> str:
+def canonical_json(value: Any) -> str:
     """Canonical text of a value that JSON can hold."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sqlanon.sqltree.tree import (DOUBLE, TEXT, rows_relation)
 from sqlanon.hierarchies import Hierarchy
+from sqlanon.sqltree.tree import DOUBLE, TEXT, rows_relation
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,21 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from sqlanon.relations.classes import (NULL_NODE, Grouping, Prelude, source, totals)
-from sqlanon.sqltree.tree import (alias, column, count_all, joined, literal, nested, select, summed, table, text, union_all)
 from sqlanon.hierarchies import Hierarchy
+from sqlanon.relations.classes import NULL_NODE, Grouping, Prelude, source, totals
+from sqlanon.sqltree.tree import (
+    alias,
+    column,
+    count_all,
+    join_clause,
+    literal,
+    nest_query,
+    select,
+    sum_bigint,
+    table,
+    text,
+    union_all,
+)
 
 NUMBER = r"^-?[0-9]+(\.[0-9]+)?$"
 
@@ -40,17 +52,19 @@ def label_paths(prelude: Prelude, name: str, hierarchy: Hierarchy) -> str | None
     originals = prelude.originals
 
     def build() -> exp.Query:
-        values = select(alias(column(name), "original"), source=nested(originals.copy(), "o")).distinct()
-        nodes = [text(generalized(hierarchy, level, exp.column("original"), None)) for level in range(hierarchy.height)]
+        values = select(alias(column(name), "original"), source=nest_query(originals.copy(), "o")).distinct()
+        nodes = [
+            text(generalize_value(hierarchy, level, exp.column("original"), None)) for level in range(hierarchy.height)
+        ]
         labels = [*nodes, text(literal(hierarchy.root))]
         chosen = [alias(label, level) for label, level in zip(labels, level_names(hierarchy), strict=True)]
         known = exp.column("original").is_(exp.Null()).not_()
-        return select(*chosen, source=nested(values, "v"), where=known)
+        return select(*chosen, source=nest_query(values, "v"), where=known)
 
     return prelude.once("label_paths", (name,), build)
 
 
-def generalized(hierarchy: Hierarchy, level: int, value: exp.Expr, looked_up: str | None) -> exp.Expr:
+def generalize_value(hierarchy: Hierarchy, level: int, value: exp.Expr, looked_up: str | None) -> exp.Expr:
     """The label of a value at a level. NULL stays NULL below the root; the root covers it like everything else."""
     if level == 0:
         return value
@@ -61,7 +75,7 @@ def generalized(hierarchy: Hierarchy, level: int, value: exp.Expr, looked_up: st
     return hierarchy.levels[level - 1](value)
 
 
-def recoded(
+def recode_columns(
     prelude: Prelude,
     rows: exp.Select,
     hierarchies: dict[str, Hierarchy],
@@ -82,7 +96,7 @@ def recoded(
         if made and looked_up:
             condition = exp.column("level_0", table=looked_up).eq(text(value.copy()))
             tree = tree.join(table(made, alias=looked_up), on=condition, join_type="left")
-        tree = tree.select(alias(generalized(hierarchy, level, value.copy(), looked_up), output, quoted=True))
+        tree = tree.select(alias(generalize_value(hierarchy, level, value.copy(), looked_up), output, quoted=True))
     return tree
 
 
@@ -96,14 +110,16 @@ def taxonomy(prelude: Prelude, grouping: Grouping, attribute: str, hierarchy: Hi
 
     def level(i: int, values: str, made: str | None) -> exp.Select:
         own = exp.column("label", table="t")
-        node = own if i == 0 else generalized(hierarchy, i, exp.column("original", table="t"), "l" if made else None)
+        node = (
+            own if i == 0 else generalize_value(hierarchy, i, exp.column("original", table="t"), "l" if made else None)
+        )
         known = exp.column("level_0", table="l").eq(exp.column("label", table="t"))
         return select(
             exp.column("value", table="t"),
             alias(literal(i), "level"),
             alias(exp.Coalesce(this=text(node), expressions=[literal(NULL_NODE)]), "node"),
             source=table(values, alias="t"),
-            joins=[joined(table(made, alias="l"), known, side="LEFT")] if made else [],
+            joins=[join_clause(table(made, alias="l"), known, side="LEFT")] if made else [],
         )
 
     return prelude.once("taxonomy", (grouping.person or grouping, attribute), build)
@@ -115,13 +131,13 @@ def source_values(prelude: Prelude, name: str) -> str:
     def build() -> exp.Query:
         known = prelude.counted(name)
         if known is not None:
-            value, counted = exp.column(known[1]), summed(exp.column("records"))
+            value, counted = exp.column(known[1]), sum_bigint(exp.column("records"))
             rows: exp.Expr = table(known[0])
         else:
             value, counted = column(name), count_all()
             rows = source(prelude)
         chosen = [alias(value, "original"), alias(counted, "records")]
-        grouped = nested(select(*chosen, source=rows, groups=[value.copy()]), "grouped")
+        grouped = nest_query(select(*chosen, source=rows, groups=[value.copy()]), "grouped")
         return select(alias(text(exp.column("original")), "value"), "records", "original", source=grouped)
 
     return prelude.once("source_values", (name,), build)

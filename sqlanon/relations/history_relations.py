@@ -14,10 +14,24 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.relations.classes import (NULL_NODE, Grouping, Prelude, class_columns, classes, labels, numbered)
-from sqlanon.relations.rewrite import pseudonym
-from sqlanon.sqltree.tree import (TEXT, alias, bind, column, count_all, joined, literal, nested, rows_relation, select, table, text, union_all)
 from sqlanon.families import plugin
+from sqlanon.relations.classes import NULL_NODE, Grouping, Prelude, class_columns, classes, labels, number_classes
+from sqlanon.relations.rewrite import pseudonym
+from sqlanon.sqltree.tree import (
+    TEXT,
+    alias,
+    bind,
+    column,
+    count_all,
+    join_clause,
+    literal,
+    nest_query,
+    rows_relation,
+    select,
+    table,
+    text,
+    union_all,
+)
 
 UUID = exp.DataType.build("uuid")
 HEX = 32  # digits of a hash that make a uuid
@@ -54,10 +68,10 @@ def members(
         alias(column(person), "original"),
         alias(person_hash(person, prelude.dialect), "person"),
         *(alias(value_label(name), short) for name, short in zip(attributes, values, strict=True)),
-        source=nested(prelude.rows.copy(), "source"),
+        source=nest_query(prelude.rows.copy(), "source"),
         joins=[exp.Join(this=table(secret, alias="secret"), kind="CROSS")],
     )
-    return numbered(prelude, grouping, rows, ["person", "original", *values])
+    return number_classes(prelude, grouping, rows, ["person", "original", *values])
 
 
 def with_groups(found: str, persons: str, values: int) -> exp.Query:
@@ -70,7 +84,7 @@ def with_groups(found: str, persons: str, values: int) -> exp.Query:
         *(exp.column(f"v{place}", table="m") for place in range(1, values + 1)),
         source=table(found, alias="m"),
         joins=[
-            joined(
+            join_clause(
                 table(persons, alias="p"),
                 exp.column("person", table="p").eq(exp.column("person", table="m")),
                 side="LEFT",

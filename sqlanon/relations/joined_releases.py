@@ -15,13 +15,28 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from sqlanon.relations.classes import NULL_NODE
-from sqlanon.sqltree.tree import (alias, bigint, case, column, count_all, joined, literal, nested, rows_relation, select, summed, table, text, window)
+from sqlanon.sqltree.tree import (
+    alias,
+    bigint,
+    case,
+    column,
+    count_all,
+    join_clause,
+    literal,
+    nest_query,
+    rows_relation,
+    select,
+    sum_bigint,
+    table,
+    text,
+    window,
+)
 
 TEXT = exp.DataType.build("text")
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownTable:
     """What a release shows of the columns that matter, as a table of `rows`; `columns` are c1, c2, … in order."""
 
     name: str
@@ -34,37 +49,37 @@ class Shown:
 def rows(release: exp.Select, columns: Sequence[str], records: str | None = None) -> exp.Select:
     """Rows alike on these columns, counted; or added up, where the column `records` holds numbers of rows."""
     values = [exp.Coalesce(this=text(column(name)), expressions=[literal(NULL_NODE)]) for name in columns]
-    counted = count_all() if records is None else summed(column(records))
+    counted = count_all() if records is None else sum_bigint(column(records))
     shorts = [f"c{place}" for place in range(1, len(columns) + 1)]
     grouped = select(
         *(alias(value, short) for value, short in zip(values, shorts, strict=True)),
         alias(bigint(counted), "records"),
-        source=nested(release.copy(), "release"),
+        source=nest_query(release.copy(), "release"),
         groups=[value.copy() for value in values],
     )
     number = window(exp.RowNumber(), order=[exp.column(short) for short in shorts])
-    return select(alias(number, "row_id"), "records", *shorts, source=nested(grouped, "grouped"))
+    return select(alias(number, "row_id"), "records", *shorts, source=nest_query(grouped, "grouped"))
 
 
-def along(taxonomy: str, root: str, theirs: Shown, ours: Shown, name: str) -> exp.Query:
+def along(taxonomy: str, root: str, theirs: ShownTable, ours: ShownTable, name: str) -> exp.Query:
     """The labels that occur and lie on one path: some leaf is below both. `taxonomy` holds (leaf, level, node)."""
     sides = []
     for shown, prefix in ((theirs, "a"), (ours, "b")):
         occurring = select(shown.at(name, "r"), source=table(shown.name, alias="r"))
         own = exp.column("node", table="t").isin(query=occurring)
         known = select("leaf", "node", source=table(taxonomy, alias="t"), where=own).distinct()
-        sides.append(nested(known, prefix))
+        sides.append(nest_query(known, prefix))
     leaf = exp.column("leaf", table="a").eq(exp.column("leaf", table="b"))
     chosen = [alias(exp.column("node", table="a"), "one"), alias(exp.column("node", table="b"), "other")]
-    pairs = select(*chosen, source=sides[0], joins=[joined(sides[1], leaf)]).distinct()
+    pairs = select(*chosen, source=sides[0], joins=[join_clause(sides[1], leaf)]).distinct()
     unknown = [(NULL_NODE, NULL_NODE), (NULL_NODE, root), (root, NULL_NODE), (root, root)]
     return exp.union(pairs, rows_relation(unknown, ("one", "other"), (TEXT, TEXT)), distinct=True)
 
 
 def pairs(
     version: int,
-    ours: Shown,
-    theirs: Shown,
+    ours: ShownTable,
+    theirs: ShownTable,
     common: Mapping[str, str | None],
     x: tuple[Sequence[str], Sequence[str]],
     sensitive: Sequence[str],
@@ -80,9 +95,9 @@ def pairs(
             continue
         prefix = f"m{place}"
         mine = exp.column("other", table=prefix).eq(ours.at(name, "o"))
-        joins.append(joined(table(matching, alias=prefix), mine))
+        joins.append(join_clause(table(matching, alias=prefix), mine))
         equal.append(exp.column("one", table=prefix).eq(theirs.at(name, "t")))
-    joins.append(joined(table(theirs.name, alias="t"), exp.and_(*equal)))
+    joins.append(join_clause(table(theirs.name, alias="t"), exp.and_(*equal)))
     known = [*(ours.at(name, "o") for name in x[0]), *(theirs.at(name, "t") for name in x[1])]
     values = [(ours.at(name, "o") if name in ours.columns else theirs.at(name, "t")) for name in sensitive]
     return select(
@@ -102,12 +117,12 @@ def values_of(pairs_table: str, place: int, ranks: str | None = None, *, null_is
     """(class_id, value, records, known) of one sensitive column; the value itself, or its rank in the table of
     `totals`. What is not known is NULL, unless `null_is_value`."""
     own = exp.column(f"s{place}", table="p")
-    weight = summed(exp.Mul(this=exp.column("ours", table="p"), expression=exp.column("theirs", table="p")))
+    weight = sum_bigint(exp.Mul(this=exp.column("ours", table="p"), expression=exp.column("theirs", table="p")))
     if ranks is None:
         source, joins, value = table(pairs_table, alias="p"), [], own
     else:
         source = table(pairs_table, alias="p")
-        joins = [joined(table(ranks, alias="k"), exp.column("label", table="k").eq(own))]
+        joins = [join_clause(table(ranks, alias="k"), exp.column("label", table="k").eq(own))]
         value = exp.column("value", table="k")
     group = [exp.column("class_id", table="p"), value]
     known: exp.Expr = literal(1)
@@ -122,12 +137,12 @@ def values_of(pairs_table: str, place: int, ranks: str | None = None, *, null_is
 def totals_of(pairs_table: str, place: int) -> exp.Select:
     """(value, label, number, records) of one sensitive column of the join."""
     own = exp.column(f"s{place}")
-    weight = summed(exp.Mul(this=exp.column("ours"), expression=exp.column("theirs")))
+    weight = sum_bigint(exp.Mul(this=exp.column("ours"), expression=exp.column("theirs")))
     counted = select(alias(own, "label"), alias(weight, "records"), source=table(pairs_table), groups=[own.copy()])
     return select(
         alias(window(exp.RowNumber(), order=[exp.column("label")]), "value"),
         "label",
         alias(exp.cast(exp.Null(), "double"), "number"),
         "records",
-        source=nested(counted, "counted"),
+        source=nest_query(counted, "counted"),
     )

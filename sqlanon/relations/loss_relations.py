@@ -16,10 +16,22 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sqlanon.relations.classes import (NULL_NODE, Prelude)
-from sqlanon.relations.hierarchy_lookups import (long_taxonomy, recoded)
-from sqlanon.sqltree.tree import (alias, case, column, count_all, double, literal, summed, table, text, union_all, window)
 from sqlanon.hierarchies import Hierarchy
+from sqlanon.relations.classes import NULL_NODE, Prelude
+from sqlanon.relations.hierarchy_lookups import long_taxonomy, recode_columns
+from sqlanon.sqltree.tree import (
+    alias,
+    case,
+    column,
+    count_all,
+    double,
+    literal,
+    sum_bigint,
+    table,
+    text,
+    union_all,
+    window,
+)
 
 
 @dataclass(frozen=True)
@@ -43,7 +55,7 @@ def recoded_cells(prelude: Prelude, original: exp.Select, release: exp.Select, r
     values = {name: short.replace("c", "v") for name, short in shorts.items()}
 
     def generalized_rows() -> exp.Select:
-        labels = recoded(prelude, original, dict(recoding.hierarchies), dict(recoding.levels), shorts)
+        labels = recode_columns(prelude, original, dict(recoding.hierarchies), dict(recoding.levels), shorts)
         for name in recoding.columns:
             labels = labels.select(alias(text(column(name, "original")), values[name]))
         target = column(recoding.target, "original") if recoding.target else exp.Null()
@@ -82,7 +94,7 @@ def _originals(cells: str) -> exp.Select:
 
 def recoded_classes(prelude: Prelude, cells: str) -> str:
     counted = (
-        exp.select("class_id", alias(summed(exp.column("records")), "records"), "kept")
+        exp.select("class_id", alias(sum_bigint(exp.column("records")), "records"), "kept")
         .from_(_originals(cells).subquery(alias="cells"))
         .group_by("class_id", "kept")
     )
@@ -99,7 +111,7 @@ def recoded_values(prelude: Prelude, cells: str, recoding: Recoding) -> str:
                 alias(value.copy(), "value"),
                 alias(exp.column(short), "label"),
                 "kept",
-                alias(summed(exp.column("records")), "records"),
+                alias(sum_bigint(exp.column("records")), "records"),
             )
             .from_(_originals(cells).subquery(alias="cells"))
             .group_by(*groups)
@@ -185,7 +197,7 @@ def recoded_tuples(prelude: Prelude, cells: str, recoding: Recoding) -> str:
 def _merged(cells: str, recoding: Recoding) -> exp.Select:
     """Cells without the class attribute: a record is what its quasi-identifiers say."""
     groups = ["class_id", "kept", *recoding.shorts.values(), *(s.replace("c", "v") for s in recoding.shorts.values())]
-    tree = exp.select(*groups, alias(summed(exp.column("records")), "records"))
+    tree = exp.select(*groups, alias(sum_bigint(exp.column("records")), "records"))
     return tree.from_(_originals(cells).subquery(alias="cells")).group_by(*groups)
 
 
@@ -205,7 +217,10 @@ def _leaves_of_level(prelude: Prelude, name: str, hierarchy: Hierarchy, level: i
 def recoded_class_values(prelude: Prelude, cells: str) -> str:
     counted = (
         exp.select(
-            "class_id", alias(exp.column("target"), "value"), "kept", alias(summed(exp.column("records")), "records")
+            "class_id",
+            alias(exp.column("target"), "value"),
+            "kept",
+            alias(sum_bigint(exp.column("records")), "records"),
         )
         .from_(_originals(cells).subquery(alias="cells"))
         .group_by("class_id", "target", "kept")
@@ -242,8 +257,12 @@ def disagreements(cells: str) -> exp.Select:
     counted = (
         exp.select(
             "class_id",
-            alias(summed(case((exp.column("released").eq(0), exp.column("records")), default=literal(0))), "original"),
-            alias(summed(case((exp.column("released").eq(1), exp.column("records")), default=literal(0))), "released"),
+            alias(
+                sum_bigint(case((exp.column("released").eq(0), exp.column("records")), default=literal(0))), "original"
+            ),
+            alias(
+                sum_bigint(case((exp.column("released").eq(1), exp.column("records")), default=literal(0))), "released"
+            ),
         )
         .from_(table(cells))
         .group_by("class_id")

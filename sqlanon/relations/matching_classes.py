@@ -16,12 +16,24 @@ from collections.abc import Iterable, Mapping
 
 from sqlglot import exp
 
-from sqlanon.relations.classes import (Grouping, Prelude, classes, labels)
-from sqlanon.relations.source import SUPPRESSED
-from sqlanon.sqltree.tree import (alias, bigint, case, joined, literal, nested, select, summed, table, text, window)
 from sqlanon.errors import PolicyError
 from sqlanon.hierarchies import Hierarchy
 from sqlanon.policy import Policy
+from sqlanon.relations.classes import Grouping, Prelude, classes, labels
+from sqlanon.relations.source import SUPPRESSED
+from sqlanon.sqltree.tree import (
+    alias,
+    bigint,
+    case,
+    join_clause,
+    literal,
+    nest_query,
+    select,
+    sum_bigint,
+    table,
+    text,
+    window,
+)
 
 MOST_COLUMNS = 62  # one bit of a BIGINT each
 
@@ -93,19 +105,19 @@ def matching_rows(coded: str, numbers: Iterable[str]) -> exp.Select:
         alias(exp.column("pattern", table="p"), "other"),
         *left,
         source=table(coded, alias="c"),
-        joins=[exp.Join(this=nested(patterns, "p"), kind="CROSS")],
+        joins=[exp.Join(this=nest_query(patterns, "p"), kind="CROSS")],
     )
     grouped = select(
-        "own", "other", *names, alias(summed(exp.column("records")), "records"),
+        "own", "other", *names, alias(sum_bigint(exp.column("records")), "records"),
         source=table("masked"), groups=["own", "other", *names],
     )  # fmt: skip
     crossed = [("own", "other"), ("other", "own"), *((name, name) for name in names)]
     same = exp.and_(*(exp.column(one, table="m").eq(exp.column(two, table="g")) for one, two in crossed))
     tree = select(
         exp.column("class_id", table="m"),
-        alias(summed(exp.column("records", table="g")), "records"),
+        alias(sum_bigint(exp.column("records", table="g")), "records"),
         source=table("masked", alias="m"),
-        joins=[joined(nested(grouped, "g"), same)],
+        joins=[join_clause(nest_query(grouped, "g"), same)],
         groups=[exp.column("class_id", table="m")],
     )
     return tree.with_("masked", as_=masked, copy=False)

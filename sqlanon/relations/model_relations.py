@@ -8,11 +8,35 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.relations.classes import (NULL_NODE, Grouping, Prelude, as_label, class_values, classes, grouped_rows, labels, numbered, source, totals)
-from sqlanon.relations.hierarchy_lookups import label_paths
-from sqlanon.sqltree.tree import (alias, case, column, count_all, double, literal, summed, table, text, union_all, window)
 from sqlanon.errors import PolicyError
 from sqlanon.hierarchies import Hierarchy
+from sqlanon.relations.classes import (
+    NULL_NODE,
+    Grouping,
+    Prelude,
+    as_label,
+    class_values,
+    classes,
+    grouped_rows,
+    labels,
+    number_classes,
+    source,
+    totals,
+)
+from sqlanon.relations.hierarchy_lookups import label_paths
+from sqlanon.sqltree.tree import (
+    alias,
+    case,
+    column,
+    count_all,
+    double,
+    literal,
+    sum_bigint,
+    table,
+    text,
+    union_all,
+    window,
+)
 
 # 2^9 combinations for each sensitive column: more columns than this are refused rather than left to run for hours.
 MOST_FREEFORM_COLUMNS = 10
@@ -100,7 +124,7 @@ def class_members(prelude: Prelude, grouping: Grouping, attribute: str) -> str:
             "class_id",
             alias(window(exp.DenseRank(), order=[exp.column("original")]), "value"),
             alias(_known(exp.column("person")), "person"),
-        ).from_(numbered(prelude, grouping, grouped, ["original", "person"]).subquery(alias="numbered"))
+        ).from_(number_classes(prelude, grouping, grouped, ["original", "person"]).subquery(alias="numbered"))
 
     return prelude.once("class_members", (grouping, attribute), build)
 
@@ -109,7 +133,7 @@ def _superset_counts(
     prelude: Prelude, grouping: Grouping, key: tuple[object, ...], links: str, members: str, *, by_value: bool
 ) -> str:
     def build() -> exp.Query:
-        counted: exp.Expr = summed(exp.column("records", table="v"))
+        counted: exp.Expr = sum_bigint(exp.column("records", table="v"))
         if grouping.person is not None:
             counted = exp.Count(this=exp.Distinct(expressions=[exp.column("person", table="v")]))
         groups = [exp.column("superset_id", table="l")]
@@ -199,7 +223,9 @@ def shares_below(prelude: Prelude, values: str, label: str, name: str, hierarchy
 
     def build() -> exp.Query:
         above = exp.select("value", "node").from_(table(ancestors(prelude, values, label, name, hierarchy)))
-        counted = exp.select(alias(_known(exp.column(label)), "value"), alias(summed(exp.column("records")), "records"))
+        counted = exp.select(
+            alias(_known(exp.column(label)), "value"), alias(sum_bigint(exp.column("records")), "records")
+        )
         rows = counted.from_(table(values)).group_by(_known(exp.column(label))).subquery(alias="v")
         whole = exp.select(double(exp.Sum(this=exp.column("records")))).from_(table(values)).subquery()
         own = double(exp.Sum(this=exp.column("records", table="v")))
@@ -261,8 +287,8 @@ def combinations(
             _known(item.copy()) if name in given else exp.cast(exp.Null(), "text")
             for name, item in ((name, exp.column(short[name])) for name in columns)
         ]
-        rows: exp.Expr = summed(exp.column("records"))
-        matching: exp.Expr = summed(case((matches, exp.column("records")), default=literal(0)))
+        rows: exp.Expr = sum_bigint(exp.column("records"))
+        matching: exp.Expr = sum_bigint(case((matches, exp.column("records")), default=literal(0)))
         if person is not None:
             rows = exp.Count(this=exp.Distinct(expressions=[_known(exp.column("person"))]))
             whose = case((matches.copy(), _known(exp.column("person"))), default=exp.Null())

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from sqlanon.relations.classes import (Grouping, Prelude, grouped_rows)
-from sqlanon.relations.compressed_rows import (Domain, added, labelled, same_value)
-from sqlanon.sqltree.tree import (alias, bigint, column, count_all, joined, literal, select, table)
+from sqlanon.relations.classes import Grouping, Prelude, grouped_rows
+from sqlanon.relations.compressed_rows import Domain, add_up, label_values, same_value
+from sqlanon.sqltree.tree import alias, bigint, column, count_all, join_clause, literal, select, table
 
 
 def population(
@@ -36,7 +36,7 @@ def population(
             tree = tree.join(table(known, alias=f"d{place}"), on=same)
             parts[domain.key].append(exp.column("bits", table=f"d{place}"))
         for number, codes in enumerate(parts, start=1):
-            tree = tree.select(alias(bigint(added(codes)), f"k{number}"))
+            tree = tree.select(alias(bigint(add_up(codes)), f"k{number}"))
         if person is not None:
             tree = tree.select("c.person")
         return tree.select(alias(exp.column("records", table="c"), "n"))
@@ -48,7 +48,7 @@ def _values(prelude: Prelude, made: str, domain: Domain) -> str:
     """The values of a quasi-identifier in the population, as (original, n0, bits)."""
 
     def build() -> exp.Query:
-        own = labelled(prelude, made, domain.name, domain.short, domain.hierarchy)
+        own = label_values(prelude, made, domain.name, domain.short, domain.hierarchy)
         covered = exp.column("missing", table="d").eq(0)
         edges = domain.bits[1:]
         joins, bits = [], []
@@ -58,11 +58,11 @@ def _values(prelude: Prelude, made: str, domain: Domain) -> str:
             labels = select(label, alias(exp.Min(this=exp.column(f"r{level}")), "place"),
                             source=table(domain.dictionary), groups=[label.copy()])  # fmt: skip
             same = exp.and_(exp.column(f"n{level}", table=known).eq(exp.column(f"n{level}", table="d")), covered.copy())
-            joins.append(joined(labels.subquery(alias=known), same, side="LEFT"))
+            joins.append(join_clause(labels.subquery(alias=known), same, side="LEFT"))
             stranger = (1 << (edges[level + 1] - edges[level])) - 1
             place = exp.Coalesce(this=exp.column("place", table=known), expressions=[literal(stranger)])
             bits.append(exp.Mul(this=bigint(place), expression=bigint(literal(1 << edges[level]))))
-        chosen = [exp.column("original", table="d"), exp.column("n0", table="d"), alias(added(bits), "bits")]
+        chosen = [exp.column("original", table="d"), exp.column("n0", table="d"), alias(add_up(bits), "bits")]
         return select(*chosen, source=own, joins=joins)
 
     return prelude.once("population_values", (domain.name,), build)

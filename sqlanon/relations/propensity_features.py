@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sqlanon.sqltree.tree import (alias, case, count_all, double, literal, nested, select, table)
-from sqlanon.relations.utility_relations import (SIDE, standardized)
+from sqlanon.relations.utility_relations import SIDE, standardize
+from sqlanon.sqltree.tree import alias, case, count_all, double, literal, nest_query, select, table
 
 STEEPEST = 30.0  # beyond that a probability is 0 or 1 in a double
 
@@ -26,7 +26,7 @@ class Number:
     scale: float
 
     def tree(self) -> exp.Expr:
-        value = standardized(exp.column(f"x{self.place}"), self.centre, self.scale)
+        value = standardize(exp.column(f"x{self.place}"), self.centre, self.scale)
         return exp.Coalesce(this=value, expressions=[literal(0.0)])
 
 
@@ -42,7 +42,7 @@ class Product:
 
 
 @dataclass(frozen=True)
-class Missing:
+class MissingIndicator:
     """1 where a column of numbers, or of categories, has none."""
 
     name: str
@@ -63,14 +63,14 @@ class Category:
         return case((own, literal(1.0)), default=literal(0.0))
 
 
-Feature = Number | Product | Missing | Category
+Feature = Number | Product | MissingIndicator | Category
 
 
 def features(both: str, chosen: Sequence[Feature]) -> exp.Select:
     named = [alias(item.tree(), f"f{place}") for place, item in enumerate(chosen, start=2)]
     rows = select(SIDE, alias(literal(1.0), "f1"), *named, source=table(both))
     names = [f"f{place}" for place in range(1, len(chosen) + 2)]
-    return select(SIDE, *names, alias(count_all(), "records"), source=nested(rows, "t"), groups=[SIDE, *names])
+    return select(SIDE, *names, alias(count_all(), "records"), source=nest_query(rows, "t"), groups=[SIDE, *names])
 
 
 def step(name: str, count: int, share: float) -> exp.Select:
@@ -94,7 +94,7 @@ def step(name: str, count: int, share: float) -> exp.Select:
         for second in features_[place:]:
             both = exp.Mul(this=exp.column(first), expression=exp.column(second))
             chosen.append(exp.Sum(this=exp.Mul(this=exp.column("weight"), expression=both)))
-    tree = select(*chosen, source=nested(rows, "t"))
+    tree = select(*chosen, source=nest_query(rows, "t"))
     # Materialized: PostgreSQL would compute the probability again in each of the sums.
     return tree.with_("scored", as_=scored, materialized=True, copy=False)
 
@@ -136,4 +136,4 @@ def new_labels(both: str, place: int) -> exp.Select:
     known = select(
         alias(exp.Max(this=ours), "known"), source=table(both), where=own.is_(exp.Null()).not_(), groups=[own.copy()]
     )
-    return select(count_all(), source=nested(known, "t"), where=exp.column("known").eq(0))
+    return select(count_all(), source=nest_query(known, "t"), where=exp.column("known").eq(0))

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from sqlanon.relations.classes import NULL_NODE
-from sqlanon.relations.compressed_rows import (Compressed, Domain, code, same_value)
+from sqlanon.relations.compressed_rows import Compressed, Domain, code, same_value
 from sqlanon.relations.source import SUPPRESSED
-from sqlanon.sqltree.tree import (alias, bigint, case, column, literal, table, text, window)
+from sqlanon.sqltree.tree import alias, bigint, case, column, literal, table, text, window
 
 MOST_CODED = 65_536  # labels; a join to more is no faster than sorting them
 SHOWN, HASHED, HIDDEN = "shown", "hashed", "hidden"
@@ -65,7 +65,7 @@ def by_levels(dialect: str, rows: exp.Select, packed: Compressed, passes: Sequen
         tree = tree.join(table(output.secret, alias="secret"), join_type="cross")
     if any(item.broken for item in passes) and not output.keep_suppressed:
         tree = tree.where(exp.or_(*(item.copy() for item in shown_at)))
-    return _decoded(shuffled(tree), packed, coded) if coded else shuffled(tree)
+    return _decoded(shuffle_rows(tree), packed, coded) if coded else shuffle_rows(tree)
 
 
 def _decoded(rows: exp.Select, packed: Compressed, coded: Mapping[int, int]) -> exp.Select:
@@ -265,10 +265,10 @@ def by_regions(
         tree_ = tree_.select(alias(label, domain.name, quoted=True))
     if output.secret:
         tree_ = tree_.join(table(output.secret, alias="secret"), join_type="cross")
-    return shuffled(tree_.select(*_others(dialect, shown_at, output)))
+    return shuffle_rows(tree_.select(*_others(dialect, shown_at, output)))
 
 
-def shuffled(tree: exp.Select) -> exp.Select:
+def shuffle_rows(tree: exp.Select) -> exp.Select:
     """In an order that tells nothing: that of the source may follow names, or the exact values behind a label."""
     return tree.order_by(exp.Rand())
 

@@ -11,8 +11,20 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
-from sqlanon.relations.classes import (Grouping, Prelude, classes, finite, grouped_rows, numbered, source)
-from sqlanon.sqltree.tree import (BIGINT, alias, case, column, count_all, double, literal, rows_relation, select, summed, table)
+from sqlanon.relations.classes import Grouping, Prelude, classes, finite, grouped_rows, number_classes, source
+from sqlanon.sqltree.tree import (
+    BIGINT,
+    alias,
+    case,
+    column,
+    count_all,
+    double,
+    literal,
+    rows_relation,
+    select,
+    sum_bigint,
+    table,
+)
 
 
 def own_population(prelude: Prelude, grouping: Grouping) -> str:
@@ -29,7 +41,7 @@ def class_weights(prelude: Prelude, grouping: Grouping, weight: str) -> str:
     def build() -> exp.Query:
         grouped = grouped_rows(prelude, grouping, {}, count_all())
         grouped.append("expressions", alias(exp.Sum(this=double(column(weight))), "weight"))
-        return numbered(prelude, grouping, grouped, ["records", "weight"])
+        return number_classes(prelude, grouping, grouped, ["records", "weight"])
 
     return prelude.once("class_weights", (grouping, weight), build)
 
@@ -37,7 +49,7 @@ def class_weights(prelude: Prelude, grouping: Grouping, weight: str) -> str:
 def class_households(prelude: Prelude, grouping: Grouping, household: str) -> str:
     def build() -> exp.Query:
         grouped = grouped_rows(prelude, grouping, {"household": column(household)}, count_all())
-        return numbered(prelude, grouping, grouped, ["household", "records"])
+        return number_classes(prelude, grouping, grouped, ["household", "records"])
 
     return prelude.once("class_households", (grouping, household), build)
 
@@ -45,13 +57,13 @@ def class_households(prelude: Prelude, grouping: Grouping, household: str) -> st
 def improper_weights(prelude: Prelude, weight: str) -> exp.Select:
     """How many rows have a weight that is no number above 0."""
     proper = case((finite(column(weight)) > 0, literal(0)), default=literal(1))
-    return select(summed(proper), source=source(prelude))
+    return select(sum_bigint(proper), source=source(prelude))
 
 
 def missing_values(prelude: Prelude, name: str) -> exp.Select:
     """How many rows have no value in a column."""
     missing = case((column(name).is_(exp.Null()), literal(1)), default=literal(0))
-    return select(summed(missing), source=source(prelude))
+    return select(sum_bigint(missing), source=source(prelude))
 
 
 def persons_and_rows(prelude: Prelude, person: str) -> exp.Select:

@@ -14,9 +14,24 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from sqlanon.relations.classes import (Grouping, Prelude, grouped_rows, numbered, source)
-from sqlanon.sqltree.tree import (alias, bind, case, column, count_all, joined, literal, nested, select, summed, table, text, union_all, window)
 from sqlanon.families import plugin
+from sqlanon.relations.classes import Grouping, Prelude, grouped_rows, number_classes, source
+from sqlanon.sqltree.tree import (
+    alias,
+    bind,
+    case,
+    column,
+    count_all,
+    join_clause,
+    literal,
+    nest_query,
+    select,
+    sum_bigint,
+    table,
+    text,
+    union_all,
+    window,
+)
 
 # Beside a user's own columns, which no sane person calls like this.
 ROW_SET = "\u2205 set of rows"
@@ -29,7 +44,7 @@ def row_sets(prelude: Prelude, person: str, columns: Sequence[str], *, nulls_mat
 
     def count_rows() -> exp.Query:
         grouped = grouped_rows(prelude, grouping, {"person": column(person)}, count_all())
-        return numbered(prelude, grouping, grouped, ["person", "records"])
+        return number_classes(prelude, grouping, grouped, ["person", "records"])
 
     def number_sets() -> exp.Query:
         rows = prelude.once("person_rows", (grouping, person), count_rows)
@@ -45,9 +60,9 @@ def class_rows(prelude: Prelude, grouping: Grouping, columns: Sequence[str] = ()
     def build() -> exp.Query:
         extra: dict[str, exp.Expr] = {f"p{place}": text(column(name)) for place, name in enumerate(who, start=1)}
         grouped = grouped_rows(prelude, grouping, extra, count_all())
-        rows = numbered(prelude, grouping, grouped, [*extra, "records"])
+        rows = number_classes(prelude, grouping, grouped, [*extra, "records"])
         person = window(exp.DenseRank(), order=[exp.column(name) for name in extra])
-        return select(alias(person, "person"), "class_id", "records", source=nested(rows, "rows_of_persons"))
+        return select(alias(person, "person"), "class_id", "records", source=nest_query(rows, "rows_of_persons"))
 
     return prelude.once("class_rows", (grouping, who), build)
 
@@ -64,7 +79,7 @@ def add_row_sets(
     for place, (qid, name) in enumerate(named.items(), start=1):
         short = f"sets_{place}"
         own = exp.column("person", table=short).eq(column(person, "source"))
-        joins.append(joined(table(tables[qid], alias=short), own, side="LEFT"))
+        joins.append(join_clause(table(tables[qid], alias=short), own, side="LEFT"))
         added.append(alias(exp.column("row_set", table=short), name, quoted=True))
     every = exp.Column(this=exp.Star(), table=exp.to_identifier("source"))
     prelude.rows = select(every, *added, source=source(prelude), joins=joins)
@@ -88,12 +103,12 @@ def constant_columns(rows: exp.Select, person: exp.Expr, names: Sequence[str]) -
         return case((whole, literal(1)), default=literal(0))
 
     flags = [alias(is_constant(name), f"k{place}") for place, name in enumerate(names, start=1)]
-    grouped = select(alias(count_all(), "records"), *flags, source=nested(rows, "source"), groups=[person])
+    grouped = select(alias(count_all(), "records"), *flags, source=nest_query(rows, "source"), groups=[person])
     several = grouped.having(count_all() > 1, copy=False)
     return select(
         count_all(),
-        *(summed(exp.column(name)) for name in ("records", *(f"k{place}" for place in range(1, len(names) + 1)))),
-        source=nested(several, "several"),
+        *(sum_bigint(exp.column(name)) for name in ("records", *(f"k{place}" for place in range(1, len(names) + 1)))),
+        source=nest_query(several, "several"),
     )
 
 
@@ -106,7 +121,7 @@ def linked_records(rows: exp.Select, person: exp.Expr, sets: Sequence[Sequence[s
         known = exp.or_(*(column(name).is_(exp.Null()).not_() for name in names))
         grouped = select(
             alias(count_all(), "records"),
-            source=nested(rows.copy(), "source"),
+            source=nest_query(rows.copy(), "source"),
             where=known,
             groups=values,
         )
@@ -115,8 +130,8 @@ def linked_records(rows: exp.Select, person: exp.Expr, sets: Sequence[Sequence[s
         grouped = grouped.having(exp.and_(count_all() > 1, alone), copy=False)
         return select(
             alias(literal(place), "place"),
-            alias(summed(exp.column("records")), "records"),
-            source=nested(grouped, "linked"),
+            alias(sum_bigint(exp.column("records")), "records"),
+            source=nest_query(grouped, "linked"),
         )
 
     return union_all([part(place, names) for place, names in enumerate(sets)])
@@ -127,4 +142,4 @@ def with_linked(rows: exp.Select, names: Sequence[str]) -> exp.Select:
     values: list[exp.Expr] = [column(name) for name in names]
     number = alias(window(exp.DenseRank(), order=values), LINKED, quoted=True)
     known = exp.or_(*(column(name).is_(exp.Null()).not_() for name in names))
-    return select(exp.Star(), number, source=nested(rows, "source"), where=known)
+    return select(exp.Star(), number, source=nest_query(rows, "source"), where=known)

@@ -6,12 +6,24 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from sqlanon.relations.classes import Step
-from sqlanon.relations.bucketization import GROUP
-from sqlanon.relations.transformation_tables import written_key
-from sqlanon.sqltree.tree import (alias, bigint, bind, column, count_all, literal, nested, select, table, text, union_all)
-from sqlanon.sqltree.tree import window as windowed
 from sqlanon.families import plugin
+from sqlanon.relations.bucketization import GROUP
+from sqlanon.relations.classes import Step
+from sqlanon.relations.transformation_tables import written_key
+from sqlanon.sqltree.tree import (
+    alias,
+    bigint,
+    bind,
+    column,
+    count_all,
+    literal,
+    nest_query,
+    select,
+    table,
+    text,
+    union_all,
+)
+from sqlanon.sqltree.tree import window as windowed
 
 PREFIX = "sqlanon_sliced"
 
@@ -28,12 +40,12 @@ def posterior(
     secret = next(place for place, names in enumerate(parts) if sensitive in names)
     keys = [_key(names, types) for names in bare]
     found = [alias(key.copy(), f"v{place}") for place, key in enumerate(keys)]
-    distinct = select(*found, source=nested(source.copy(), "source")).distinct()
+    distinct = select(*found, source=nest_query(source.copy(), "source")).distinct()
     order = [exp.column(f"v{place}") for place in range(len(parts))]
     numbered = select(
         alias(windowed(exp.RowNumber(), order=order), "tuple_id"),
         *(item.copy() for item in order),
-        source=nested(distinct, "d"),
+        source=nest_query(distinct, "d"),
     )
     records = Step(f"{PREFIX}_records", numbered)
     tuples = union_all(
@@ -49,7 +61,7 @@ def posterior(
                 alias(column(GROUP), "bucket"),
                 alias(key.copy(), "value"),
                 alias(count_all(), "n"),
-                source=nested(sliced.copy(), "sliced"),
+                source=nest_query(sliced.copy(), "sliced"),
                 groups=[column(GROUP), key.copy()],
             )
             for place, key in enumerate(keys)
@@ -61,13 +73,13 @@ def posterior(
         alias(keys[secret].copy(), "value"),
         alias(own, "secret"),
         alias(count_all(), "n"),
-        source=nested(sliced.copy(), "sliced"),
+        source=nest_query(sliced.copy(), "sliced"),
         groups=[column(GROUP), keys[secret].copy(), own.copy()],
     )
     sizes = select(
         alias(column(GROUP), "bucket"),
         alias(count_all(), "n"),
-        source=nested(sliced.copy(), "sliced"),
+        source=nest_query(sliced.copy(), "sliced"),
         groups=[column(GROUP)],
     )
     made = {"tuples": tuples, "cells": cells, "secrets": secrets, "sizes": sizes}
@@ -84,16 +96,16 @@ def worst_share(sliced: exp.Select, sensitive: str) -> exp.Select:
         column(GROUP),
         column(sensitive),
         alias(count_all(), "n"),
-        source=nested(sliced.copy(), "sliced"),
+        source=nest_query(sliced.copy(), "sliced"),
         groups=[column(GROUP), column(sensitive)],
     )
     most, every = exp.Max(this=exp.column("n")), exp.Sum(this=exp.column("n"))
     shares = select(
         alias(exp.Div(this=exp.cast(most, "double"), expression=every), "share"),
-        source=nested(counted, "c"),
+        source=nest_query(counted, "c"),
         groups=[column(GROUP)],
     )
-    return select(exp.Max(this=exp.column("share")), source=nested(shares, "s"))
+    return select(exp.Max(this=exp.column("share")), source=nest_query(shares, "s"))
 
 
 def _key(names: Sequence[str], types: Mapping[str, exp.DataType]) -> exp.Expr:

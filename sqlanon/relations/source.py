@@ -10,10 +10,10 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from sqlanon.sqltree.tree import (alias, case, column, literal, nested, select, text, window)
 from sqlanon.errors import PolicyError
 from sqlanon.policy import Source
-from sqlanon.policy.file_formats import (describe_other_format, ending_of)
+from sqlanon.policy.file_formats import describe_other_format, ending_of
+from sqlanon.sqltree.tree import alias, case, column, literal, nest_query, select, text, window
 
 # The number of a row, beside a user's own columns; no sane column is called like this.
 ROW = "\u2205 row"
@@ -174,8 +174,8 @@ def rows_to_check(
         marked = [text(column(name)).eq(literal(suppressed_marker)) for name in quasi_identifiers]
         hidden = exp.and_(*marked, *(column(name).is_(exp.Null()) for name in sensitive))
         flag = case((hidden, literal(1)), default=literal(0))
-        tree = select(exp.Star(), source=nested(tree, "source"), where=flag.eq(0))
+        tree = select(exp.Star(), source=nest_query(tree, "source"), where=flag.eq(0))
     if number_rows:
         numbered = alias(window(exp.RowNumber()), ROW, quoted=True)
-        tree = select(exp.Star(), numbered, source=nested(tree, "source"))
+        tree = select(exp.Star(), numbered, source=nest_query(tree, "source"))
     return tree

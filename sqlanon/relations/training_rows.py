@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sqlanon.sqltree.tree import (alias, case, column, count_all, literal, nested, select, table, text)
 from sqlanon.relations.utility_relations import KEY
+from sqlanon.sqltree.tree import alias, case, column, count_all, literal, nest_query, select, table, text
 
 HELD_OUT = "0123"  # a quarter: the first digit, in base 16, of a hash of the number of a row
 
 
 @dataclass(frozen=True)
-class Asked:
+class TrainingColumns:
     """`numbers` maps the places of columns to the edges of their bins; `target` is the place of what is predicted,
     `as_released` are categories that the source does not have in that form."""
 
@@ -24,7 +24,7 @@ class Asked:
     as_released: frozenset[int] = frozenset()
 
 
-def combinations(pairs: str, asked: Asked, *, released: bool, held_out: bool, most: int) -> exp.Select:
+def combinations(pairs: str, asked: TrainingColumns, *, released: bool, held_out: bool, most: int) -> exp.Select:
     """What stands in the rows of the one part, the target and the count last; one more than `most` is too many.
 
     Of the release: the features as they were released. Those that are held out, to test on, are the originals; only
@@ -42,7 +42,7 @@ def combinations(pairs: str, asked: Asked, *, released: bool, held_out: bool, mo
         known = exp.and_(known, exp.column("kept").eq(1))
     rows = select(*named, source=table(pairs), where=known)
     names = [item.alias for item in named]
-    tree = select(*names, count_all(), source=nested(rows, "t"), groups=names)
+    tree = select(*names, count_all(), source=nest_query(rows, "t"), groups=names)
     return tree.limit(most + 1, copy=False)
 
 

@@ -14,14 +14,28 @@ from typing import Any, Literal
 from sqlglot import exp
 
 from sqlanon import transformations
-from sqlanon.relations.classes import (Prelude, Step)
-from sqlanon.relations.draw_chains import marks
-from sqlanon.sqltree.tree import (alias, bind, case, column, count_all, literal, nested, put_first, select, table, text, union_all, window)
 from sqlanon.errors import PolicyError
 from sqlanon.families import plugin
 from sqlanon.policy import Policy
-from sqlanon.transformations import (KEY, ROW, Ask, File, Given, Make)
-from sqlanon.transformations.draw_sql import (FLOATS, canonical)
+from sqlanon.relations.classes import Prelude, Step
+from sqlanon.relations.draw_chains import marks
+from sqlanon.sqltree.tree import (
+    alias,
+    bind,
+    case,
+    column,
+    count_all,
+    literal,
+    nest_query,
+    put_first,
+    select,
+    table,
+    text,
+    union_all,
+    window,
+)
+from sqlanon.transformations import KEY, ROW, DataCheck, File, Given, Make
+from sqlanon.transformations.draw_sql import FLOATS, canonical
 
 PREFIX = "sqlanon_changed"
 OWN, WHOLE = "\u2205 own", "\u2205 whole"  # beside a user's own columns
@@ -53,7 +67,7 @@ class Outline:
         )
 
 
-Action = Step | Ask
+Action = Step | DataCheck
 
 
 def key_columns(policy: Policy) -> tuple[str, ...]:
@@ -78,11 +92,11 @@ def rises(policy: Policy, rows: exp.Select, types: Mapping[str, exp.DataType]) -
     if len(named) != 1 or types[named[0]].this in FLOATS:
         return None
     before = alias(window(exp.Lag(this=column(named[0]))), "before")
-    read = select(alias(column(named[0]), "own"), before, source=nested(rows.copy(), "source"))
+    read = select(alias(column(named[0]), "own"), before, source=nest_query(rows.copy(), "source"))
     above = case((exp.GT(this=exp.column("own"), expression=exp.column("before")), literal(1)), default=literal(0))
     known = exp.Count(this=exp.column("own"))
     ends = _ends(exp.column("own"), policy, types)
-    return select(count_all(), known, exp.Sum(this=above), *ends, source=nested(read, "r"))
+    return select(count_all(), known, exp.Sum(this=above), *ends, source=nest_query(read, "r"))
 
 
 def _ends(key: exp.Expr, policy: Policy, types: Mapping[str, exp.DataType]) -> list[exp.Expr]:
@@ -103,7 +117,7 @@ def uniqueness(policy: Policy, rows: exp.Select, types: Mapping[str, exp.DataTyp
         missing = column(named[0]).is_(exp.Null())
         told = case((missing, exp.Null()), default=told) if inexact else column(named[0])
     distinct = exp.Count(this=exp.Distinct(expressions=[told]))
-    return select(count_all(), distinct, *_ends(told, policy, types), source=nested(rows.copy(), "source"))
+    return select(count_all(), distinct, *_ends(told, policy, types), source=nest_query(rows.copy(), "source"))
 
 
 def written_key(names: Sequence[str], types: Mapping[str, exp.DataType]) -> exp.Expr:
@@ -113,11 +127,13 @@ def written_key(names: Sequence[str], types: Mapping[str, exp.DataType]) -> exp.
     return tree
 
 
-def identified(policy: Policy, rows: exp.Select, types: Mapping[str, exp.DataType], identity: Identity) -> exp.Select:
+def identify_rows(
+    policy: Policy, rows: exp.Select, types: Mapping[str, exp.DataType], identity: Identity
+) -> exp.Select:
     """The rows with ROW and KEY."""
     named = key_columns(policy)
     columns = [column(name) for name in types]
-    source = nested(rows.copy(), "source")
+    source = nest_query(rows.copy(), "source")
     if identity == "unique":
         # The identity itself tells rows apart, and unlike a number is the same whenever the rows are read.
         own = column(named[0]) if len(named) == 1 else written_key(named, types)
@@ -130,11 +146,11 @@ def identified(policy: Policy, rows: exp.Select, types: Mapping[str, exp.DataTyp
     key = exp.DPipe(this=exp.DPipe(this=column(OWN), expression=literal("#")), expression=text(place))
     numbered = alias(window(exp.RowNumber()), ROW, quoted=True)
     return select(
-        numbered, alias(key, KEY, quoted=True), *(item.copy() for item in columns), source=nested(hashed, "h")
+        numbered, alias(key, KEY, quoted=True), *(item.copy() for item in columns), source=nest_query(hashed, "h")
     )
 
 
-def transformed(
+def plan_transformations(
     policy: Policy, rows: exp.Select, outline: Outline, prelude: Prelude, secret: str | None
 ) -> list[Action]:
     """The tables to make, and the questions to ask between them; the last table, RESULT, is the new source.
@@ -142,7 +158,7 @@ def transformed(
     The secret and what is derived from it come first, and are added to the prelude, which pseudonyms share.
     """
     types = {name: exp.DataType.build(kind, dialect=outline.dialect) for name, kind in outline.types.items()}
-    tree = identified(policy, rows, types, outline.identity)
+    tree = identify_rows(policy, rows, types, outline.identity)
     actions: list[Action] = []
     labels: list[str] = []
     seeds = f"{PREFIX}_seeds"
@@ -174,7 +190,7 @@ def transformed(
         labels += made.seeds
         actions += _bound(made.steps, policy, place)
         tree = made.rows
-    last = select(*(column(name) for name in types), source=nested(tree, "changed"))
+    last = select(*(column(name) for name in types), source=nest_query(tree, "changed"))
     actions.append(Step(RESULT, last))
     before = seeds_of(prelude, seeds, labels, secret) if labels else []
     return [*before, *actions]
@@ -211,7 +227,7 @@ def _sha256(value: exp.Expr, dialect: str) -> exp.Expr:
 
 def _bound(steps: Sequence[transformations.Step], policy: Policy, place: int) -> Iterator[Action]:
     for step in steps:
-        if isinstance(step, Ask):
+        if isinstance(step, DataCheck):
             use = policy.transformations[place]
             yield replace(step, message=f"{use.name}: {step.message}", at=("transformations", place, use.name))
         else:

@@ -18,9 +18,27 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sqlanon.relations.classes import (Prelude, finite)
+from sqlanon.relations.classes import Prelude, finite
 from sqlanon.relations.source import SUPPRESSED
-from sqlanon.sqltree.tree import (BIGINT, DOUBLE, TEXT, alias, bigint, case, column, count_all, double, joined, literal, nested, rows_relation, select, table, text, union_all)
+from sqlanon.sqltree.tree import (
+    BIGINT,
+    DOUBLE,
+    TEXT,
+    alias,
+    bigint,
+    case,
+    column,
+    count_all,
+    double,
+    join_clause,
+    literal,
+    nest_query,
+    rows_relation,
+    select,
+    table,
+    text,
+    union_all,
+)
 
 SIDE, KEY = "side", "key"
 SECONDS_A_DAY = 86400.0
@@ -75,7 +93,7 @@ def _side(side: int, rows: exp.Select, readings: Readings, key: str | None, look
         if name in lookups:
             short = f"l{place}"
             same = exp.column("label", table=short).eq(text(own))
-            joins.append(joined(table(lookups[name], alias=short), same, side="LEFT"))
+            joins.append(join_clause(table(lookups[name], alias=short), same, side="LEFT"))
             number = double(exp.column("number", table=short))
         else:
             number = days(own) if name in readings.dates else finite(own)
@@ -85,17 +103,17 @@ def _side(side: int, rows: exp.Select, readings: Readings, key: str | None, look
         # A cell that is hidden is missing: as a label of its own it would be one that the source does not have.
         shown = exp.Nullif(this=label, expression=literal(SUPPRESSED)) if side else label
         chosen.append(alias(shown, f"c{place}"))
-    return select(*chosen, source=nested(rows.copy(), "t"), joins=joins)
+    return select(*chosen, source=nest_query(rows.copy(), "t"), joins=joins)
 
 
 def distinct_labels(rows: exp.Select, name: str, most: int) -> exp.Select:
     """The labels of a released column; one more than `most` tells that there are too many."""
     label = text(column(name))
-    tree = select(alias(label, "label"), source=nested(rows.copy(), "t"), groups=[label.copy()])
+    tree = select(alias(label, "label"), source=nest_query(rows.copy(), "t"), groups=[label.copy()])
     return tree.limit(most + 1, copy=False)
 
 
-def paired(prelude: Prelude, both: str, readings: Readings) -> str:
+def pair_rows(prelude: Prelude, both: str, readings: Readings) -> str:
     def build() -> exp.Query:
         chosen: list[exp.Expr] = []
         for place in range(1, len(readings.numbers) + 1):
@@ -110,8 +128,8 @@ def paired(prelude: Prelude, both: str, readings: Readings) -> str:
             own,
             *chosen,
             alias(present, "kept"),
-            source=nested(ours, "o"),
-            joins=[joined(nested(theirs, "r"), same, side="LEFT")],
+            source=nest_query(ours, "o"),
+            joins=[join_clause(nest_query(theirs, "r"), same, side="LEFT")],
         )
 
     return prelude.once("paired", (), build)
@@ -183,7 +201,7 @@ def spreads(prelude: Prelude, columns: Sequence[tuple[float, float, float]]) -> 
     return prelude.once("spreads", (), lambda: rows_relation(rows, names, [BIGINT, DOUBLE, DOUBLE, DOUBLE]))
 
 
-def counted(both: str) -> exp.Select:
+def count_sides(both: str) -> exp.Select:
     """The rows of either side: side, rows."""
     return select(SIDE, count_all(), source=table(both), groups=[SIDE])
 
@@ -217,7 +235,7 @@ def _products(
 ) -> exp.Select:
     places = sorted({place for pair in pairs for place in pair})
     inner = [
-        alias(standardized(exp.column(f"x{place}"), centre[place - 1], scale[place - 1]), f"u{place}")
+        alias(standardize(exp.column(f"x{place}"), centre[place - 1], scale[place - 1]), f"u{place}")
         for place in places
     ]
     chosen: list[exp.Expr] = []
@@ -229,10 +247,10 @@ def _products(
         chosen += [exp.Sum(this=_where(_product(u, u), v)), exp.Sum(this=_where(_product(v, v), u))]
         chosen += [exp.Sum(this=_product(*parts)) for parts in ((u, u, v, v), (u, u, u, v), (u, v, v, v))]
     rows = select(SIDE, *inner, source=table(both))
-    return select(SIDE, *chosen, source=nested(rows, "standardized"), groups=[SIDE])
+    return select(SIDE, *chosen, source=nest_query(rows, "standardized"), groups=[SIDE])
 
 
-def standardized(value: exp.Expr, centre: float, scale: float) -> exp.Expr:
+def standardize(value: exp.Expr, centre: float, scale: float) -> exp.Expr:
     moved = exp.paren(exp.Sub(this=value, expression=literal(float(centre))), copy=False)
     return exp.paren(exp.Div(this=moved, expression=literal(float(scale))), copy=False)
 
@@ -262,4 +280,4 @@ def misses(pairs: str, places: Sequence[int], widths: Sequence[float]) -> exp.Se
         outside = exp.Add(this=outside, expression=far)
         known = exp.Add(this=known, expression=case((both, literal(1)), default=literal(0)))
     rows = select(alias(outside, "outside"), alias(known, "known"), source=table(pairs), where=exp.column("kept").eq(1))
-    return select("outside", "known", count_all(), source=nested(rows, "compared"), groups=["outside", "known"])
+    return select("outside", "known", count_all(), source=nest_query(rows, "compared"), groups=["outside", "known"])

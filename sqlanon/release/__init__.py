@@ -9,31 +9,40 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.lattice.problem import (FEW_ROWS, Problem)
-from sqlanon.lattice.solution import Solution
-from sqlanon.relations.checks import OF_ROW_SETS
-from sqlanon.relations.source import (relation, table_tree)
 from sqlanon.engines import Engine
-from sqlanon.errors import (EngineError, NotReleased, PolicyError)
-from sqlanon.evidence.checks import (Evidence, check)
+from sqlanon.errors import EngineError, NotReleased, PolicyError
+from sqlanon.evidence.apply_transformations import needs_secret, require_secret
+from sqlanon.evidence.checks import Evidence, check
 from sqlanon.evidence.linked_rows import HINT
-from sqlanon.evidence.apply_transformations import (needs_secret, require_secret)
 from sqlanon.families import plugin
+from sqlanon.lattice.problem import FEW_ROWS, Problem
+from sqlanon.lattice.solution import Solution
 from sqlanon.plan import Plan
 from sqlanon.policy import Policy
+from sqlanon.relations.checks import OF_ROW_SETS
+from sqlanon.relations.source import relation, table_tree
 from sqlanon.release.algorithm_kind import is_parted
 from sqlanon.release.count_evidence import workload_of
-from sqlanon.release.evidence_document import (described, without_originals)
+from sqlanon.release.evidence_document import describe_release, without_originals
 from sqlanon.release.fingerprint import fingerprint
-from sqlanon.release.history import (Comparison, compare, keep_shown, paths_of, read_past, remember, require_named, require_safe)
+from sqlanon.release.history import (
+    Comparison,
+    compare,
+    keep_shown,
+    paths_of,
+    read_past,
+    remember,
+    require_named,
+    require_safe,
+)
 from sqlanon.release.history.history_tables import kept_versions
-from sqlanon.release.publication import (Progress, Published, require_plan, tell)
-from sqlanon.release.raise_levels import (LAST_RESORT, may_be_raised, raised)
+from sqlanon.release.publication import Progress, Published, require_plan, tell
+from sqlanon.release.raise_levels import LAST_RESORT, may_be_raised, raise_one_level
 from sqlanon.release.record import newest
-from sqlanon.release.rewrite_release import (Rewriting, rewriting)
-from sqlanon.release.second_draws import (described_draws, require_same_draws, require_same_scales)
-from sqlanon.release.solve_policy import (plan_of, prepared, solved)
-from sqlanon.release.targets.target import (Staged, Target, require_writable, target_of)
+from sqlanon.release.rewrite_release import Rewriting, plan_rewriting
+from sqlanon.release.second_draws import described_draws, require_same_draws, require_same_scales
+from sqlanon.release.solve_policy import plan_of, prepare_problem, solve_problem
+from sqlanon.release.targets.target import Staged, Target, require_writable, target_of
 
 NOT_SEARCHED = "the search compares single rows: it does not look for a release that keeps whole sets of rows alike"
 
@@ -69,21 +78,23 @@ def publish(
     if target is not None:
         require_same_draws(policy, engine, secret)
     if is_parted(policy):
-        from sqlanon.release import publish_buckets as parting  # as slow to load as it is rarely asked for
+        from sqlanon.release import publish_buckets  # as slow to load as it is rarely asked for
 
-        return parting.publish(policy, engine, target, secret=secret, progress=progress, plan_hash=plan_hash, run=run)
-    task = prepared(policy, engine, time_limit=time_limit, progress=progress, secret=secret)
+        return publish_buckets.publish(
+            policy, engine, target, secret=secret, progress=progress, plan_hash=plan_hash, run=run
+        )
+    task = prepare_problem(policy, engine, time_limit=time_limit, progress=progress, secret=secret)
     try:
         if target is not None:
             require_same_scales(policy, engine)
         if policy.release is not None:
             read_past(task, policy.release.table or policy.release.view or "", secret)
         with engine.one_thread() if task.records < FEW_ROWS else nullcontext():
-            solution, plan = solved(task)
+            solution, plan = solve_problem(task)
             require_plan(plan, plan_hash)
-            how = rewriting(task, solution, secret)
+            how = plan_rewriting(task, solution, secret)
             if target is None:
-                return Published(plan, described(task, solution, plan, how))
+                return Published(plan, describe_release(task, solution, plan, how))
             tell(progress, "writing the release", 0, 1)
             plan, found, document = _write(task, target, solution, plan, how, progress, workload, secret, run)
             return Published(plan, document, found)
@@ -103,9 +114,9 @@ def report(
     """The stored evidence of a release, with the map of what other k and suppression limits would cost, for which at
     most `explore` seconds are spent; 0 leaves it out. So does a policy with draws whose `secret` is not given. Risks
     are measured and attacks carried out on source and release as they are now, if `attacked`."""
-    from sqlanon.release.stored_evidence import (risk_utility_map, stored, too_wide_to_map)
+    from sqlanon.release.stored_evidence import load_evidence, risk_utility_map, too_wide_to_map
 
-    document = stored(policy, engine)
+    document = load_evidence(policy, engine)
     if attacked:
         tell(progress, "attacking the release", 0, 1)
         from sqlanon.release.measure_resistance import resistance  # loads all attacks
@@ -114,7 +125,7 @@ def report(
         tell(progress, "attacking the release", 1, 1)
     drawn = needs_secret(policy) and not secret
     if explore > 0 and len(document["plan"]["passes"]) == 1 and not drawn and not is_parted(policy):
-        task = prepared(policy, engine, time_limit=explore, progress=progress, secret=secret)
+        task = prepare_problem(policy, engine, time_limit=explore, progress=progress, secret=secret)
         try:
             asked = max((use.params["k"] for use in policy.models if "k" in use.params), default=None)
             if (why := too_wide_to_map(task)) is not None:
@@ -156,7 +167,7 @@ def _write(
                 if beside.holds or also or not may_be_raised(task, solution, beside.results):
                     require_safe(beside)
                     break
-                higher = raised(task, solution)
+                higher = raise_one_level(task, solution)
                 if higher is None:  # rows wait where nothing else helps
                     also = LAST_RESORT & {result.model for result in beside.results}
                     if not also:
@@ -165,12 +176,12 @@ def _write(
                 task.engine.execute(exp.Drop(tables=[table_tree(staged.name)], kind="TABLE"))
                 solution = higher or first
                 plan = plan_of(task, "fixed_levels", {"levels": task.levels(solution.passes[0])}, solution)
-                how = rewriting(task, solution, secret)
+                how = plan_rewriting(task, solution, secret)
             # Nobody can tell rows of nobody from others: where there are any, rows are counted, one for each person.
             rule = task.policy if solution.assigned is None else task.policy.model_copy(update={"person": None})
             found = check(rule, task.engine, release=staged.source, hidden=staged.hidden, limit=0)
             require_kept(found)
-            document = described(task, solution, plan, how, found, target, staged)
+            document = describe_release(task, solution, plan, how, found, target, staged)
             document |= described_draws(task.written, task.engine, secret)
             if run is not None:
                 document["run"] = run

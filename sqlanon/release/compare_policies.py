@@ -26,19 +26,19 @@ from typing import Any
 from sqlglot import exp
 
 from sqlanon import __version__
-from sqlanon.relations.source import relation
-from sqlanon.sqltree.tree import (alias, bigint, nested, select, window)
 from sqlanon.engines import Engine
-from sqlanon.errors import (PolicyError, SqlanonError)
+from sqlanon.errors import PolicyError, SqlanonError
 from sqlanon.evidence.checks import check
 from sqlanon.evidence.risk import risk
-from sqlanon.evidence.utility import (BANDS, Utility, mean_distance, utility)
-from sqlanon.policy import (Column, Policy, Source)
+from sqlanon.evidence.utility import BANDS, Utility, mean_distance, utility
+from sqlanon.policy import Column, Policy, Source
+from sqlanon.relations.source import relation
 from sqlanon.release.algorithm_kind import is_parted
 from sqlanon.release.evidence_document import losses
 from sqlanon.release.publication import Progress
-from sqlanon.release.rewrite_release import rewriting
-from sqlanon.release.solve_policy import (prepared, solved)
+from sqlanon.release.rewrite_release import plan_rewriting
+from sqlanon.release.solve_policy import prepare_problem, solve_problem
+from sqlanon.sqltree.tree import alias, bigint, nest_query, select, window
 
 ORIGINAL = "source_compared_by_sqlanon"
 RELEASED = "release_compared_by_sqlanon"
@@ -138,7 +138,7 @@ def with_best(found: Sequence[Compared]) -> list[Compared]:
     return [replace(item, best=item in holding and not beaten(item)) for item in found]
 
 
-def described(found: Sequence[Compared], policies: Sequence[Policy]) -> dict[str, Any]:
+def describe_comparison(found: Sequence[Compared], policies: Sequence[Policy]) -> dict[str, Any]:
     """The comparison as a document, for programs and for the page."""
     return {
         "sqlanon": __version__,
@@ -174,7 +174,7 @@ def _copy(policy: Policy, engine: Engine) -> None:
     if ROW_KEY in [item.name for item in engine.columns(rows)]:
         raise PolicyError(f"the source has a column '{ROW_KEY}'", hint="rename it in a view")
     numbered = alias(bigint(window(exp.RowNumber())), ROW_KEY, quoted=True)
-    engine.create_temporary(ORIGINAL, select(exp.Star(), numbered, source=nested(rows, "source")))
+    engine.create_temporary(ORIGINAL, select(exp.Star(), numbered, source=nest_query(rows, "source")))
 
 
 def _compared(
@@ -182,10 +182,10 @@ def _compared(
 ) -> Compared:
     released = Source(table=RELEASED)
     try:
-        task = prepared(policy, engine, time_limit=time_limit, secret=secret)
+        task = prepare_problem(policy, engine, time_limit=time_limit, secret=secret)
         try:
-            solution, plan = solved(task)
-            how = rewriting(task, solution, secret)
+            solution, plan = solve_problem(task)
+            how = plan_rewriting(task, solution, secret)
             engine.create_temporary(RELEASED, how.select)
             measured = check(task.policy, engine, release=released, hidden=how.hidden, limit=0)
             lost, hidden = losses(task, solution, plan), how.hidden
@@ -214,4 +214,4 @@ def _compared(
     )
 
 
-__all__ = ["Compared", "compare", "described", "with_best", "with_loss"]
+__all__ = ["Compared", "compare", "describe_comparison", "with_best", "with_loss"]

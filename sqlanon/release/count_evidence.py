@@ -8,25 +8,40 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.lattice.problem import Problem
-from sqlanon.relations.classes import (Grouping, Prelude, classes)
-from sqlanon.relations.compressed_rows import (Domain, code)
-from sqlanon.relations.matching_classes import (matches_any_value, matching_classes)
-from sqlanon.relations.source import relation
-from sqlanon.sqltree.tree import (alias, bigint, column, count_all, double, joined, literal, nested, select, summed, table, text, union_all, window)
 from sqlanon.engines import Engine
-from sqlanon.engines.temp_tables import (drop_steps, run_steps)
+from sqlanon.engines.temp_tables import drop_steps, run_steps
 from sqlanon.errors import SqlanonError
 from sqlanon.evidence.ranges import boxes_at
 from sqlanon.evidence.workload import workload
+from sqlanon.lattice.problem import Problem
+from sqlanon.relations.classes import Grouping, Prelude, classes
+from sqlanon.relations.compressed_rows import Domain, code
+from sqlanon.relations.matching_classes import matches_any_value, matching_classes
+from sqlanon.relations.source import relation
 from sqlanon.release.rewrite_release import Rewriting
+from sqlanon.sqltree.tree import (
+    alias,
+    bigint,
+    column,
+    count_all,
+    double,
+    join_clause,
+    literal,
+    nest_query,
+    select,
+    sum_bigint,
+    table,
+    text,
+    union_all,
+    window,
+)
 
 MOST_LABELS = 12
 SHOWN = "sqlanon_shown"  # the part of a statement that holds the cells that are released
 CLASSES = "sqlanon_released_classes"  # table (c1, …, records) of the release as it was written
 
 
-def counted(task: Problem, how: Rewriting, released: exp.Select) -> dict[str, Any]:
+def count_classes(task: Problem, how: Rewriting, released: exp.Select) -> dict[str, Any]:
     """Classes and values, before and after."""
     labels = [alias(column(domain.name), f"c{place}") for place, domain in enumerate(task.domains, start=1)]
     names = [column(domain.name) for domain in task.domains]
@@ -60,7 +75,7 @@ def _matching_sizes(task: Problem, released: exp.Select) -> dict[str, Any]:
         exp.column("records", table="c"),
         crowd,
         source=table(own, alias="c"),
-        joins=[joined(table(matching, alias="m"), same)],
+        joins=[join_clause(table(matching, alias="m"), same)],
     )
     try:
         run_steps(task.engine, prelude.steps)
@@ -83,7 +98,9 @@ def _risk_of_persons(task: Problem, released: exp.Select) -> dict[str, Any]:
         if person in [item.name for item in task.engine.columns(rows)]:
             persons = bigint(exp.Count(this=exp.Distinct(expressions=[column(person)])))
             groups = [column(name) for name in names]
-            grouped = select(alias(persons, "records"), source=nested(rows.copy(), "rows_of_persons"), groups=groups)
+            grouped = select(
+                alias(persons, "records"), source=nest_query(rows.copy(), "rows_of_persons"), groups=groups
+            )
             sides[side] = sizes_of(task.engine, grouped)["risk"]
     return sides
 
@@ -92,11 +109,11 @@ def _classes_before(task: Problem) -> exp.Select:
     """The classes of the source, as somebody meets them who knows the persons themselves: where values were changed
     before the search, not those that the search saw."""
     if not task.transformed:
-        records = alias(summed(exp.column("n")), "records")
+        records = alias(sum_bigint(exp.column("n")), "records")
         return select(records, source=table(task.compressed.table), groups=task.compressed.key_names)
     rows = relation(task.engine.resolve(task.written.source), task.engine.dialect)
     names = [column(domain.name) for domain in task.domains]
-    return select(alias(count_all(), "records"), source=nested(rows, "source"), groups=names)
+    return select(alias(count_all(), "records"), source=nest_query(rows, "source"), groups=names)
 
 
 def sizes_of(engine: Engine, counted: exp.Select, *, crowd: str = "records") -> dict[str, Any]:
@@ -113,7 +130,7 @@ def sizes_of(engine: Engine, counted: exp.Select, *, crowd: str = "records") -> 
     tree = exp.select(
         alias(exp.cast(bucket, "int"), "bucket"),
         alias(count_all(), "classes"),
-        alias(summed(exp.column("records")), "records"),
+        alias(sum_bigint(exp.column("records")), "records"),
         alias(exp.Min(this=exp.column(crowd)), "smallest"),
         alias(exp.Sum(this=found), "found"),
     ).from_(counted.subquery(alias="classes"))
@@ -149,7 +166,7 @@ def distributions(task: Problem, how: Rewriting) -> dict[str, Any]:
     wanted: list[tuple[str, str, exp.Select]] = []
     for place, domain in enumerate(task.domains, start=1):
         label = text(exp.column(f"c{place}"))
-        chosen = [alias(label, "label"), alias(summed(exp.column("records")), "records")]
+        chosen = [alias(label, "label"), alias(sum_bigint(exp.column("records")), "records")]
         wanted.append((domain.name, "after", select(*chosen, source=table(CLASSES), groups=[label.copy()])))
         if len(how.passes) == 1:
             wanted.append((domain.name, "before", _values(domain)))
@@ -163,12 +180,12 @@ def distributions(task: Problem, how: Rewriting) -> dict[str, Any]:
 def _values(domain: Domain) -> exp.Select:
     """The original values of the rows that a single pass released: those in SHOWN."""
     key = exp.BitwiseAnd(this=exp.column(f"k{domain.key + 1}"), expression=bigint(literal(domain.masks[0])))
-    counted = [alias(key, "code"), alias(summed(exp.column("n")), "records")]
+    counted = [alias(key, "code"), alias(sum_bigint(exp.column("n")), "records")]
     cells = select(*counted, source=table(SHOWN), groups=[key.copy()])
     own = select(alias(code(domain), "code"), "original", source=table(domain.dictionary))
     chosen = [alias(text(exp.column("original", table="d")), "label"), exp.column("records", table="c")]
     same = exp.column("code", table="d").eq(exp.column("code", table="c"))
-    return select(*chosen, source=nested(cells, "c"), joins=[joined(nested(own, "d"), same)])
+    return select(*chosen, source=nest_query(cells, "c"), joins=[join_clause(nest_query(own, "d"), same)])
 
 
 def shown_cells(task: Problem, how: Rewriting) -> exp.Expr:
@@ -192,8 +209,8 @@ def _most_frequent(task: Problem, how: Rewriting, sides: Sequence[exp.Select]) -
     most = [exp.Ordered(this=exp.column("records"), desc=True), exp.Ordered(this=exp.column("label"))]
     number.set("order", exp.Order(expressions=most))
     counted = [alias(labels, "labels"), alias(bigint(rows), "rows_"), alias(number, "number")]
-    every = select("place", "label", "records", *counted, source=nested(union_all(sides), "sides"))
-    first = select("place", "label", "records", "labels", "rows_", source=nested(every, "every_label"))
+    every = select("place", "label", "records", *counted, source=nest_query(union_all(sides), "sides"))
+    first = select("place", "label", "records", "labels", "rows_", source=nest_query(every, "every_label"))
     first = first.where(exp.column("number") <= MOST_LABELS)
     if len(how.passes) == 1:
         first = first.with_(SHOWN, as_=exp.select("*").from_(shown_cells(task, how)))

@@ -9,25 +9,25 @@ from importlib.metadata import version
 from types import ModuleType
 from typing import Any
 
-from sqlanon import (__version__, algorithms, transformations)
-from sqlanon.lattice.problem import Problem
-from sqlanon.lattice.solution import Solution
-from sqlanon.relations.source import relation
-from sqlanon.sqltree.tree import threshold
+from sqlanon import __version__, algorithms, transformations
 from sqlanon.evidence.checks import Evidence
 from sqlanon.evidence.linked_rows import Linked
 from sqlanon.evidence.results import CheckResult
-from sqlanon.families import (family, plugin)
+from sqlanon.families import family, plugin
+from sqlanon.lattice.problem import Problem
+from sqlanon.lattice.solution import Solution
 from sqlanon.plan import Plan
-from sqlanon.policy import (Policy, TransformationUse)
-from sqlanon.release.count_evidence import counted
+from sqlanon.policy import Policy, TransformationUse
+from sqlanon.relations.source import relation
+from sqlanon.release.count_evidence import count_classes
 from sqlanon.release.rewrite_release import Rewriting
-from sqlanon.release.targets.target import (Staged, Target)
+from sqlanon.release.targets.target import Staged, Target
+from sqlanon.sqltree.tree import threshold
 
 MOST_CANDIDATES = 10
 
 
-def described(
+def describe_release(
     task: Problem,
     solution: Solution,
     plan: Plan,
@@ -37,7 +37,7 @@ def described(
     staged: Staged | None = None,
 ) -> dict[str, Any]:
     """Everything that was measured. Without `found` it is the plan of a dry run."""
-    document = outlined(task.written, plan, task.records, solution.suppressed) | {
+    document = outline_release(task.written, plan, task.records, solution.suppressed) | {
         "loss": losses(task, solution, plan),
         "attributes": attributes(task, solution),
         "candidates": candidates(task, solution),
@@ -48,7 +48,7 @@ def described(
         document["not_protected"].insert(0, document["found_by_values"]["said"])
     if found is not None and target is not None and staged is not None:
         released = relation(task.engine.resolve(staged.source), task.engine.dialect)
-        document |= verdict(found, target, staged) | counted(task, how, released)
+        document |= verdict(found, target, staged) | count_classes(task, how, released)
         if found.linked is not None and found.linked.problems:
             document["not_protected"].append(f"{found.linked.uniqueness}: the policy accepts it (linked_rows: accept)")
         if found.linked is not None:
@@ -66,13 +66,13 @@ def found_by_values(task: Problem, rows: int, fewest: int) -> dict[str, Any]:
     return {"rows": rows, "fewest": fewest, "said": said}
 
 
-def outlined(policy: Policy, plan: Plan, records: int, suppressed: int) -> dict[str, Any]:
+def outline_release(policy: Policy, plan: Plan, records: int, suppressed: int) -> dict[str, Any]:
     """What is known of every release before it is written."""
     document: dict[str, Any] = {
         "sqlanon": __version__,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "source": policy.source.text,
-        "policy": {"name": policy.name, "hash": plan.policy, "text": written(policy)},
+        "policy": {"name": policy.name, "hash": plan.policy, "text": serialize_policy(policy)},
         "plan": _json(plan),
         "plan_hash": plan.hash,
         "records": records,
@@ -84,7 +84,7 @@ def outlined(policy: Policy, plan: Plan, records: int, suppressed: int) -> dict[
         "not_protected": not_protected(policy),
     }
     if policy.transformations:
-        document["transformations"] = [changed(use) for use in policy.transformations]
+        document["transformations"] = [describe_method(use) for use in policy.transformations]
     return document
 
 
@@ -95,7 +95,7 @@ def verdict(found: Evidence, target: Target, staged: Staged) -> dict[str, Any]:
         "holds": found.holds,
         "breaches": list(found.breaches),
         "notes": list(found.notes),
-        "checks": [checked(item) for item in found.checks],
+        "checks": [describe_check(item) for item in found.checks],
     }
     if found.linked is not None:
         document["linked_rows"] = linked_rows(found.linked)
@@ -116,8 +116,8 @@ def linked_rows(found: Linked) -> dict[str, Any]:
         "accepted": found.accepted,
         "holds": found.holds,
         "problems": found.problems,
-        "checks": [checked(item) for item in found.checks],
-        "any_row": [checked(item) for item in found.any_row],
+        "checks": [describe_check(item) for item in found.checks],
+        "any_row": [describe_check(item) for item in found.any_row],
         "disclosed": dict(found.disclosed),
         "not_measured": list(found.not_measured),
     }
@@ -132,7 +132,7 @@ def without_originals(document: dict[str, Any]) -> None:
         item.pop("before", None)
 
 
-def written(policy: Policy) -> str:
+def serialize_policy(policy: Policy) -> str:
     """The policy as a file would say it: JSON, which is YAML."""
     data = policy.model_dump(mode="json", exclude_defaults=True)
     data["source"].pop("database", None)  # may hold a password
@@ -162,14 +162,14 @@ def _json(plan: Plan) -> dict[str, Any]:
     return data
 
 
-def changed(use: TransformationUse) -> dict[str, Any]:
+def describe_method(use: TransformationUse) -> dict[str, Any]:
     """A method with all its parameters, and what it is; nothing that it drew."""
     module = transformations.method(use.name)
     params = module.Params.model_validate(use.params).model_dump(mode="json")
     return {"method": use.name, "params": params, "summary": (module.__doc__ or "").strip().splitlines()[0]}
 
 
-def unprotected(module: ModuleType) -> str:
+def extract_limits(module: ModuleType) -> str:
     """The paragraph of a manual page that says what the method does not do, as one line."""
     paragraphs = (module.__doc__ or "").split("\n\n")
     found = next((part for part in paragraphs if part.startswith("What it does not protect:")), "")
@@ -177,7 +177,7 @@ def unprotected(module: ModuleType) -> str:
     return sentence.removeprefix("What it does not protect: ")
 
 
-def checked(item: CheckResult) -> dict[str, Any]:
+def describe_check(item: CheckResult) -> dict[str, Any]:
     model = plugin("models", item.model)
     return {
         "model": item.model,
@@ -245,9 +245,9 @@ def candidates(task: Problem, solution: Solution) -> list[dict[str, Any]]:
 
 def script(task: Problem, how: Rewriting) -> str:
     """The SQL of the release: the temporary tables that the rewrite reads, then the rewrite."""
-    from sqlanon.relations.check_script import created
+    from sqlanon.relations.check_script import render_create
 
-    parts = [created(step, task.engine.dialect) for step in task.prelude.steps]
+    parts = [render_create(step, task.engine.dialect) for step in task.prelude.steps]
     return (
         "\n\n".join([*parts, "-- the release\n" + how.shown.sql(task.engine.dialect, pretty=True, copy=False) + ";"])
         + "\n"
@@ -276,11 +276,11 @@ def not_protected(policy: Policy) -> list[str]:
     if hashed:
         found.append(f"{', '.join(hashed)}: pseudonyms link the rows of a person, and whoever has the key knows them")
     found += [
-        f"{name}: {unprotected(transformations.method(name))}"
+        f"{name}: {extract_limits(transformations.method(name))}"
         for name in dict.fromkeys(use.name for use in policy.transformations)
     ]
-    if policy.algorithm is not None and unprotected(algorithms.algorithm(policy.algorithm.name)):
-        found.append(f"{policy.algorithm.name}: {unprotected(algorithms.algorithm(policy.algorithm.name))}")
+    if policy.algorithm is not None and extract_limits(algorithms.algorithm(policy.algorithm.name)):
+        found.append(f"{policy.algorithm.name}: {extract_limits(algorithms.algorithm(policy.algorithm.name))}")
     if policy.history is None:
         found.append("other releases of the same persons may be compared with this one")
     else:

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from sqlanon.errors import NotReleased, number
 from sqlanon.lattice.class_queries import Requirement
-from sqlanon.lattice.minimized_metric import minimized
+from sqlanon.lattice.minimized_metric import build_metric
 from sqlanon.lattice.pose_problem import SEARCHED
-from sqlanon.lattice.problem import (OF_NODES, Problem)
-from sqlanon.sqltree.tree import referenced
-from sqlanon.errors import (NotReleased, number)
+from sqlanon.lattice.problem import OF_NODES, Problem
+from sqlanon.sqltree.tree import find_references
 
 
-def blocked(task: Problem) -> NotReleased:
+def infeasible_error(task: Problem) -> NotReleased:
     """The error for a search that found nothing. It claims no more than the search knows: nothing is impossible only
     because the time ran out, or because a heuristic or a local algorithm did not come across it."""
     timed_out = task.out_of_time()
     # Where what is suppressed at the top is suppressed at every node, no search could have found anything.
     # What only the algorithm itself can measure, such as chances in a sample, is not measured here.
-    known = [item for item in task.requirements if referenced(item.model.sql) <= SEARCHED | OF_NODES]
+    known = [item for item in task.requirements if find_references(item.model.sql) <= SEARCHED | OF_NODES]
     alone = [(item, *_at_the_top(task, item)) for item in known if task.is_nested(item)]
     lines = [_line(task, item, measured) for item, broken, measured in alone if broken]
     if lines:
@@ -71,7 +71,7 @@ def _without_suppression(task: Problem, known: Sequence[Requirement]) -> NotRele
 def _at_the_top(task: Problem, item: Requirement) -> tuple[bool, float | None]:
     """Whether a requirement alone fails with all rows in one class, and what was measured."""
     single = replace(task, requirements=(item,), measured={}, limit=0, _statements={})
-    broken = single.measure([task.top], minimized(single, "height"))[0].suppressed > 0
+    broken = single.measure([task.top], build_metric(single, "height"))[0].suppressed > 0
     return broken, single.measured_value(task.top)
 
 

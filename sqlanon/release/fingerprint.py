@@ -7,8 +7,8 @@ import hmac
 
 from sqlglot import exp
 
-from sqlanon.sqltree.tree import (column, count_all, literal, nested, select, text)
-from sqlanon.engines import (ColumnInfo, Engine)
+from sqlanon.engines import ColumnInfo, Engine
+from sqlanon.sqltree.tree import column, count_all, literal, nest_query, select, text
 
 SHORT = 32  # hexadecimal digits: enough to tell versions apart
 
@@ -18,7 +18,7 @@ def fingerprint(engine: Engine, rows: exp.Select, secret: str | None = None) -> 
     columns = engine.columns(rows)
     names = [item.name for item in columns]
     count, total = engine.query(
-        select(count_all(), text(exp.Sum(this=_hashed(engine.dialect, columns))), source=nested(rows, "data"))
+        select(count_all(), text(exp.Sum(this=_hashed(engine.dialect, columns))), source=nest_query(rows, "data"))
     )[0]
     said = "\x1f".join(["sqlanon data", *names, str(count), str(total)])
     return hmac.new((secret or "").encode(), said.encode(), hashlib.sha256).hexdigest()[:SHORT]

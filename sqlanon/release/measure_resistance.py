@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from sqlanon.engines import Engine
-from sqlanon.errors import (PolicyError, SourceError)
-from sqlanon.evidence.attacks import (as_data, attack)
+from sqlanon.errors import PolicyError, SourceError
+from sqlanon.evidence.attacks import as_data, attack
 from sqlanon.evidence.risk import risks_of_release
 from sqlanon.families import family
-from sqlanon.policy import (Policy, Source)
+from sqlanon.policy import Policy, Source
 
 MOST_ROWS = 1_000_000
 # Attacks that compare persons with classes again and again, or try every set of columns.

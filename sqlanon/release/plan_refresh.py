@@ -11,23 +11,23 @@ from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.checks import check
 from sqlanon.plan import Plan
-from sqlanon.policy import (Policy, Source)
-from sqlanon.release import (publish_buckets as parting, versions as past, require_history, require_kept)
+from sqlanon.policy import Policy, Source
+from sqlanon.release import publish_buckets, require_history, require_kept, versions
 from sqlanon.release.algorithm_kind import is_parted
-from sqlanon.release.evidence_document import (described, without_originals)
-from sqlanon.release.history import (compare, require_safe)
+from sqlanon.release.evidence_document import describe_release, without_originals
+from sqlanon.release.history import compare, require_safe
 from sqlanon.release.history.history_tables import kept_versions
 from sqlanon.release.publication import Progress
-from sqlanon.release.rewrite_release import rewriting
-from sqlanon.release.second_draws import (require_same_draws, require_same_scales)
-from sqlanon.release.solve_policy import (prepared, solved)
-from sqlanon.release.targets.target import (Staged, Target, target_of)
+from sqlanon.release.rewrite_release import plan_rewriting
+from sqlanon.release.second_draws import require_same_draws, require_same_scales
+from sqlanon.release.solve_policy import prepare_problem, solve_problem
+from sqlanon.release.targets.target import Staged, Target, target_of
 
 PLANNED = "release_planned_by_sqlanon"
 
 
 @dataclass(frozen=True)
-class Planned:
+class RefreshPlan:
     """`document` is the evidence as it would be, `current` that of the release that is shown, if there is one;
     `refused` says why nothing would be published."""
 
@@ -41,12 +41,14 @@ class _Undone(Exception):
     """Ends a transaction that was never meant to last."""
 
 
-def planned(policy: Policy, engine: Engine, *, secret: str | None = None, progress: Progress | None = None) -> Planned:
+def plan_refresh(
+    policy: Policy, engine: Engine, *, secret: str | None = None, progress: Progress | None = None
+) -> RefreshPlan:
     """Everything that `publish` does up to the swap; nothing of it is kept."""
     given = policy.release
     if given is None:
         raise PolicyError("the policy names no release", hint="add for example 'release: {view: patients_released}'")
-    current = past.evidence_shown(policy, engine)
+    current = versions.evidence_shown(policy, engine)
     plan: Plan | None = None
     try:
         target = target_of(policy, engine)
@@ -55,14 +57,14 @@ def planned(policy: Policy, engine: Engine, *, secret: str | None = None, progre
         require_same_draws(policy, engine, secret)
         if is_parted(policy):
             return _of_parts(policy, engine, target, current, secret)
-        task = prepared(policy, engine, progress=progress, secret=secret)
+        task = prepare_problem(policy, engine, progress=progress, secret=secret)
     except PolicyError as error:
-        return Planned(None, None, current, error)
+        return RefreshPlan(None, None, current, error)
     found: dict[str, Any] = {}
     try:
         require_same_scales(policy, engine)
-        solution, plan = solved(task)
-        how = rewriting(task, solution, secret)
+        solution, plan = solve_problem(task)
+        how = plan_rewriting(task, solution, secret)
         with engine.transaction():
             engine.create_temporary(PLANNED, how.select)
             staged = Staged(PLANNED, Source(table=PLANNED), how.hidden)
@@ -73,7 +75,7 @@ def planned(policy: Policy, engine: Engine, *, secret: str | None = None, progre
                 require_safe(beside)
             measured = check(task.policy, engine, release=staged.source, hidden=staged.hidden, limit=0)
             require_kept(measured)
-            found = described(task, solution, plan, how, measured, target, staged)
+            found = describe_release(task, solution, plan, how, measured, target, staged)
             if beside is not None:
                 found["history"] = beside.described()
                 found["history"]["held_back"] += solution.waiting
@@ -82,30 +84,32 @@ def planned(policy: Policy, engine: Engine, *, secret: str | None = None, progre
                 without_originals(found)
             raise _Undone
     except _Undone:
-        return Planned(plan, found, current)
+        return RefreshPlan(plan, found, current)
     except PolicyError as error:
-        return Planned(plan, None, current, error)
+        return RefreshPlan(plan, None, current, error)
     finally:
         task.close()
 
 
 def _of_parts(
     policy: Policy, engine: Engine, target: Target, current: Mapping[str, Any] | None, secret: str | None
-) -> Planned:
+) -> RefreshPlan:
     """The same where rows are parted."""
-    task = parting.parted(policy, engine, secret)
-    plan = parting.plan_of(task)
+    task = publish_buckets.form_groups(policy, engine, secret)
+    plan = publish_buckets.plan_of(task)
     found: dict[str, Any] = {}
     try:
         require_same_scales(task.asked, engine)
         with engine.transaction():
-            staged = parting.temporary(task, PLANNED)
-            found = parting.described(task, plan, parting.measured(task, staged), target, staged)
+            staged = publish_buckets.temporary(task, PLANNED)
+            found = publish_buckets.describe_buckets(
+                task, plan, publish_buckets.measure_groups(task, staged), target, staged
+            )
             raise _Undone
     except _Undone:
-        return Planned(plan, found, current)
+        return RefreshPlan(plan, found, current)
     except PolicyError as error:
-        return Planned(plan, None, current, error)
+        return RefreshPlan(plan, None, current, error)
     finally:
         task.close()
 

@@ -10,35 +10,35 @@ from typing import Any
 from sqlglot import exp
 
 from sqlanon import algorithms
-from sqlanon.buckets.bucketize import (Parted, Rows, posed, require_fit)
-from sqlanon.lattice.problem import Problem
-from sqlanon.lattice.solution import Solution
-from sqlanon.relations.bucketization import (companion, has_two_tables, parts_rows, sizes)
-from sqlanon.relations.rewrite import shuffled
-from sqlanon.relations.check_script import created
-from sqlanon.relations.source import relation
-from sqlanon.sqltree.tree import (alias, count_all, nested, select)
+from sqlanon.buckets.bucketize import Parted, Rows, prepare_rows, require_fit
 from sqlanon.engines import Engine
 from sqlanon.engines.companion_files import companion_file
 from sqlanon.engines.temp_tables import drop_steps
-from sqlanon.errors import (EngineError, NotReleased, PolicyError)
-from sqlanon.evidence.checks import (Evidence, check)
-from sqlanon.evidence.apply_transformations import (Transformed, apply, require_secret)
+from sqlanon.errors import EngineError, NotReleased, PolicyError
+from sqlanon.evidence.apply_transformations import Transformed, apply, require_secret
+from sqlanon.evidence.checks import Evidence, check
 from sqlanon.families import plugin
-from sqlanon.plan import (Plan, policy_hash)
-from sqlanon.policy import (Policy, Source, missing_columns)
+from sqlanon.lattice.problem import Problem
+from sqlanon.lattice.solution import Solution
+from sqlanon.plan import Plan, policy_hash
+from sqlanon.policy import Policy, Source, missing_columns
+from sqlanon.relations.bucketization import companion, has_two_tables, parts_rows, sizes
+from sqlanon.relations.check_script import render_create
+from sqlanon.relations.rewrite import shuffle_rows
+from sqlanon.relations.source import relation
 from sqlanon.release.count_evidence import sizes_of
-from sqlanon.release.evidence_document import (outlined, verdict)
+from sqlanon.release.evidence_document import outline_release, verdict
 from sqlanon.release.fingerprint import fingerprint
-from sqlanon.release.publication import (Progress, Published, require_plan, require_roles, tell)
+from sqlanon.release.publication import Progress, Published, require_plan, require_roles, tell
 from sqlanon.release.rewrite_release import Rewriting
-from sqlanon.release.second_draws import (described_draws, require_same_scales)
-from sqlanon.release.solve_policy import searched
-from sqlanon.release.targets.target import (FileTarget, RelationTarget, Staged, Target)
+from sqlanon.release.second_draws import described_draws, require_same_scales
+from sqlanon.release.solve_policy import search_rows
+from sqlanon.release.targets.target import FileTarget, RelationTarget, Staged, Target
+from sqlanon.sqltree.tree import alias, count_all, nest_query, select
 
 
 @dataclass
-class Task:
+class BucketTask:
     """`asked` is the policy as it was written, `policy` reads the rows after its transformations."""
 
     asked: Policy
@@ -54,8 +54,10 @@ class Task:
     @property
     def how(self) -> Rewriting:
         """In an order that tells nothing."""
-        also = {ending: shuffled(tree.copy()) for ending, tree in self.made.companions.items()}
-        return Rewriting(shuffled(self.made.select.copy()), self.made.hidden, companions=also, views=self.made.views)
+        also = {ending: shuffle_rows(tree.copy()) for ending, tree in self.made.companions.items()}
+        return Rewriting(
+            shuffle_rows(self.made.select.copy()), self.made.hidden, companions=also, views=self.made.views
+        )
 
     def close(self) -> None:
         self.rows.close()
@@ -63,7 +65,7 @@ class Task:
             drop_steps(self.engine, self.before.prelude.steps)
 
 
-def parted(policy: Policy, engine: Engine, secret: str | None) -> Task:
+def form_groups(policy: Policy, engine: Engine, secret: str | None) -> BucketTask:
     """Make the groups of a policy, in temporary tables."""
     require_fit(policy)
     require_secret(secret, "groups")
@@ -90,9 +92,9 @@ def parted(policy: Policy, engine: Engine, secret: str | None) -> Task:
     read = before.policy if before is not None else policy
     rows = None
     try:
-        rows = posed(read, engine, secret, module.SEEDS)
+        rows = prepare_rows(read, engine, secret, module.SEEDS)
         rows.search = partial(_blindly, rows)
-        return Task(policy, read, rows, module.part(rows, params), before)
+        return BucketTask(policy, read, rows, module.part(rows, params), before)
     except BaseException as error:
         if rows is not None:
             rows.close()
@@ -116,13 +118,13 @@ def publish(
 ) -> Published:
     """Make groups, write their tables, check them and swap them in; without a target, tell what would be done."""
     tell(progress, "making groups", 0, 1)
-    task = parted(policy, engine, secret)
+    task = form_groups(policy, engine, secret)
     try:
         plan = plan_of(task)
         require_plan(plan, plan_hash)
         tell(progress, "making groups", 1, 1)
         if target is None:
-            return Published(plan, described(task, plan))
+            return Published(plan, describe_buckets(task, plan))
         require_same_scales(task.asked, engine)
         tell(progress, "writing the release", 0, 1)
         found, document = write(task, target, plan, run, secret)
@@ -140,10 +142,10 @@ def _blindly(rows: Rows, policy: Policy) -> tuple[Problem, Solution]:
             "no model is left that does not look at the sensitive column", hint="add for example k_anonymity"
         )
     asked = policy.model_copy(update={"models": blind, "algorithm": None})
-    return searched(asked, rows.engine, rows.tree)
+    return search_rows(asked, rows.engine, rows.tree)
 
 
-def plan_of(task: Task) -> Plan:
+def plan_of(task: BucketTask) -> Plan:
     use = task.asked.algorithm
     assert use is not None
     return Plan(
@@ -162,7 +164,7 @@ def plan_of(task: Task) -> Plan:
 
 
 def write(
-    task: Task, target: Target, plan: Plan, run: int | None, secret: str | None
+    task: BucketTask, target: Target, plan: Plan, run: int | None, secret: str | None
 ) -> tuple[Evidence, dict[str, Any]]:
     """Write the tables, check them as written, and swap them in."""
     staged: Staged | None = None
@@ -174,8 +176,10 @@ def write(
     try:
         with task.engine.transaction():
             staged = target.stage(how)
-            found = measured(task, staged)
-            document = described(task, plan, found, target, staged) | described_draws(task.asked, task.engine, secret)
+            found = measure_groups(task, staged)
+            document = describe_buckets(task, plan, found, target, staged) | described_draws(
+                task.asked, task.engine, secret
+            )
             if run is not None:
                 document["run"] = run
             rows = relation(task.engine.resolve(task.policy.source), task.engine.dialect)
@@ -188,11 +192,11 @@ def write(
     return found, document
 
 
-def measured(task: Task, staged: Staged) -> Evidence:
+def measure_groups(task: BucketTask, staged: Staged) -> Evidence:
     """Every model on the groups of the tables as they were written; an error if one of them is broken."""
     found = check(task.policy, task.engine, release=staged.source, hidden=staged.hidden, limit=0)
     rows = relation(task.engine.resolve(staged.source), task.engine.dialect)
-    number = int(task.engine.query(select(count_all(), source=nested(rows, "release")))[0][0])
+    number = int(task.engine.query(select(count_all(), source=nest_query(rows, "release")))[0][0])
     meant = task.rows.records - task.made.suppressed
     if number != meant:
         raise EngineError(
@@ -209,15 +213,15 @@ def measured(task: Task, staged: Staged) -> Evidence:
     return found
 
 
-def described(
-    task: Task,
+def describe_buckets(
+    task: BucketTask,
     plan: Plan,
     found: Evidence | None = None,
     target: Target | None = None,
     staged: Staged | None = None,
 ) -> dict[str, Any]:
     """Everything that was measured. Without `found` it is the plan of a dry run."""
-    document = outlined(task.asked, plan, task.rows.records, task.made.suppressed) | {
+    document = outline_release(task.asked, plan, task.rows.records, task.made.suppressed) | {
         "loss": {},
         "attributes": [],
         "candidates": [],
@@ -228,16 +232,16 @@ def described(
         document |= verdict(found, target, staged)
         if parts_rows(task.asked):
             rows = relation(task.engine.resolve(staged.source), task.engine.dialect)
-            counted = select(alias(exp.column("n"), "records"), source=nested(sizes(rows), "g"))
+            counted = select(alias(exp.column("n"), "records"), source=nest_query(sizes(rows), "g"))
             document["groups"]["sizes"] = sizes_of(task.engine, counted)["sizes"]
     return document
 
 
-def _script(task: Task) -> str:
+def _script(task: BucketTask) -> str:
     """The SQL of the release: the temporary tables that it reads, then the tables themselves."""
     dialect, how = task.engine.dialect, task.how
     steps = [*(task.before.prelude.steps if task.before is not None else ()), *task.rows.prelude.steps]
-    parts = [created(step, dialect) for step in steps]
+    parts = [render_create(step, dialect) for step in steps]
     parts.append("-- the release\n" + how.shown.sql(dialect, pretty=True) + ";")
     given = task.asked.release
     name = given.name if given is not None else "release"
@@ -250,7 +254,7 @@ def _script(task: Task) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def temporary(task: Task, name: str) -> Staged:
+def temporary(task: BucketTask, name: str) -> Staged:
     """The tables as temporary ones, to be looked at and forgotten; for a plan."""
     how = task.how
     task.engine.create_temporary(name, how.select)

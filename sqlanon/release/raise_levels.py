@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlanon.lattice.best_node import found
+from sqlanon.lattice.best_node import build_solution
 from sqlanon.lattice.problem import Problem
 from sqlanon.lattice.solution import Solution
 from sqlanon.release.history import AcrossResult
@@ -20,10 +20,10 @@ def may_be_raised(task: Problem, solution: Solution, results: Sequence[AcrossRes
     return task.policy.algorithm is None and len(solution.passes) == 1 and all(name in BY_RAISING for name in broken)
 
 
-def raised(task: Problem, solution: Solution) -> Solution | None:
+def raise_one_level(task: Problem, solution: Solution) -> Solution | None:
     """The release with one quasi-identifier a level higher: of those that hold by themselves, the one that loses least;
     None where every quasi-identifier is at its root, or no such release holds."""
-    from sqlanon.lattice.minimized_metric import minimized  # loads numpy
+    from sqlanon.lattice.minimized_metric import build_metric  # loads numpy
 
     node = solution.passes[0]
     above = [
@@ -31,8 +31,8 @@ def raised(task: Problem, solution: Solution) -> Solution | None:
         for place, (level, top) in enumerate(zip(node, task.top, strict=True))
         if level < top
     ]
-    measured = [item for item in task.measure(above, minimized(task)) if task.holds(item)] if above else []
+    measured = [item for item in task.measure(above, build_metric(task)) if task.holds(item)] if above else []
     if not measured:
         return None
     best = min(measured, key=lambda item: (item.loss, item.node))
-    return found(task, best, proven=False, why="the levels were raised until it held beside other releases")
+    return build_solution(task, best, proven=False, why="the levels were raised until it held beside other releases")

@@ -9,12 +9,12 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.relations.source import table_parts
-from sqlanon.sqltree.tree import (literal, select, table)
-from sqlanon.engines import (Engine, Relation)
+from sqlanon.engines import Engine, ExistingRelation
 from sqlanon.engines.companion_files import evidence_file
-from sqlanon.errors import (PolicyError, SourceError)
-from sqlanon.plan import Planned
+from sqlanon.errors import PolicyError, SourceError
+from sqlanon.plan import RecordedPlan
+from sqlanon.relations.source import table_parts
+from sqlanon.sqltree.tree import literal, select, table
 
 RELEASES = "sqlanon_releases"
 CURRENT, SUPERSEDED, WITHDRAWN, RETIRED = "current", "superseded", "withdrawn", "retired"
@@ -30,7 +30,7 @@ LATER = ("policy_hash", "audience", "data_version", "fingerprint", "behind", "co
 
 
 @dataclass(frozen=True)
-class Shown:
+class VersionDetails:
     """What the record says of a version beside its evidence. `data_version` is a fingerprint of the source, keyed where
     there is a key; `fingerprint` one of the released rows, and `behind` the table that holds them, where it is kept;
     `companions` are further tables of the release with their fingerprints, as JSON."""
@@ -52,11 +52,11 @@ class Version:
     created: str
     plan_hash: str
     policy_hash: str | None = None
-    shown: Shown = Shown()
+    shown: VersionDetails = VersionDetails()
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedRelease:
     """A release of the record, under the name that its policy gave it."""
 
     name: str
@@ -118,7 +118,7 @@ def _evidence(engine: Engine, name: str, shown: exp.Expr) -> dict[str, Any] | No
     return read_evidence(rows[0][0], name) if rows else None
 
 
-def of_relation(engine: Engine, relation: Relation) -> Recorded | None:
+def of_relation(engine: Engine, relation: ExistingRelation) -> RecordedRelease | None:
     """The record of a table or view, however its policy spelt its name; None if somebody else made it."""
     if engine.find([RELEASES]) is None:
         return None
@@ -127,7 +127,7 @@ def of_relation(engine: Engine, relation: Relation) -> Recorded | None:
         if engine.find(table_parts(name)) == relation:
             document = _evidence(engine, name, shown)
             if document is not None and document["release"]["kind"] == relation.kind:
-                return Recorded(name, document)
+                return RecordedRelease(name, document)
     return None
 
 
@@ -141,13 +141,13 @@ def versions(engine: Engine, name: str | None = None) -> list[Version]:
     names = [name if name in known else missing.get(name, exp.Null()) for name in (*FIRST, *LATER)]
     rows = engine.query(select(*names, source=table(RELEASES), where=where))
     found = [
-        Version(str(who), int(number), str(status), str(at), str(plan), policy, Shown(*rest))
+        Version(str(who), int(number), str(status), str(at), str(plan), policy, VersionDetails(*rest))
         for who, number, status, at, plan, policy, *rest in rows
     ]
     return sorted(found, key=lambda item: (item.created, item.version), reverse=True)
 
 
-def current_tables(engine: Engine) -> Iterator[tuple[Version, Relation, str | None]]:
+def current_tables(engine: Engine) -> Iterator[tuple[Version, ExistingRelation, str | None]]:
     """All tables and views that are shown now, companions too, each with its release and the fingerprint of its rows.
 
     None where the release was published before fingerprints were kept.
@@ -191,10 +191,10 @@ def of_version(engine: Engine, name: str, version: int) -> dict[str, Any] | None
 def record(
     engine: Engine,
     name: str,
-    plan: Planned,
+    plan: RecordedPlan,
     document: Mapping[str, Any],
-    replaces: Recorded | None,
-    shown: Shown,
+    replaces: RecordedRelease | None,
+    shown: VersionDetails,
 ) -> None:
     """Keep the evidence with the release, in the same database and transaction: one row a version."""
     columns = [
@@ -224,7 +224,7 @@ def retire(engine: Engine, name: str) -> None:
     engine.execute(exp.update(RELEASES, {"status": RETIRED}, where=same))
 
 
-def shown_again(engine: Engine, now: Version, earlier: Version) -> None:
+def show_again(engine: Engine, now: Version, earlier: Version) -> None:
     """Note that an earlier version is shown again. What was shown until now stays the newest: it was seen."""
     for item, status in ((now, WITHDRAWN), (earlier, CURRENT)):
         engine.execute(exp.update(RELEASES, {"status": status}, where=_is(item)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from sqlanon.lattice.problem import Problem
-from sqlanon.sqltree.tree import (alias, literal, table)
+from sqlanon.sqltree.tree import alias, literal, table
 
 
 def digest(task: Problem, labels: str) -> dict[str, object]:

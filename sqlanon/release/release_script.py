@@ -9,21 +9,21 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.lattice.pose_problem import outlined
+from sqlanon.engines import ColumnInfo, ExistingRelation, Reads
+from sqlanon.errors import PolicyError
+from sqlanon.evidence.apply_transformations import list_steps
+from sqlanon.evidence.hierarchies import build_hierarchies
+from sqlanon.lattice.pose_problem import outline_problem
 from sqlanon.lattice.solution import Solution
+from sqlanon.plan import Plan, policy_hash
+from sqlanon.policy import Policy, Source
+from sqlanon.relations.check_script import render_create
 from sqlanon.relations.classes import Prelude
 from sqlanon.relations.compressed_rows import root_only
-from sqlanon.relations.check_script import created
-from sqlanon.relations.source import (relation, table_tree)
-from sqlanon.relations.transformation_tables import (Outline, rows_of, transformed)
-from sqlanon.engines import (ColumnInfo, Reads, Relation)
-from sqlanon.errors import PolicyError
-from sqlanon.evidence.hierarchies import build_hierarchies
-from sqlanon.evidence.apply_transformations import planned
-from sqlanon.plan import (Plan, policy_hash)
-from sqlanon.policy import (Policy, Source)
+from sqlanon.relations.source import relation, table_tree
+from sqlanon.relations.transformation_tables import Outline, plan_transformations, rows_of
 from sqlanon.release.algorithm_kind import is_parted
-from sqlanon.release.rewrite_release import rewriting
+from sqlanon.release.rewrite_release import plan_rewriting
 
 
 @dataclass
@@ -69,7 +69,7 @@ class Paper:
 
     def copy_grants(self, parts: Sequence[str], to: Sequence[str]) -> None: ...
 
-    def find(self, parts: Sequence[str]) -> Relation | None:
+    def find(self, parts: Sequence[str]) -> ExistingRelation | None:
         return None
 
     def reads(self, parts: Sequence[str]) -> Reads:
@@ -101,7 +101,7 @@ def release_script(policy: Policy, plan: Plan, dialect: str) -> str:
         prelude = None
     hierarchies = {name: root_only() for name in policy.quasi_identifiers} | build_hierarchies(policy)
     rows = relation(policy.source, dialect, plan.joined or None)
-    task = outlined(policy, Paper(dialect), hierarchies, rows, plan.bits, prelude)
+    task = outline_problem(policy, Paper(dialect), hierarchies, rows, plan.bits, prelude)
     if task.unsettled and plan.suppressed:
         raise PolicyError(
             "a script cannot tell how often classes have to be suppressed until no model is broken any more",
@@ -109,10 +109,10 @@ def release_script(policy: Policy, plan: Plan, dialect: str) -> str:
         )
     nodes = tuple(tuple(levels[domain.name] for domain in task.domains) for levels in plan.passes)
     solution = Solution(loss=plan.loss, suppressed=plan.suppressed, why=plan.why, passes=nodes)
-    how = rewriting(task, solution, None)
+    how = plan_rewriting(task, solution, None)
     name = policy.release.table or policy.release.view if policy.release else None
     parts = [f"-- The release of plan {plan.hash[:16]}: {plan.algorithm}, {_levels(plan)}."]
-    parts += [created(step, dialect) for step in task.prelude.steps]
+    parts += [render_create(step, dialect) for step in task.prelude.steps]
     made: exp.Expr = how.shown
     if name:
         made = exp.Create(this=table_tree(name), kind="TABLE", expression=how.shown)
@@ -124,8 +124,8 @@ def _transformed(policy: Policy, plan: Plan, dialect: str) -> tuple[Policy, Prel
     outline = Outline(**plan.transformed)
     rows = relation(policy.source, dialect)
     prelude = Prelude(rows, dialect, prefix="sqlanon_search")
-    actions = transformed(policy, rows, outline, prelude, None)
-    prelude.steps += planned(actions)
+    actions = plan_transformations(policy, rows, outline, prelude, None)
+    prelude.steps += list_steps(actions)
     prelude.rows = rows_of(policy, outline.types)
     source = Source(database=policy.source.database, query=prelude.rows.sql(dialect))
     return policy.model_copy(update={"source": source, "transformations": ()}), prelude

@@ -11,17 +11,17 @@ from pathlib import Path
 
 from sqlglot import exp
 
-from sqlanon.relations.source import (table_parts, table_tree)
 from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError
 from sqlanon.plan import policy_hash
 from sqlanon.policy import Policy
 from sqlanon.policy.marginals import Marginals
-from sqlanon.release.targets import folder
-from sqlanon.release import versions as past
+from sqlanon.relations.source import table_parts, table_tree
+from sqlanon.release import versions
 from sqlanon.release.fingerprint import fingerprint
-from sqlanon.release.record import (CURRENT, Version, of_relation, shown_again)
+from sqlanon.release.record import CURRENT, Version, of_relation, show_again
 from sqlanon.release.record import retire as note
+from sqlanon.release.targets import folder
 from sqlanon.release.targets.target import RelationTarget
 
 
@@ -67,7 +67,7 @@ def rollback(policy: Policy, engine: Engine, version: int) -> Version:
             "only a view or a folder can go back to an earlier version", hint="release a view, with 'keep: 3' or so"
         )
     with engine.transaction():
-        listed = past.versions(policy, engine)
+        listed = versions.versions(policy, engine)
         now = next((item for item in listed if item.status == CURRENT), None)
         wanted = next((item for item in listed if item.version == version), None)
         if now is None or wanted is None:
@@ -84,7 +84,7 @@ def rollback(policy: Policy, engine: Engine, version: int) -> Version:
             folder.rollback(policy, now, wanted)
         else:
             RelationTarget(engine, given.name, "view").show(_behind(engine, wanted))
-            shown_again(engine, now, wanted)
+            show_again(engine, now, wanted)
     return now
 
 

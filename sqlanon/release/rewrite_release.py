@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from sqlanon.lattice.problem import Problem
-from sqlanon.lattice.solution import (Assigned, Solution)
-from sqlanon.relations.classes import (NULL_NODE, Grouping, totals)
+from sqlanon.lattice.solution import Assigned, Solution
+from sqlanon.relations.classes import NULL_NODE, Grouping, totals
 from sqlanon.relations.history_relations import CLASS
-from sqlanon.relations.rewrite import (HASHED, SHOWN, Output, Pass, by_levels, by_regions, shuffled)
-from sqlanon.sqltree.tree import (alias, column, joined, literal, nested, select, table, window)
+from sqlanon.relations.rewrite import HASHED, SHOWN, Output, Pass, by_levels, by_regions, shuffle_rows
+from sqlanon.sqltree.tree import alias, column, join_clause, literal, nest_query, select, table, window
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Rewriting:
         return tree
 
 
-def rewriting(task: Problem, solution: Solution, secret: str | None) -> Rewriting:
+def plan_rewriting(task: Problem, solution: Solution, secret: str | None) -> Rewriting:
     policy = task.policy
     others: dict[str, str] = {}
     hidden = []
@@ -100,7 +100,9 @@ def _assigned(task: Problem, given: Assigned) -> exp.Select:
 
     def of_region(which: str) -> list[exp.Join]:
         return [
-            joined(table(name, alias=short), exp.column("region", table=short).eq(exp.column("region", table=which)))
+            join_clause(
+                table(name, alias=short), exp.column("region", table=short).eq(exp.column("region", table=which))
+            )
             for name, short in ((given.labels, "l"), (numbers, "c"))
         ]
 
@@ -109,8 +111,8 @@ def _assigned(task: Problem, given: Assigned) -> exp.Select:
         *(item.copy() for item in shown),
         alias(column(sensitive, "original"), sensitive, quoted=True),
         alias(column(person, "original"), person, quoted=True),
-        source=nested(task.prelude.rows.copy(), "original"),
-        joins=[joined(table(given.people, alias="p"), own), *of_region("p")],
+        source=nest_query(task.prelude.rows.copy(), "original"),
+        joins=[join_clause(table(given.people, alias="p"), own), *of_region("p")],
     )
     value = exp.Cast(
         this=exp.Nullif(this=exp.column("value", table="f"), expression=literal(NULL_NODE)), to=kinds[sensitive]
@@ -123,7 +125,7 @@ def _assigned(task: Problem, given: Assigned) -> exp.Select:
         source=table(given.counterfeits, alias="f"),
         joins=of_region("f"),
     )
-    return shuffled(select(exp.Star(), source=nested(exp.union(real, made_up, distinct=False), "released")))
+    return shuffle_rows(select(exp.Star(), source=nest_query(exp.union(real, made_up, distinct=False), "released")))
 
 
 def _secret(task: Problem, secret: str | None) -> str:

@@ -12,12 +12,25 @@ from pathlib import Path
 
 from sqlglot import exp
 
-from sqlanon.relations.source import (query_tree, relation, table_parts)
-from sqlanon.relations.transformation_tables import key_columns
-from sqlanon.sqltree.tree import (alias, case, column, count_all, double, literal, nested, select, summed, table, text, window)
 from sqlanon.engines import Engine
 from sqlanon.errors import SqlanonError
-from sqlanon.policy import (Policy, Source)
+from sqlanon.policy import Policy, Source
+from sqlanon.relations.source import query_tree, relation, table_parts
+from sqlanon.relations.transformation_tables import key_columns
+from sqlanon.sqltree.tree import (
+    alias,
+    case,
+    column,
+    count_all,
+    double,
+    literal,
+    nest_query,
+    select,
+    sum_bigint,
+    table,
+    text,
+    window,
+)
 from sqlanon.transformations.draw_sql import is_number
 
 # Of the values that do not agree by chance: with more of them, a column is the other one. Persons change in a copy.
@@ -70,7 +83,9 @@ class SamePersons:
             rows = relation(self.engine.resolve(policy.source), self.engine.dialect)
             keys = [alias(text(column(name)), f"k{place}") for place, name in enumerate(key_columns(policy))]
             values = [alias(item, f"{letter}{place}") for place, item in enumerate(chosen)]
-            sides.append(nested(select(*keys, *values, source=nested(rows, "source")), "ours" if not sides else "them"))
+            sides.append(
+                nest_query(select(*keys, *values, source=nest_query(rows, "source")), "ours" if not sides else "them")
+            )
         count = len(key_columns(self.one))
         same = [
             exp.column(f"k{place}", table="ours").eq(exp.column(f"k{place}", table="them")) for place in range(count)
@@ -83,7 +98,7 @@ class SamePersons:
         ]
         chosen = [exp.column(f"x{place}", table="ours") for place in range(len(ours))]
         join = exp.Join(this=sides[1], on=exp.and_(*same))
-        return nested(select(*chosen, *shown, *later, source=sides[0], joins=[join]), "pairs")
+        return nest_query(select(*chosen, *shown, *later, source=sides[0], joins=[join]), "pairs")
 
     def _agreeing(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
         kinds = [
@@ -131,16 +146,16 @@ class SamePersons:
         for policy in (self.one, self.other):
             rows = relation(self.engine.resolve(policy.source), self.engine.dialect)
             written = [alias(text(column(name)), f"c{place}") for place, name in enumerate(common)]
-            sides.append(select(*written, source=nested(rows, "source")))
+            sides.append(select(*written, source=nest_query(rows, "source")))
         trees = [side.copy().distinct() for side in sides] + [exp.intersect(*sides)]
         one, other, both = (
-            int(self.engine.query(select(count_all(), source=nested(tree, "found")))[0][0]) for tree in trees
+            int(self.engine.query(select(count_all(), source=nest_query(tree, "found")))[0][0]) for tree in trees
         )
         return asked if both and both >= AGREEMENT * min(one, other) else []
 
 
 def _counted(condition: exp.Expr) -> exp.Expr:
-    return summed(case((condition, literal(1)), default=literal(0)))
+    return sum_bigint(case((condition, literal(1)), default=literal(0)))
 
 
 def _tables(engine: Engine, source: Source) -> set[tuple[str, ...]]:

@@ -20,20 +20,20 @@ from sqlglot import exp
 
 from sqlanon import transformations
 from sqlanon.buckets.bucketize import described_groups
-from sqlanon.relations.draw_chains import (drawn_chains, written)
-from sqlanon.relations.source import relation
-from sqlanon.relations.transformation_tables import (PREFIX, SMALL_INTEGERS, key_columns)
 from sqlanon.engines import Engine
 from sqlanon.engines.companion_files import evidence_file
-from sqlanon.engines.identities import told_apart
+from sqlanon.engines.identities import find_identities
 from sqlanon.errors import PolicyError
-from sqlanon.evidence.apply_transformations import (needs_secret, require_secret)
-from sqlanon.policy import (Policy, missing_columns, parse)
-from sqlanon.release.targets import folder
+from sqlanon.evidence.apply_transformations import needs_secret, require_secret
+from sqlanon.policy import Policy, missing_columns, parse
+from sqlanon.relations.draw_chains import canonical_json, drawn_chains
+from sqlanon.relations.source import relation
+from sqlanon.relations.transformation_tables import PREFIX, SMALL_INTEGERS, key_columns
 from sqlanon.release.algorithm_kind import is_parted
-from sqlanon.release.record import (RETIRED, of_file, of_version, versions)
+from sqlanon.release.record import RETIRED, of_file, of_version, versions
 from sqlanon.release.same_persons import SamePersons
-from sqlanon.transformations.draw_sql import (FLOATS, TEXTS)
+from sqlanon.release.targets import folder
+from sqlanon.transformations.draw_sql import FLOATS, TEXTS
 
 ROUNDS = 100_000  # of the hash of a key: to try keys must not be cheap
 CHECK = 8  # hexadecimal digits of it
@@ -133,7 +133,7 @@ def describe_identity(policy: Policy, engine: Engine) -> dict[str, Any]:
     missing_columns(policy, list(kinds))
     types = {name: exp.DataType.build(kind, dialect=engine.dialect) for name, kind in kinds.items()}
     found: dict[str, Any] = {"by": [[name, _written_as(types[name])] for name in key_columns(policy)]}
-    if told_apart(engine, policy, rows, types) is None:
+    if find_identities(engine, policy, rows, types) is None:
         found["beside"] = [[name, _written_as(kind)] for name, kind in types.items()]
     return found
 
@@ -156,7 +156,7 @@ def _chains(policy: Policy) -> Chains:
 def _samples(policy: Policy) -> list[str]:
     """What samples are drawn of. A smaller one is a part of a larger one, so that shares do not matter."""
     shared = (use for use in policy.transformations if transformations.shares_draws(use.name))
-    return [written([use.name, {"person": policy.person}]) for use in shared]
+    return [canonical_json([use.name, {"person": policy.person}]) for use in shared]
 
 
 def _scales(policy: Policy, engine: Engine) -> Scales:
@@ -262,7 +262,7 @@ def _beside(path: Path) -> Iterator[Earlier]:
         name = str(found).removesuffix(evidence_file("").name)
         yield from _read(name, of_file(name))
     for inner in sorted(item for item in path.parent.iterdir() if item.is_dir()):
-        listed = folder.listed(inner)
+        listed = folder.list_versions(inner)
         last = max((item.version for item in listed if item.status == RETIRED), default=0)
         for item in listed:
             if item.version > last:

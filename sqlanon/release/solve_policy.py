@@ -12,29 +12,29 @@ from typing import Any
 from sqlglot import exp
 
 from sqlanon import algorithms
-from sqlanon.lattice.nodes import (MOST_NODES, Infeasible)
+from sqlanon.engines import Engine
+from sqlanon.engines.temp_tables import drop_steps
+from sqlanon.errors import NotReleased, PolicyError
+from sqlanon.evidence.apply_transformations import apply
+from sqlanon.evidence.hierarchies import build_hierarchies, require_valid
+from sqlanon.evidence.joined_tables import as_one_table
+from sqlanon.lattice.nodes import MOST_NODES, Infeasible
 from sqlanon.lattice.pose_problem import problem
-from sqlanon.lattice.problem import (OF_NODES, Problem)
+from sqlanon.lattice.problem import OF_NODES, Problem
 from sqlanon.lattice.solution import Solution
+from sqlanon.plan import Plan, policy_hash
+from sqlanon.policy import AlgorithmUse, Policy, missing_columns
+from sqlanon.policy.suppressed_cells import ALGORITHM
 from sqlanon.relations.classes import Prelude
 from sqlanon.relations.compressed_rows import root_only
 from sqlanon.relations.matching_classes import matches_any_value
 from sqlanon.relations.source import relation
-from sqlanon.engines import Engine
-from sqlanon.engines.temp_tables import drop_steps
-from sqlanon.errors import (NotReleased, PolicyError)
-from sqlanon.evidence.hierarchies import (build_hierarchies, require_valid)
-from sqlanon.evidence.joined_tables import as_one_table
-from sqlanon.evidence.apply_transformations import apply
-from sqlanon.plan import (Plan, policy_hash)
-from sqlanon.policy import (AlgorithmUse, Policy, missing_columns)
-from sqlanon.policy.suppressed_cells import ALGORITHM
-from sqlanon.release.publication import (Progress, require_roles, tell)
+from sqlanon.release.publication import Progress, require_roles, tell
 from sqlanon.release.record import of_name
 from sqlanon.release.region_digest import digest
 
 
-def prepared(
+def prepare_problem(
     policy: Policy,
     engine: Engine,
     *,
@@ -126,25 +126,25 @@ def _prepared(
     return task
 
 
-def searched(policy: Policy, engine: Engine, rows: exp.Select) -> tuple[Problem, Solution]:
+def search_rows(policy: Policy, engine: Engine, rows: exp.Select) -> tuple[Problem, Solution]:
     """The best generalization of rows that have columns beside those of the policy. The caller closes the problem."""
     task = _prepared(policy, engine, None, None, Prelude(rows, engine.dialect, prefix="sqlanon_blind"))
     try:
-        return task, solved(task)[0]
+        return task, solve_problem(task)[0]
     except BaseException:
         task.close()
         raise
 
 
-def solved(task: Problem) -> tuple[Solution, Plan]:
+def solve_problem(task: Problem) -> tuple[Solution, Plan]:
     """Run the algorithm of the policy, or the one that fits the task."""
     name, params, chosen = _algorithm(task)
     try:
         solution: Solution = algorithms.algorithm(name).run(task, params)
     except Infeasible:
-        from sqlanon.release.explain_infeasible import blocked
+        from sqlanon.release.explain_infeasible import infeasible_error
 
-        raise blocked(task) from None
+        raise infeasible_error(task) from None
     except NotReleased:
         raise
     except PolicyError as error:  # the algorithm does not do what the policy asks of it
@@ -160,7 +160,9 @@ def _carried(policy: Policy) -> tuple[str, ...]:
     if policy.history is not None and policy.algorithm.name == "mondrian":
         return policy.sensitive  # whoever was together so far is parted only where values differ
     module = algorithms.algorithm(policy.algorithm.name)
-    names: tuple[str, ...] = module.carried(_params(policy.algorithm)) if hasattr(module, "carried") else ()
+    names: tuple[str, ...] = (
+        module.carried_columns(_params(policy.algorithm)) if hasattr(module, "carried_columns") else ()
+    )
     return names
 
 

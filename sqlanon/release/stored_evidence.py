@@ -6,30 +6,30 @@ import math
 from dataclasses import replace
 from typing import Any
 
+from sqlanon.engines import Engine
+from sqlanon.errors import PolicyError
 from sqlanon.lattice.class_queries import Requirement
-from sqlanon.lattice.minimized_metric import minimized
+from sqlanon.lattice.minimized_metric import build_metric
 from sqlanon.lattice.nodes import MOST_NODES
 from sqlanon.lattice.problem import Problem
 from sqlanon.lattice.search import Search
-from sqlanon.relations.source import table_parts
-from sqlanon.engines import Engine
-from sqlanon.errors import PolicyError
 from sqlanon.policy import Policy
-from sqlanon.release import versions as past
-from sqlanon.release.record import (of_file, of_name, of_relation)
+from sqlanon.relations.source import table_parts
+from sqlanon.release import versions
+from sqlanon.release.record import of_file, of_name, of_relation
 
 KS = (2, 3, 5, 10, 20, 50)
 LIMITS = (0.0, 0.01, 0.05, 0.1)
 
 
-def stored(policy: Policy, engine: Engine) -> dict[str, Any]:
+def load_evidence(policy: Policy, engine: Engine) -> dict[str, Any]:
     """The evidence of the policy's release."""
     given = policy.release
     if given is None:
         raise PolicyError("the policy names no release", hint="add for example 'release: {table: patients_released}'")
     if given.path is None:
         return of_release(engine, given.table or given.view or "")
-    found = past.evidence(policy, engine) if given.is_folder else of_file(given.path)
+    found = versions.evidence(policy, engine) if given.is_folder else of_file(given.path)
     if found is None:
         raise PolicyError(f"there is no evidence for '{given.path}'", hint="publish it first")
     return found
@@ -71,7 +71,7 @@ def risk_utility_map(task: Problem, chosen: tuple[int | None, float]) -> list[di
             allowed = int(limit * task.records + 1e-9)
             asked = tuple(_with_k(item, k) for item in task.requirements) if k else task.requirements
             variant = replace(task, requirements=asked, limit=allowed, measured={}, _statements={})
-            search = Search(variant, minimized(variant))
+            search = Search(variant, build_metric(variant))
             best = search.run()
             if best is None or not search.complete:
                 continue

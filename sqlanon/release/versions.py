@@ -9,8 +9,8 @@ from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError
 from sqlanon.policy import Policy
 from sqlanon.policy.marginals import Marginals
+from sqlanon.release.record import CURRENT, Version, of_file, of_version, versions_of
 from sqlanon.release.targets import folder
-from sqlanon.release.record import (CURRENT, Version, of_file, of_version, versions_of)
 
 
 def by_name(policy: Policy | Marginals, engine: Engine) -> dict[str, list[Version]]:
@@ -22,7 +22,7 @@ def by_name(policy: Policy | Marginals, engine: Engine) -> dict[str, list[Versio
         raise PolicyError(
             "only releases in a database or in a folder have versions", hint="release a view, or a folder 'name/'"
         )
-    return {given.name: folder.listed(Path(given.name)) if given.is_folder else versions_of(engine, given.name)}
+    return {given.name: folder.list_versions(Path(given.name)) if given.is_folder else versions_of(engine, given.name)}
 
 
 def versions(policy: Policy | Marginals, engine: Engine) -> list[Version]:

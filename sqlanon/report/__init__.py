@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlanon.report.document import read
+from sqlanon.report.document import parse_document
 from sqlanon.report.page import page
 from sqlanon.report.sections import sections
 
@@ -30,5 +30,5 @@ def render(document: Mapping[str, Any]) -> str:
     >>> "9 of 10 rows" in text and "<script" not in text
     True
     """
-    read_once = read(document)
+    read_once = parse_document(document)
     return page(read_once, sections(read_once))

@@ -5,12 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlanon.report.document import (drawable, items, mapping, number, quantity, text)
-from sqlanon.report.markup import (Content, element)
-from sqlanon.report.page import (contents, document_of)
-from sqlanon.report.plots.scatter import (Point, scatter)
-from sqlanon.report.sections.parts import (Column, Section, beside, bullets, code, meter, name, paragraph, section, small, status, strong, table)
-from sqlanon.report.wording import (NOTHING, count, measure, moment, plural, share)
+from sqlanon.report.document import drawable, items, mapping, number, quantity, text
+from sqlanon.report.markup import Content, element
+from sqlanon.report.page import contents, document_of
+from sqlanon.report.plots.scatter import Point, scatter
+from sqlanon.report.sections.parts import (
+    ReportColumn,
+    Section,
+    beside,
+    bullets,
+    code,
+    meter,
+    name,
+    paragraph,
+    section,
+    small,
+    status,
+    strong,
+    table,
+)
+from sqlanon.report.wording import NOTHING, count, measure, moment, plural, share
 
 Each = Sequence[tuple[int, Mapping[str, Any]]]
 MATRICES = (
@@ -49,7 +63,13 @@ def _points(each: Each) -> list[Point]:
 
 def _map(each: Each) -> Section:
     points = _points(each)
-    columns = [Column("Policy"), Column("Risk", True), Column("Loss", True), Column("Score", True), Column("Models")]
+    columns = [
+        ReportColumn("Policy"),
+        ReportColumn("Risk", True),
+        ReportColumn("Loss", True),
+        ReportColumn("Score", True),
+        ReportColumn("Models"),
+    ]
     rows: list[list[Content]] = []
     for place, item in each:
         refused = text(item.get("refused"))
@@ -71,7 +91,7 @@ def _map(each: Each) -> Section:
 
 
 def _measured(each: Each) -> Section | None:
-    columns = [Column("Measure"), *(Column(f"{place}", True) for place, _ in each)]
+    columns = [ReportColumn("Measure"), *(ReportColumn(f"{place}", True) for place, _ in each)]
     rows: list[list[Content]] = []
     for title, meaning, read, shown in MEASURES:
         values = [number(read(mapping(item.get("utility")), item)) for _, item in each]
@@ -113,7 +133,7 @@ def _columns(each: Each) -> Section | None:
     names = dict.fromkeys(key for found in losses.values() for key in found)
     if not names:
         return None
-    columns = [Column("Column"), *(Column(f"{place}") for place, item in each if not item.get("refused"))]
+    columns = [ReportColumn("Column"), *(ReportColumn(f"{place}") for place, item in each if not item.get("refused"))]
     rows: list[list[Content]] = []
     for key in names:
         cells: list[Content] = []
@@ -128,7 +148,7 @@ def _columns(each: Each) -> Section | None:
 
 def _matrices(each: Each) -> Section | None:
     shown = [(place, mapping(mapping(item.get("utility")).get("differences"))) for place, item in each]
-    columns = [Column("What is compared"), *(Column(f"{place}", True) for place, _ in shown)]
+    columns = [ReportColumn("What is compared"), *(ReportColumn(f"{place}", True) for place, _ in shown)]
     rows: list[list[Content]] = []
     for key, words in MATRICES:
         for measure_, title in (

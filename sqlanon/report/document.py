@@ -13,14 +13,14 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from sqlanon.errors import SqlanonError
-from sqlanon.families import (Plugin, family)
+from sqlanon.families import Plugin, family
 
 T = TypeVar("T")
 REQUIRED = ("sqlanon", "created", "release", "source")
 
 
 @dataclass(frozen=True)
-class Check:
+class ReportCheck:
     model: str
     params: Mapping[str, Any]
     qid: tuple[str, ...]
@@ -68,7 +68,7 @@ class Bin:
 
 
 @dataclass(frozen=True)
-class Risk:
+class ReportRisk:
     highest: float | None
     average: float | None
     uniques: int | None
@@ -94,7 +94,7 @@ class MapPoint:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class ReportCandidate:
     levels: Mapping[str, int]
     loss: float | None
     suppressed: int | None
@@ -117,22 +117,22 @@ class Document:
     breaches: tuple[str, ...]
     notes: tuple[str, ...]
     not_protected: tuple[str, ...]
-    checks: tuple[Check, ...]
+    checks: tuple[ReportCheck, ...]
     loss: Mapping[str, float]
     minimize: str
     attributes: tuple[Attribute, ...]
     sizes_before: tuple[Bin, ...]
     sizes_after: tuple[Bin, ...]
-    risk_before: Risk | None
-    risk_after: Risk | None
+    risk_before: ReportRisk | None
+    risk_after: ReportRisk | None
     distributions: Mapping[str, Distribution]
     workload: Mapping[str, float]
     map: tuple[MapPoint, ...]
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[ReportCandidate, ...]
     levels: Mapping[str, int]
 
     @property
-    def broken(self) -> tuple[Check, ...]:
+    def broken(self) -> tuple[ReportCheck, ...]:
         return tuple(check for check in self.checks if not check.holds)
 
     @property
@@ -143,7 +143,7 @@ class Document:
         return True if self.holds or self.checks else None
 
     @property
-    def smallest_class(self) -> Check | None:
+    def smallest_class(self) -> ReportCheck | None:
         return next((check for check in self.checks if check.model == "k_anonymity"), None)
 
     @property
@@ -218,12 +218,12 @@ def _numbers(value: Any, read: Callable[[Any], T | None]) -> dict[str, T]:
     return {name: item for name, item in found.items() if item is not None}
 
 
-def _check(raw: Mapping[str, Any]) -> Check:
+def _check(raw: Mapping[str, Any]) -> ReportCheck:
     model = text(raw.get("model"))
     known = family("models").get(model)
     broken = quantity(raw.get("broken_classes"))
     holds = raw.get("holds")
-    return Check(
+    return ReportCheck(
         model=model,
         params=mapping(raw.get("params")),
         qid=_texts(raw.get("qid")),
@@ -261,9 +261,9 @@ def _bins(value: Any) -> tuple[Bin, ...]:
     return tuple(sorted(read, key=lambda item: item.smallest))
 
 
-def _risk(raw: Mapping[str, Any]) -> Risk | None:
-    read = Risk(part(raw.get("highest")), part(raw.get("average")), quantity(raw.get("uniques")))
-    return None if read == Risk(None, None, None) else read
+def _risk(raw: Mapping[str, Any]) -> ReportRisk | None:
+    read = ReportRisk(part(raw.get("highest")), part(raw.get("average")), quantity(raw.get("uniques")))
+    return None if read == ReportRisk(None, None, None) else read
 
 
 def _labels(value: Any) -> tuple[tuple[str, int], ...] | None:
@@ -289,9 +289,9 @@ def _map(value: Any) -> tuple[MapPoint, ...]:
     return tuple(read)
 
 
-def _candidate(raw: Mapping[str, Any]) -> Candidate:
+def _candidate(raw: Mapping[str, Any]) -> ReportCandidate:
     holds = raw.get("holds")
-    return Candidate(
+    return ReportCandidate(
         levels=_numbers(raw.get("levels"), whole),
         loss=number(raw.get("loss")),
         suppressed=quantity(raw.get("suppressed")),
@@ -313,7 +313,7 @@ def _require(raw: Mapping[str, Any]) -> None:
         )
 
 
-def read(raw: Mapping[str, Any]) -> Document:
+def parse_document(raw: Mapping[str, Any]) -> Document:
     """The document with types."""
     _require(raw)
     release, risk, sizes = mapping(raw["release"]), mapping(raw.get("risk")), mapping(raw.get("class_sizes"))

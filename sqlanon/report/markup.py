@@ -30,9 +30,9 @@ def visible(text: str) -> str:
     return _INVISIBLE.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text.replace("\r\n", "\n"))
 
 
-def escaped(text: str) -> str:
+def escape_html(text: str) -> str:
     """
-    >>> escaped('<b title="x">')
+    >>> escape_html('<b title="x">')
     '&lt;b title=&quot;x&quot;&gt;'
     """
     return html.escape(visible(text), quote=True)
@@ -44,7 +44,7 @@ def _flat(content: Content) -> str:
     if isinstance(content, Html):
         return str(content)
     if isinstance(content, str):
-        return escaped(content)
+        return escape_html(content)
     if isinstance(content, int):
         return str(content)
     return "".join(_flat(item) for item in content)
@@ -57,7 +57,7 @@ def _attribute(name: str, value: Attribute) -> str:
     if value is True:
         return f" {spelled}"
     shown = f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
-    return f' {spelled}="{escaped(shown)}"'
+    return f' {spelled}="{escape_html(shown)}"'
 
 
 def element(tag: str, /, *content: Content, **attributes: Attribute) -> Html:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sqlanon.report.document import Document
-from sqlanon.report.markup import (Html, element, together)
-from sqlanon.report.sections.parts import (Section, code, name)
-from sqlanon.report.wording import (moment, shorten)
+from sqlanon.report.markup import Html, element, together
+from sqlanon.report.sections.parts import Section, code, name
+from sqlanon.report.wording import moment, shorten
 
 # Were a value ever not escaped, the browser would still run and load nothing.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"

@@ -75,10 +75,10 @@ def measure(value: float | None, digits: int = 4) -> str:
     return f"{value:.{digits}g}"
 
 
-def distinguished(first: float | None, second: float | None) -> tuple[str, str]:
+def distinguish(first: float | None, second: float | None) -> tuple[str, str]:
     """Two values with as many digits as it takes to see that they differ.
 
-    >>> distinguished(4.99999, 5.0), distinguished(0.3, 0.2)
+    >>> distinguish(4.99999, 5.0), distinguish(0.3, 0.2)
     (('4.99999', '5'), ('0.3', '0.2'))
     """
     texts = measure(first), measure(second)
@@ -137,9 +137,9 @@ def compact(value: float, digits: int = 3) -> str:
     return f"{value:.{digits}g}"
 
 
-def listed(names: Sequence[str], most: int = 8) -> str:
+def list_names(names: Sequence[str], most: int = 8) -> str:
     """
-    >>> listed(["age", "zip", "sex"]), listed(["a", "b", "c"], most=2)
+    >>> list_names(["age", "zip", "sex"]), list_names(["a", "b", "c"], most=2)
     ('age, zip and sex', 'a, b and 1 more')
     """
     if len(names) > most:

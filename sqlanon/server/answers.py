@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from sqlanon.errors import Refused
 from sqlanon.pgwire import backend
-from sqlanon.server.commands import (Copy, Declare, Question)
-from sqlanon.server.catalog_cache import Answering
-from sqlanon.server.portals import (Portal, Spool)
-from sqlanon.pgwire.rows import (copy_begin, copy_end)
+from sqlanon.pgwire.rows import copy_begin, copy_end
+from sqlanon.server.catalog_cache import AnswerStream
+from sqlanon.server.commands import Copy, Declare, Question
+from sqlanon.server.portals import Portal, Spool
 from sqlanon.server.work_messages import Failed
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ async def _spooled(session: Session, portal: Portal) -> Spool:
     return spool
 
 
-def _running(session: Session, portal: Portal) -> AbstractAsyncContextManager[Answering]:
+def _running(session: Session, portal: Portal) -> AbstractAsyncContextManager[AnswerStream]:
     assert portal.ask is not None
     question = question_of(portal)
     return session.door.run(portal.caller, question, replace(portal.ask, timeout=session.left(question)))

@@ -24,7 +24,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from sqlanon.server.audit_chain import (AuditError, Chain, Head, last_of, parts, read_chain, recent, sealed, verify)
+from sqlanon.server.audit_chain import (
+    AuditError,
+    AuditHead,
+    Chain,
+    last_of,
+    parts,
+    read_chain,
+    recent,
+    seal_entry,
+    verify,
+)
 
 ROTATE = 64 * 2**20
 LONGEST = 4096  # characters of one text; more is cut, and its hash noted
@@ -115,9 +125,9 @@ class AuditLog:
             raise
 
     @property
-    def head(self) -> Head:
+    def head(self) -> AuditHead:
         with self._lock:
-            return Head(self._chain.lines, self._chain.hash)
+            return AuditHead(self._chain.lines, self._chain.hash)
 
     async def write(self, record: Record) -> None:
         """Put a record on the disk; those that come meanwhile go there together. Raises AuditError: do not answer."""
@@ -176,7 +186,7 @@ class AuditLog:
             self._put_aside()
         chain, lines = self._chain, []
         for record in records:
-            line, chain = sealed(record.entry(chain.lines + 1, datetime.now(UTC)), chain)
+            line, chain = seal_entry(record.entry(chain.lines + 1, datetime.now(UTC)), chain)
             lines.append(line)
         self._put(b"".join(lines), chain)
 
@@ -239,7 +249,7 @@ class AuditLog:
         self._chain = before
         at = datetime.now(UTC).isoformat(timespec="microseconds")
         head = {"n": before.lines + 1, "time": at, "audit": 1, "part": before.part, "follows": before.hash}
-        self._put(*sealed(head, self._chain))
+        self._put(*seal_entry(head, self._chain))
         _sync_folder(self.path.parent)
 
     def _put_aside(self) -> None:
@@ -314,4 +324,4 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-__all__ = ["AuditError", "AuditLog", "Head", "Record", "recent", "verify"]
+__all__ = ["AuditError", "AuditHead", "AuditLog", "Record", "recent", "verify"]

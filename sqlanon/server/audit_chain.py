@@ -28,7 +28,7 @@ class AuditError(SqlanonError):
     sqlstate = "58030"
 
 
-class Head(NamedTuple):
+class AuditHead(NamedTuple):
     """How far a log has come: note it down elsewhere, and a later `verify` finds whether lines are missing."""
 
     lines: int
@@ -50,7 +50,7 @@ class Chain:
         return Chain(self.lines, self.hash, 0, self.part + 1)
 
 
-def sealed(entry: dict[str, Any], chain: Chain) -> tuple[bytes, Chain]:
+def seal_entry(entry: dict[str, Any], chain: Chain) -> tuple[bytes, Chain]:
     """The line of an entry, and the chain with it. Plain ASCII: no letter in it can end a line or begin another."""
     text = json.dumps(entry, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     body = text[:-1].encode()
@@ -80,7 +80,7 @@ def last_of(part: Path) -> Chain:
     return Chain(int(found[2]), found[3].decode(), size, int(part.suffix[1:]))
 
 
-def read_chain(path: Path, data: bytes, before: Chain | None, known: Head | None = None) -> Chain:
+def read_chain(path: Path, data: bytes, before: Chain | None, known: AuditHead | None = None) -> Chain:
     """Check the lines of one file, which follow those before it; of the first file that is there, None."""
     lines, digest, part, met = 0, "", 0, False
     for number, line in enumerate(data.split(b"\n")[:-1], start=1):
@@ -110,7 +110,7 @@ def _start(path: Path, line: bytes) -> Chain:
     raise _broken(path, 1)
 
 
-def verify(path: str | os.PathLike[str], known: Head | None = None) -> Head:
+def verify(path: str | os.PathLike[str], known: AuditHead | None = None) -> AuditHead:
     """Check every line of the log and of the parts that were put aside; raises AuditError at the first that is wrong.
 
     `known` is a Head from before: that the log has gone on from there, and was not cut short or written anew.
@@ -131,7 +131,7 @@ def verify(path: str | os.PathLike[str], known: Head | None = None) -> Head:
     assert chain is not None
     if known is not None and not met:
         raise AuditError(f"the audit log {file} does not hold line {known.lines} as it was", hint=TAMPERED)
-    return Head(chain.lines, chain.hash)
+    return AuditHead(chain.lines, chain.hash)
 
 
 TAMPERED = "it was changed, or is not the one that was written; look for its backup, and put this one aside"

@@ -14,26 +14,26 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from sqlanon.errors import (LedgerError, Refused, SqlanonError)
+from sqlanon.errors import LedgerError, Refused, SqlanonError
 from sqlanon.gateway.price.budgets import limits_of
 from sqlanon.ledger import Ledger
 from sqlanon.ledger.limits import Left
+from sqlanon.pgwire import types
 from sqlanon.policy.files import load_serve
 from sqlanon.policy.serve import Serve
-from sqlanon.pgwire import types
-from sqlanon.server.audit import (AuditLog, Decision, Record)
+from sqlanon.server.audit import AuditLog, Decision, Record
+from sqlanon.server.catalog_cache import AnswerStream, CachingAnswer, Lasting, is_lasting
 from sqlanon.server.catalog_worker import metadata_of
-from sqlanon.server.commands import (Question, with_intervals)
+from sqlanon.server.commands import Question, with_intervals
 from sqlanon.server.http_api import Result
-from sqlanon.server.quotas import (SHARE, Room, decoded)
-from sqlanon.server.catalog_cache import (Answering, Lasting, Recorded, is_lasting)
-from sqlanon.sqlfront.lexer import (statements, tokens)
 from sqlanon.server.login_log import Logins
 from sqlanon.server.metrics import Metrics
-from sqlanon.server.pool import (Opened, Pool)
+from sqlanon.server.pool import Opened, Pool
 from sqlanon.server.portals import data_cells
-from sqlanon.server.read_command import understood
-from sqlanon.server.work_messages import (Ask, Described, Failed, Failure, Summary)
+from sqlanon.server.quotas import SHARE, Room, decode_parameters
+from sqlanon.server.read_command import parse_command
+from sqlanon.server.work_messages import Ask, Described, Failed, Failure, Summary
+from sqlanon.sqlfront.lexer import statements, tokens
 
 KNOWN_SHAPES = 2_000
 CATALOGUE_SECONDS = 10.0  # names and types are told in far less: what takes longer keeps others waiting
@@ -55,7 +55,7 @@ class Caller:
 
 
 @dataclass(frozen=True)
-class Version:
+class PolicyVersion:
     """A policy as it was read: answers of two versions are never mixed in one statement."""
 
     serve: Serve
@@ -66,7 +66,7 @@ class Version:
 @dataclass
 class Door:
     path: Path
-    current: Version
+    current: PolicyVersion
     audit: AuditLog
     queries: Pool
     catalogue: Pool
@@ -124,7 +124,7 @@ class Door:
         return Ask(sql=question.text, principal=caller.role, dry_run=bool(dry), intervals=bars, **more)
 
     @asynccontextmanager
-    async def run(self, caller: Caller, question: Question, ask: Ask) -> AsyncIterator[Answering]:
+    async def run(self, caller: Caller, question: Question, ask: Ask) -> AsyncIterator[AnswerStream]:
         """Answer a question. What was asked and what it cost is on the disk before the first row leaves."""
         version = self._ready(caller)
         started = time.monotonic()
@@ -145,13 +145,13 @@ class Door:
                 yield known
                 return
 
-            def at_last(ask: Ask, answering: Version) -> Ask:
+            def at_last(ask: Ask, answering: PolicyVersion) -> Ask:
                 nonlocal version
                 version = answering  # a statement that waited may be answered under a newer one than it was asked
                 return replace(ask, dry_run=ask.dry_run or version.serve.is_dry(caller.principal))
 
             async with self._pool(question).run(ask, before_answer, at_last) as running:
-                yield running if key is None else Recorded(running, self._lasting, key)
+                yield running if key is None else CachingAnswer(running, self._lasting, key)
         except Failed as error:
             decision, state = "refused", error.sqlstate
             await self._write(_record(caller, question, version, decision, state))
@@ -191,7 +191,7 @@ class Door:
     def _pool(self, question: Question) -> Pool:
         return self.queries if question.route == "query" else self.catalogue
 
-    def _ready(self, caller: Caller | None = None) -> Version:
+    def _ready(self, caller: Caller | None = None) -> PolicyVersion:
         if self.broken:
             raise Refused(self.broken, sqlstate="57P03", hint="the owner of the data has to mend the policy")
         if caller is not None and caller.simulated and not self.may_simulate(caller.principal, caller.simulated):
@@ -220,7 +220,7 @@ class Door:
             wanted = len(described.parameters)
             raise Refused(f"{len(parameters)} parameters are given, and {wanted} are needed", sqlstate="08P01")
         given = [_written(value) for value in parameters]
-        values = await decoded(described.parameters, (0,) * len(given), given)
+        values = await decode_parameters(described.parameters, (0,) * len(given), given)
         ask = self.ask(
             caller, question, parameters=values, types=described.parameters, epsilon=epsilon, dry_run=dry_run,
             timeout=max(SHORTEST, self.longest(question) - (time.monotonic() - started)),
@@ -283,7 +283,7 @@ class Door:
             if fingerprint == self.current.fingerprint:
                 self.broken = None
                 return False
-            version = Version(serve, self.current.number + 1, fingerprint)
+            version = PolicyVersion(serve, self.current.number + 1, fingerprint)
             # What the new policy takes away must not be answered while its workers start.
             self._pause()
             opened = await self._opened(version)
@@ -321,7 +321,7 @@ class Door:
         """Start all workers."""
         self._adopt(self.current, *await self._opened(self.current))
 
-    async def _opened(self, version: Version) -> tuple[Opened, Opened]:
+    async def _opened(self, version: PolicyVersion) -> tuple[Opened, Opened]:
         """Workers of both kinds for a policy; none is left if one of them cannot be opened."""
         queries = await self.queries.open(version.serve.gateway, label=version)
         try:
@@ -331,7 +331,7 @@ class Door:
             await queries.close()
             raise
 
-    def _adopt(self, version: Version, queries: Opened, catalogue: Opened) -> None:
+    def _adopt(self, version: PolicyVersion, queries: Opened, catalogue: Opened) -> None:
         """In one step: nobody is answered by workers of one policy and written down under another."""
         self.queries.adopt(queries)
         self.catalogue.adopt(catalogue)
@@ -346,7 +346,7 @@ class Door:
 
 
 def _one_question(sql: str, intervals: bool) -> Question:
-    found = [understood(statement) for statement in statements(sql)]
+    found = [parse_command(statement) for statement in statements(sql)]
     found = list(map(with_intervals, found)) if intervals else found
     if len(found) != 1 or not isinstance(found[0], Question):
         raise Refused("exactly one SELECT is answered at a time", sqlstate="0A000")
@@ -369,7 +369,7 @@ def _written(given: Any) -> bytes | None:
 def _record(
     caller: Caller,
     question: Question,
-    version: Version,
+    version: PolicyVersion,
     decision: Decision,
     sqlstate: str,
     found: Summary | None = None,

@@ -9,9 +9,9 @@ from functools import lru_cache
 from typing import Protocol
 
 from sqlanon.errors import Refused
-from sqlanon.sqlfront.lexer import tokens
 from sqlanon.pgwire.rows import Encoded
-from sqlanon.server.work_messages import (Described, Summary)
+from sqlanon.server.work_messages import Described, Summary
+from sqlanon.sqlfront.lexer import tokens
 
 MOST, LARGEST = 500, 2**14  # answers, and bytes of one
 # Words whose meaning changes from call to call. A constant that is one of the last few may become a time.
@@ -40,7 +40,7 @@ def is_lasting(text: str) -> bool:
     return not any(token.value.strip().lower() in CHANGING for token in found if token.kind != "symbol")
 
 
-class Answering(Protocol):
+class AnswerStream(Protocol):
     """An answer on its way, from a worker or from here."""
 
     @property
@@ -50,7 +50,7 @@ class Answering(Protocol):
 
 
 @dataclass(frozen=True)
-class Kept:
+class CachedAnswer:
     """An answer that was given before."""
 
     columns: Described
@@ -69,15 +69,15 @@ class Kept:
 class Lasting:
     """The last answers, by all that they depend on."""
 
-    _kept: OrderedDict[Hashable, Kept] = field(default_factory=OrderedDict)
+    _kept: OrderedDict[Hashable, CachedAnswer] = field(default_factory=OrderedDict)
 
-    def get(self, key: Hashable) -> Kept | None:
+    def get(self, key: Hashable) -> CachedAnswer | None:
         found = self._kept.get(key)
         if found is not None:
             self._kept.move_to_end(key)
         return found
 
-    def put(self, key: Hashable, answer: Kept) -> None:
+    def put(self, key: Hashable, answer: CachedAnswer) -> None:
         self._kept[key] = answer
         if len(self._kept) > MOST:
             self._kept.popitem(last=False)
@@ -87,10 +87,10 @@ class Lasting:
 
 
 @dataclass
-class Recorded:
+class CachingAnswer:
     """An answer of a worker that is kept when it has come to its end, if it is small."""
 
-    inner: Answering
+    inner: AnswerStream
     kept: Lasting
     key: Hashable
 
@@ -109,4 +109,4 @@ class Recorded:
                 found.append(chunk)
             yield chunk
         if size <= LARGEST and self.summary is not None:
-            self.kept.put(self.key, Kept(await self.described(), tuple(found), self.summary))
+            self.kept.put(self.key, CachedAnswer(await self.described(), tuple(found), self.summary))

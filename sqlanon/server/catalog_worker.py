@@ -7,16 +7,16 @@ from typing import Any
 
 import pyarrow as pa
 
+from sqlanon.gateway.bind.read_statement import split_explain
 from sqlanon.gateway.explain import PLAN
-from sqlanon.gateway.bind.read_statement import explained
-from sqlanon.policy.serve import Serve
-from sqlanon.pgwire import types
-from sqlanon.pgwire.backend import Column
-from sqlanon.pgcatalog import (Catalogue, ColumnInfo, KeyInfo, Metadata, RoleInfo, TableInfo)
-from sqlanon.server.query_worker import (pg_type, typmod)
+from sqlanon.pgcatalog import KeyInfo, Metadata, PgCatalog, PgColumn, RoleInfo, TableInfo
 from sqlanon.pgcatalog.session_settings import SERVER_VERSION
-from sqlanon.server.work_messages import (Ask, Described, Opening, Summary)
-from sqlanon.server.worker import Answering
+from sqlanon.pgwire import types
+from sqlanon.pgwire.backend import ResultColumn
+from sqlanon.policy.serve import Serve
+from sqlanon.server.query_worker import pg_type, typmod
+from sqlanon.server.work_messages import Ask, Described, Opening, Summary
+from sqlanon.server.worker import RunningAnswer
 
 COMMENTS = {
     "private": "rows of persons: aggregates are answered with differential privacy",
@@ -37,7 +37,7 @@ def metadata_of(serve: Serve, tables: Sequence[Mapping[str, Any]]) -> Metadata:
         primary: tuple[str, ...] = next((own for kind, own, _, _ in keys if kind == "primary"), ())
         required = {column for kind, own, _, _ in keys if kind in ("primary", "required") for column in own}
         columns = tuple(
-            ColumnInfo(column, pg_type(kind), column in required, typmod(kind))
+            PgColumn(column, pg_type(kind), column in required, typmod(kind))
             for column, kind in table["columns"].items()
         )
         others = [KeyInfo("unique", own) for kind, own, _, _ in keys if kind == "unique"]
@@ -56,29 +56,29 @@ def _place(name: str) -> tuple[str, str]:
     return schema or "public", table
 
 
-class Cataloguing:
+class CatalogService:
     def __init__(self, opening: Opening) -> None:
         assert isinstance(opening.metadata, Metadata)
-        self._catalogue = Catalogue(opening.metadata)
+        self._catalogue = PgCatalog(opening.metadata)
 
     def ready(self) -> dict[str, Any]:
         return {}
 
     def describe(self, ask: Ask) -> Described:
-        explain, sql = explained(ask.sql)
+        explain, sql = split_explain(ask.sql)
         columns, oids = self._catalogue.describe(sql, ask.types, principal=ask.principal, settings=ask.settings)
-        return Described((Column(PLAN, types.TEXT),) if explain else columns, oids)
+        return Described((ResultColumn(PLAN, types.TEXT),) if explain else columns, oids)
 
-    def run(self, ask: Ask) -> Answering:
-        if explained(ask.sql)[0]:
+    def run(self, ask: Ask) -> RunningAnswer:
+        if split_explain(ask.sql)[0]:
             table = pa.table({PLAN: [COST]})
-            return Answering(self.describe(ask), Summary(rows=1, kind="catalogue"), _batches(table), whole=True)
+            return RunningAnswer(self.describe(ask), Summary(rows=1, kind="catalogue"), _batches(table), whole=True)
         answer = self._catalogue.answer(
             ask.sql, ask.principal, ask.parameters, types=ask.types, settings=ask.settings, timeout=ask.timeout,
             formats=ask.sent, process=ask.process,
         )  # fmt: skip
         summary = Summary(rows=answer.table.num_rows, kind="catalogue")
-        return Answering(Described(answer.columns, ()), summary, _batches(answer.table), whole=True)
+        return RunningAnswer(Described(answer.columns, ()), summary, _batches(answer.table), whole=True)
 
     def interrupt(self) -> None:
         self._catalogue.interrupt()

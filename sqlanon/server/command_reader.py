@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from sqlanon.errors import Refused
-from sqlanon.sqlfront.lexer import (Statement, Token, statements)
+from sqlanon.sqlfront.lexer import Statement, Token, statements
 
 MAX_COUNT = 2**31 - 1
 
 
 @dataclass
-class Reader:
+class CommandReader:
     statement: Statement
     place: int = 0
     tokens: Sequence[Token] = field(init=False)

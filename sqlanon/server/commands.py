@@ -104,7 +104,7 @@ class Fetch:
 
 
 @dataclass(frozen=True)
-class Close:
+class CloseCommand:
     cursor: str | None  # None: all
 
 
@@ -116,7 +116,7 @@ class Prepare:
 
 
 @dataclass(frozen=True)
-class Execute:
+class ExecuteCommand:
     name: str
     arguments: tuple[str | None, ...]
 
@@ -134,8 +134,8 @@ class Nothing:
 
 
 Command = (
-    Question | Copy | Transaction | Set | SelectSettings | Reset | Show | Discard | Declare | Fetch | Close | Prepare
-    | Execute | Deallocate | Nothing
+    Question | Copy | Transaction | Set | SelectSettings | Reset | Show | Discard | Declare | Fetch | CloseCommand
+    | Prepare | ExecuteCommand | Deallocate | Nothing
 )  # fmt: skip
 
 

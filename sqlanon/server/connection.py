@@ -7,9 +7,9 @@ import ssl
 import time
 from contextlib import suppress
 
-from sqlanon.pgwire import frontend as wire
+from sqlanon.pgwire import frontend
 from sqlanon.server.login_log import address_of
-from sqlanon.server.session import (Gone, Session)
+from sqlanon.server.session import Gone, Session
 
 FIRST, READ = 2**13, 2**16
 WAITING = 256  # messages that a client may send ahead
@@ -20,7 +20,7 @@ class Connection:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, message_limit: int) -> None:
         self.stream, self.writer = reader, writer
-        self.wire = wire.Reader(message_limit=message_limit)
+        self.wire = frontend.MessageReader(message_limit=message_limit)
         self.idle: float | None = None
         self.encrypted = False
         self.since = time.monotonic()
@@ -28,14 +28,14 @@ class Connection:
         self.unsent = 0  # bytes that were put and not yet sent
         self.address = address_of(writer.get_extra_info("peername"))
         self._out: list[bytes] = []
-        self._messages: asyncio.Queue[tuple[wire.Message | Exception, int]] = asyncio.Queue(WAITING)
+        self._messages: asyncio.Queue[tuple[frontend.Message | Exception, int]] = asyncio.Queue(WAITING)
         self._waiting = 0  # bytes of messages that were read ahead
         self._room = asyncio.Event()
         self._pump: asyncio.Task[None] | None = None
 
     # ---- before the session
 
-    async def first(self) -> wire.Message:
+    async def first(self) -> frontend.Message:
         """The next message, read straight from the socket: until the client is known nothing is read ahead."""
         while (message := self.wire.next()) is None:
             data = await self.stream.read(FIRST)
@@ -44,9 +44,9 @@ class Connection:
             self.wire.feed(data)
         return message
 
-    async def password(self) -> wire.PasswordMessage:
+    async def password(self) -> frontend.PasswordMessage:
         message = await self.first()
-        if not isinstance(message, wire.PasswordMessage):
+        if not isinstance(message, frontend.PasswordMessage):
             raise Gone  # it has nothing to say who it is
         return message
 
@@ -74,23 +74,23 @@ class Connection:
                 if not data:
                     raise Gone
                 self.wire.feed(data)
-        except wire.ProtocolError as error:
+        except frontend.ProtocolError as error:
             await self._messages.put((error, 0))
         except (Gone, OSError, ssl.SSLError):
             if self.session is not None:
                 self.session.stop()
             await self._messages.put((Gone(), 0))
 
-    def _next(self) -> wire.Message | Exception | None:
+    def _next(self) -> frontend.Message | Exception | None:
         """A message that is whole but wrong is answered in its turn; one that breaks the stream is the last."""
         try:
             return self.wire.next()
-        except wire.ProtocolError as error:
+        except frontend.ProtocolError as error:
             if error.fatal:
                 raise
             return error
 
-    async def next(self) -> wire.Message:
+    async def next(self) -> frontend.Message:
         try:
             found, size = self._messages.get_nowait()
         except asyncio.QueueEmpty:
@@ -99,7 +99,7 @@ class Connection:
                     found, size = await self._messages.get()
             except TimeoutError:
                 said = "terminating connection due to idle-session timeout"
-                raise wire.ProtocolError("57P05", said, fatal=True) from None
+                raise frontend.ProtocolError("57P05", said, fatal=True) from None
         self._waiting -= size
         self._room.set()
         if isinstance(found, Exception):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from sqlanon.errors import Refused
-from sqlanon.sqlfront.lexer import (Statement, statements)
 from sqlanon.server.work_messages import CopyOptions
+from sqlanon.sqlfront.lexer import Statement, statements
 
 
 def read_copy(statement: Statement, place: int) -> tuple[Statement, CopyOptions, bool, int]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sqlanon.errors import Refused
-from sqlanon.pgwire import (backend, frontend as wire)
+from sqlanon.pgwire import backend, frontend
 from sqlanon.server.commands import Copy
-from sqlanon.server.quotas import (decoded, weight)
-from sqlanon.server.portals import (Prepared, spread)
+from sqlanon.server.portals import PreparedStatement, spread_formats
+from sqlanon.server.quotas import decode_parameters, weight
 
 if TYPE_CHECKING:
     from sqlanon.server.session import Session
 
 
-async def parse(session: Session, message: wire.Parse) -> None:
+async def parse(session: Session, message: frontend.Parse) -> None:
     if message.name and message.name in session.prepared:
         raise Refused("a prepared statement of this name exists already", sqlstate="42P05")
     found = await session.read(message.sql)
@@ -23,33 +23,33 @@ async def parse(session: Session, message: wire.Parse) -> None:
     session.prepared.pop("", None) if not message.name else None
     command = await session.understand(found[0]) if found else None
     described = await session.describing(command, message.types)
-    session.keep_statement(message.name, Prepared(message.sql, command, described))
+    session.keep_statement(message.name, PreparedStatement(message.sql, command, described))
     session.connection.put(backend.parse_complete())
 
 
-async def bind(session: Session, message: wire.Bind) -> None:
+async def bind(session: Session, message: frontend.Bind) -> None:
     prepared = session.statement(message.statement)
     wanted = prepared.described.parameters
     if len(message.values) != len(wanted):
-        raise wire.ProtocolError(
+        raise frontend.ProtocolError(
             "08P01", f"bind message supplies {len(message.values)} parameters, but {len(wanted)} are needed"
         )
     if message.portal and message.portal in session.portals:
         raise Refused("a cursor of this name exists already", sqlstate="42P03")
     if len(message.formats) > 1 and len(message.formats) != len(wanted):
-        raise wire.ProtocolError("08P01", "there must be one format for each parameter, or one for all")
+        raise frontend.ProtocolError("08P01", "there must be one format for each parameter, or one for all")
     session.portals.pop("", None) if not message.portal else None
-    values = await decoded(wanted, spread(message.formats, len(wanted)), message.values)
+    values = await decode_parameters(wanted, spread_formats(message.formats, len(wanted)), message.values)
     columns = prepared.described.columns
     copied = isinstance(prepared.command, Copy)
-    result = () if copied else spread(message.result_formats if columns else (), len(columns))
+    result = () if copied else spread_formats(message.result_formats if columns else (), len(columns))
     portal = session.make_portal(prepared.command, prepared.described, values, result)
     portal.weight = weight(wanted, message.values)
     session.keep_portal(message.portal, portal)
     session.connection.put(backend.bind_complete())
 
 
-def describe(session: Session, message: wire.Describe) -> None:
+def describe(session: Session, message: frontend.Describe) -> None:
     if message.kind == "S":
         prepared = session.statement(message.name)
         session.connection.put(backend.parameter_description(prepared.described.parameters))
@@ -59,12 +59,12 @@ def describe(session: Session, message: wire.Describe) -> None:
         portal = session.portal(message.name)
         columns, formats, command = portal.columns, portal.formats, portal.command
     if columns and not isinstance(command, Copy):
-        session.connection.put(backend.row_description(columns, spread(formats, len(columns))))
+        session.connection.put(backend.row_description(columns, spread_formats(formats, len(columns))))
     else:
         session.connection.put(backend.no_data())
 
 
-async def execute(session: Session, message: wire.Execute) -> None:
+async def execute(session: Session, message: frontend.Execute) -> None:
     portal = session.portal(message.portal)
     if portal.command is None:
         session.connection.put(backend.empty_query())

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import h11
 
 from sqlanon.errors import SqlanonError
-from sqlanon.server.http_api import (Api, HttpError, Request, Response, failure)
+from sqlanon.server.http_api import Api, HttpError, HttpRequest, Response, failure
 from sqlanon.server.login_log import address_of
 
 HEADERS = 16 * 2**10  # bytes of the head of a request
@@ -168,7 +168,7 @@ class HttpServer:
                 raise _Gone
 
     async def _response(self, client: _Client, head: h11.Request) -> Response:
-        request = Request(
+        request = HttpRequest(
             head.method.decode("ascii"),
             head.target.decode("ascii"),
             _headers(head),

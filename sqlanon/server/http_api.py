@@ -14,12 +14,12 @@ from typing import Any, Protocol
 from urllib.parse import parse_qs
 from uuid import UUID
 
-from sqlanon.errors import (SqlanonError, did_you_mean)
+from sqlanon.errors import SqlanonError, did_you_mean
 from sqlanon.policy.gateway import Principal
 from sqlanon.server.audit_chain import recent
 from sqlanon.server.login_log import Logins
 from sqlanon.server.metrics import Metrics
-from sqlanon.server.users import (Users, UsersError)
+from sqlanon.server.users import Users, UsersError
 
 MOST_PARAMETERS = 65_535
 LARGE = 2**16  # bytes of JSON: more is read and written in a thread, so that others need not wait
@@ -43,7 +43,7 @@ class Result:
     summary: Any = None  # a mapping or a dataclass
 
 
-class Door(Protocol):
+class QueryDoor(Protocol):
     """The choke point: it charges, audits and answers. Errors carry sqlstate, message, detail, hint and position."""
 
     async def query(
@@ -62,7 +62,7 @@ class Door(Protocol):
 
 
 @dataclass(frozen=True)
-class Request:
+class HttpRequest:
     method: str
     target: str
     headers: Mapping[str, str]  # names in lower case
@@ -98,7 +98,7 @@ class HttpError(SqlanonError):
 class Api:
     """The requests of one server. `users` and `principals` are asked anew for each, so that changes count at once."""
 
-    door: Door
+    door: QueryDoor
     users: Callable[[], Users]
     principals: Callable[[], Mapping[str, Principal]]
     audit: Path
@@ -107,7 +107,7 @@ class Api:
     administrators: Callable[[], Collection[str]] = tuple
     local_metrics: Callable[[], bool] = bool  # whether they need no token on this machine
 
-    def admit(self, request: Request) -> str | None:
+    def admit(self, request: HttpRequest) -> str | None:
         """Whose request it is, before its body is read; None where nobody needs to be known."""
         allowed = ROUTES.get(request.path)
         if allowed is None:
@@ -132,12 +132,12 @@ class Api:
         known = self.principals().get(principal)
         return known is not None and (known.auditor or principal in self.administrators())
 
-    async def admitted(self, principal: str, request: Request) -> None:
+    async def admitted(self, principal: str, request: HttpRequest) -> None:
         """The first request of a connection with a valid token is written down as a login."""
         if self.logins is not None:
             await self.logins.succeeded(principal, "", "http", request.peer)
 
-    def _owner(self, request: Request) -> str:
+    def _owner(self, request: HttpRequest) -> str:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         try:
             owner = self.users().owner(token.strip()) if scheme.casefold() == "bearer" else None
@@ -152,7 +152,7 @@ class Api:
             raise HttpError(401, "a valid bearer token is needed", hint=hint, sqlstate="28000")
         return owner
 
-    async def answer(self, request: Request, principal: str | None, body: bytes) -> Response:
+    async def answer(self, request: HttpRequest, principal: str | None, body: bytes) -> Response:
         """Answer a request that was admitted; whatever goes wrong is raised, and told by `failure`."""
         if request.path == "/healthz":
             healthy = self.door.healthy()
@@ -178,7 +178,7 @@ class Api:
         )
         return Response(200, await asyncio.to_thread(_result, found) if len(found.rows) > 200 else _result(found))
 
-    async def _audit(self, request: Request, principal: str) -> Response:
+    async def _audit(self, request: HttpRequest, principal: str) -> Response:
         limit, of = _audit_query(request.target.partition("?")[2])
         auditor = self._sees_all(principal)
         if of is not None and of != principal and not auditor:
@@ -203,7 +203,7 @@ def _audit_query(text: str) -> tuple[int, str | None]:
 # ---- requests
 
 
-async def _asked(request: Request, body: bytes) -> dict[str, Any]:
+async def _asked(request: HttpRequest, body: bytes) -> dict[str, Any]:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().casefold()
     if kind != "application/json":
         raise HttpError(415, "the body is not JSON", hint="send it with Content-Type: application/json")

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sqlanon.server.audit import (Door, Record)
+from sqlanon.server.audit import Door, Record
 
 PERIOD = 60.0  # seconds
 KINDS = 20  # of refusals that are told apart in one period

@@ -27,7 +27,7 @@ class MetricError(SqlanonError):
 
 
 @dataclass
-class Metric:
+class ServerMetric:
     """A counter or gauge: one number for each combination of labels."""
 
     name: str
@@ -63,7 +63,7 @@ class Metric:
 
 
 @dataclass
-class Histogram(Metric):
+class Histogram(ServerMetric):
     """How long things took, in buckets."""
 
     kind: str = "histogram"
@@ -95,31 +95,31 @@ class Metrics:
 
     def __init__(self) -> None:
         door: Labels = {"door": DOORS}
-        self.statements = Metric(
+        self.statements = ServerMetric(
             "sqlanon_statements_total", "Statements by what came of them.", "counter",
             {"door": DOORS, "decision": DECISIONS, "class": CLASSES},
         )  # fmt: skip
         self.seconds = Histogram("sqlanon_statement_seconds", "How long statements took.", labels=door)
-        self.epsilon = Metric("sqlanon_epsilon_spent_total", "Epsilon that statements have spent.", "counter")
-        self.withheld = Metric("sqlanon_groups_withheld_total", "Groups that answers did not show.", "counter")
-        self.connections = Metric("sqlanon_connections", "Clients that are connected.", "gauge", door)
-        self.logins = Metric(
+        self.epsilon = ServerMetric("sqlanon_epsilon_spent_total", "Epsilon that statements have spent.", "counter")
+        self.withheld = ServerMetric("sqlanon_groups_withheld_total", "Groups that answers did not show.", "counter")
+        self.connections = ServerMetric("sqlanon_connections", "Clients that are connected.", "gauge", door)
+        self.logins = ServerMetric(
             "sqlanon_logins_total",
             "Attempts to log in.",
             "counter",
             {"door": DOORS, "decision": ("answered", "refused")},
         )
-        self.turned_away = Metric("sqlanon_turned_away_total", "Clients beyond the limits.", "counter", door)
-        self.audit_failures = Metric(
+        self.turned_away = ServerMetric("sqlanon_turned_away_total", "Clients beyond the limits.", "counter", door)
+        self.audit_failures = ServerMetric(
             "sqlanon_audit_failures_total",
             "Answers that were kept back, for the audit log could not be written.",
             "counter",
         )
-        self.reloads = Metric(
+        self.reloads = ServerMetric(
             "sqlanon_policy_reloads_total", "Policies that were read anew.", "counter",
             {"decision": ("answered", "refused")},
         )  # fmt: skip
-        self.healthy = Metric("sqlanon_healthy", "1 while statements can be answered.", "gauge")
+        self.healthy = ServerMetric("sqlanon_healthy", "1 while statements can be answered.", "gauge")
 
     def statement(
         self, door: str, decision: str, sqlstate: str, seconds: float, *, epsilon: float = 0.0, withheld: int = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sqlanon.pgwire import backend
-from sqlanon.server.work_messages import (Summary, failure_of)
+from sqlanon.server.work_messages import Summary, failure_of
 
 
 def error_bytes(error: Exception, severity: str = "ERROR") -> bytes:

@@ -22,10 +22,10 @@ from typing import Any
 
 from sqlanon.policy.files import load_gateway
 from sqlanon.policy.gateway import Gateway
-from sqlanon.server.worker_process import Child
-from sqlanon.server.running_statement import (AtLast, BeforeAnswer, Running)
+from sqlanon.server.running_statement import AtLast, BeforeAnswer, Running
 from sqlanon.server.wait_queue import Waiting
-from sqlanon.server.work_messages import (Ask, Described, Failed, Failure, Opening, WorkerKind)
+from sqlanon.server.work_messages import Ask, Described, Failed, Failure, Opening, WorkerKind
+from sqlanon.server.worker_process import Child
 
 __all__ = ["Pool", "Running"]
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from sqlanon.errors import Refused
 from sqlanon.pgwire import types
-from sqlanon.pgwire.backend import (Column, data_row)
-from sqlanon.server.commands import Command
-from sqlanon.server.quotas import (LARGE, Room, aside)
+from sqlanon.pgwire.backend import ResultColumn, data_row
 from sqlanon.pgwire.rows import Encoded
-from sqlanon.server.work_messages import (Ask, Described)
+from sqlanon.server.commands import Command
+from sqlanon.server.quotas import LARGE, Room, aside
+from sqlanon.server.work_messages import Ask, Described
 
 # As PostgreSQL spells them, for PREPARE name (types).
 TYPE_NAMES = {
@@ -25,7 +25,7 @@ TYPE_NAMES = {
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedStatement:
     """A statement that was read and described: nothing has run, nothing is spent."""
 
     text: str
@@ -42,7 +42,7 @@ class Prepared:
 class Spool:
     """The rows of an answer, kept until the client has fetched them; the answer was paid for once."""
 
-    columns: Sequence[Column]
+    columns: Sequence[ResultColumn]
     formats: tuple[int, ...]
     room: Room
     chunks: list[Encoded] = field(default_factory=list)
@@ -90,7 +90,7 @@ class Spool:
         """The next rows in other formats than they are kept in: FETCH may ask for binary from a cursor of text."""
         data, taken = self.take(count)
         width = len(self.columns)
-        kept, wanted = spread(self.formats, width), spread(formats, width)
+        kept, wanted = spread_formats(self.formats, width), spread_formats(formats, width)
         if kept == wanted:
             return data, taken
         if len(data) <= LARGE:
@@ -98,7 +98,7 @@ class Spool:
         return await aside(_in_formats, data, self.columns, kept, wanted), taken
 
 
-def _in_formats(data: bytes, columns: Sequence[Column], kept: tuple[int, ...], wanted: tuple[int, ...]) -> bytes:
+def _in_formats(data: bytes, columns: Sequence[ResultColumn], kept: tuple[int, ...], wanted: tuple[int, ...]) -> bytes:
     made = []
     for cells in data_cells(data):
         pairs = zip(cells, columns, kept, wanted, strict=True)
@@ -138,7 +138,7 @@ class Portal:
     """A statement with its parameters, ready to run or running; a cursor of SQL is one too."""
 
     command: Command | None
-    columns: tuple[Column, ...]
+    columns: tuple[ResultColumn, ...]
     formats: tuple[int, ...] = ()
     ask: Ask | None = None
     route: str = "query"
@@ -151,10 +151,10 @@ class Portal:
     weight: int = 0  # bytes of memory, about
 
 
-def spread(formats: Sequence[int], count: int) -> tuple[int, ...]:
+def spread_formats(formats: Sequence[int], count: int) -> tuple[int, ...]:
     """One format for every column: none given is text, one given is for all.
 
-    >>> spread((), 2), spread((1,), 2), spread((0, 1), 2)
+    >>> spread_formats((), 2), spread_formats((1,), 2), spread_formats((0, 1), 2)
     ((0, 0), (1, 1), (0, 1))
     """
     if any(code not in (0, 1) for code in formats):

@@ -12,18 +12,18 @@ from uuid import UUID as Uuid
 
 from sqlanon.engines import Hardened
 from sqlanon.errors import Refused
-from sqlanon.gateway import (Answer, Gate, Prepared, open_gateway)
-from sqlanon.gateway.bind.catalog import (Constraint, stored_as)
+from sqlanon.gateway import Answer, Gate, PricedStatement, open_gateway
+from sqlanon.gateway.answer.arrow_rows import batch_of
+from sqlanon.gateway.bind.catalog import Constraint, stored_type
+from sqlanon.gateway.bind.values import Kind
 from sqlanon.gateway.price.prepared_statement import type_of
 from sqlanon.gateway.synthetic import synthetic_gate
-from sqlanon.gateway.answer.arrow_rows import batch_of
-from sqlanon.gateway.bind.values import Kind
 from sqlanon.mechanisms import Cost
 from sqlanon.pgwire import types
-from sqlanon.pgwire.backend import Column
+from sqlanon.pgwire.backend import ResultColumn
 from sqlanon.pgwire.types import PgType
-from sqlanon.server.work_messages import (AnswerKind, Ask, Described, Opening, Summary)
-from sqlanon.server.worker import Answering
+from sqlanon.server.work_messages import AnswerKind, Ask, Described, Opening, Summary
+from sqlanon.server.worker import RunningAnswer
 
 ROWS = 8192  # of a batch
 BY_NAME = {each.name: each for each in types.KNOWN}
@@ -88,17 +88,17 @@ class Querying:
 
     def describe(self, ask: Ask) -> Described:
         found = self._gate.describe(
-            ask.sql, ask.principal, declared(ask.types), dialect=ask.dialect, intervals=ask.intervals
+            ask.sql, ask.principal, parameter_kinds(ask.types), dialect=ask.dialect, intervals=ask.intervals
         )
         oids = [pg_type(name).oid for name in found.parameters]
         given = [oid if oid not in (0, types.UNKNOWN.oid) else None for oid in ask.types]
         oids[: len(given)] = [mine or theirs for mine, theirs in zip(given, oids, strict=False)]
         return Described(_columns(found.columns, found.types), tuple(oids))
 
-    def run(self, ask: Ask) -> Answering:
+    def run(self, ask: Ask) -> RunningAnswer:
         gate = self._synthetic() if ask.dry_run else self._gate
         described = self.describe(ask)
-        kinds = [str(kind) for kind in declared(described.parameters)]
+        kinds = [str(kind) for kind in parameter_kinds(described.parameters)]
         if len(ask.parameters) != len(kinds):
             said = f"the statement takes {len(kinds)} parameters, {len(ask.parameters)} are given"
             raise Refused(said, sqlstate="08P01")
@@ -110,7 +110,7 @@ class Querying:
         if prepared.relation.nature == "public" and not prepared.statement.explain:
             kind: AnswerKind = "synthetic" if ask.dry_run else "plain"
             summary = _summary(prepared, kind, Answer((), (), prepared.cost))
-            return Answering(described, summary, gate.plain_batches(prepared, ROWS))
+            return RunningAnswer(described, summary, gate.plain_batches(prepared, ROWS))
         answer = gate.answer_prepared(prepared, ask.principal, ask.timeout)
         if prepared.statement.explain:
             kind = "explain"
@@ -122,7 +122,7 @@ class Querying:
             raise Refused("a number is out of range for its type", sqlstate="22003") from None
         if kind == "synthetic":
             answer = replace(answer, cost=Cost(), left=None)  # nobody's budget was used
-        return Answering(described, _summary(prepared, kind, answer), _once(batch), whole=True)
+        return RunningAnswer(described, _summary(prepared, kind, answer), _once(batch), whole=True)
 
     def interrupt(self) -> None:
         for gate in (self._gate, self._made_up):
@@ -153,7 +153,7 @@ def tables_of(gate: Gate) -> list[dict[str, Any]]:
     listed = []
     for name, table in gate.policy.tables.items():
         kind = "public" if table.public else "released" if table.released else "private"
-        stored = {info.name: stored_as(info.type) for info in schema.columns[name]}
+        stored = {info.name: stored_type(info.type) for info in schema.columns[name]}
         seen: dict[Seen, list[str]] = {}
         for who, tables in seen_columns.items():
             if name in tables:
@@ -172,7 +172,7 @@ def _is_seen(key: Constraint, known: Mapping[str, Set[str]]) -> bool:
     return known[key.table] >= set(key.columns) and known.get(key.other or key.table, set()) >= set(key.referred)
 
 
-def declared(oids: Sequence[int]) -> list[str | None]:
+def parameter_kinds(oids: Sequence[int]) -> list[str | None]:
     """The kinds of parameters of these types; of an array, that of its elements with [] after it."""
     found: list[str | None] = []
     for oid in oids:
@@ -202,15 +202,15 @@ def value_of(value: Any, oid: int) -> Any:
     return value
 
 
-def _columns(names: Sequence[str], of: Sequence[str]) -> tuple[Column, ...]:
-    return tuple(Column(name, pg_type(kind), typmod(kind)) for name, kind in zip(names, of, strict=True))
+def _columns(names: Sequence[str], of: Sequence[str]) -> tuple[ResultColumn, ...]:
+    return tuple(ResultColumn(name, pg_type(kind), typmod(kind)) for name, kind in zip(names, of, strict=True))
 
 
 def _once(batch: Any) -> Generator[Any, None, None]:
     yield batch
 
 
-def _summary(prepared: Prepared, kind: AnswerKind, answer: Answer) -> Summary:
+def _summary(prepared: PricedStatement, kind: AnswerKind, answer: Answer) -> Summary:
     left = answer.left.left if answer.left is not None else None
     return Summary(
         len(answer.rows), kind, answer.cost.epsilon, answer.cost.delta,

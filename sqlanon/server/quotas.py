@@ -61,7 +61,9 @@ def weight(oids: Sequence[int], values: Sequence[bytes | None]) -> int:
     return 16 * len(values) + sum(sizes)
 
 
-async def decoded(oids: Sequence[int], formats: Sequence[int], values: Sequence[bytes | None]) -> tuple[Any, ...]:
+async def decode_parameters(
+    oids: Sequence[int], formats: Sequence[int], values: Sequence[bytes | None]
+) -> tuple[Any, ...]:
     """Values of parameters, each read as its type."""
     sizes = [len(value) for oid, value in zip(oids, values, strict=True) if value is not None and oid not in COPIED]
     if sum(sizes) > LONGEST:

@@ -5,11 +5,27 @@ from __future__ import annotations
 from itertools import pairwise
 
 from sqlanon.errors import Refused
-from sqlanon.server.command_reader import Reader
-from sqlanon.server.commands import (Close, Command, Copy, Deallocate, Declare, Discard, Execute, Fetch, Nothing, Prepare, Question, Reset, Set, Show, Transaction)
+from sqlanon.server.command_reader import CommandReader
+from sqlanon.server.commands import (
+    CloseCommand,
+    Command,
+    Copy,
+    Deallocate,
+    Declare,
+    Discard,
+    ExecuteCommand,
+    Fetch,
+    Nothing,
+    Prepare,
+    Question,
+    Reset,
+    Set,
+    Show,
+    Transaction,
+)
 from sqlanon.server.copy_command import read_copy
-from sqlanon.sqlfront.lexer import Statement
 from sqlanon.server.setting_calls import select_settings
+from sqlanon.sqlfront.lexer import Statement
 
 # A statement that names one of these is about the catalogue; a table of the policy with such a name cannot be asked.
 CATALOGUES = frozenset({"pg_catalog", "information_schema"})
@@ -18,7 +34,7 @@ UNLOCK = ["select", "pg_advisory_unlock_all", "(", ")"]
 QUESTIONS = frozenset({"select", "with", "values", "table", "explain"})
 
 
-def understood(statement: Statement) -> Command:
+def parse_command(statement: Statement) -> Command:
     """Read one statement. What is neither a command of this list nor a SELECT is refused."""
     if [token.value for token in statement.tokens] == UNLOCK:
         return Nothing("SELECT 1")
@@ -26,7 +42,7 @@ def understood(statement: Statement) -> Command:
         return select_settings(statement) or question(statement)
     word = statement.word(0)
     read = _READERS.get(word)
-    reader = Reader(statement)
+    reader = CommandReader(statement)
     if read is None:
         if word not in _WRITES | _REFUSED:
             reader.wrong()
@@ -153,19 +169,19 @@ def _no_question(word: str) -> Refused:
     return Refused("a SELECT is expected there", sqlstate="42601")
 
 
-def _begin(reader: Reader) -> Transaction:
+def _begin(reader: CommandReader) -> Transaction:
     if not reader.take("work"):
         reader.take("transaction")
     return Transaction("begin", isolation=_modes(reader))
 
 
-def _start(reader: Reader) -> Transaction:
+def _start(reader: CommandReader) -> Transaction:
     if not reader.take("transaction"):
         reader.wrong()
     return Transaction("begin", "START TRANSACTION", isolation=_modes(reader))
 
 
-def _modes(reader: Reader) -> str:
+def _modes(reader: CommandReader) -> str:
     """The isolation level. Each statement here sees one state of the data, so that it is told, and changes nothing."""
     found = ""
     while reader.token is not None:
@@ -185,11 +201,11 @@ def _modes(reader: Reader) -> str:
     return found
 
 
-def _commit(reader: Reader) -> Transaction:
+def _commit(reader: CommandReader) -> Transaction:
     return Transaction("commit", chain=_chain(reader))
 
 
-def _chain(reader: Reader) -> bool:
+def _chain(reader: CommandReader) -> bool:
     if not reader.take("work"):
         reader.take("transaction")
     if reader.take("and", "no", "chain"):
@@ -197,7 +213,7 @@ def _chain(reader: Reader) -> bool:
     return reader.take("and", "chain")
 
 
-def _rollback(reader: Reader) -> Transaction:
+def _rollback(reader: CommandReader) -> Transaction:
     place = reader.place
     if not reader.take("work"):
         reader.take("transaction")
@@ -208,16 +224,16 @@ def _rollback(reader: Reader) -> Transaction:
     return Transaction("rollback", chain=_chain(reader))
 
 
-def _savepoint(reader: Reader) -> Transaction:
+def _savepoint(reader: CommandReader) -> Transaction:
     return Transaction("savepoint", reader.name())
 
 
-def _release(reader: Reader) -> Transaction:
+def _release(reader: CommandReader) -> Transaction:
     reader.take("savepoint")
     return Transaction("release", reader.name())
 
 
-def _set(reader: Reader) -> Command:
+def _set(reader: CommandReader) -> Command:
     local = reader.take("local")
     session = not local and reader.take("session")
     if session and reader.take("characteristics", "as", "transaction"):
@@ -238,7 +254,7 @@ def _set(reader: Reader) -> Command:
     return Set(name, _setting(reader), local)
 
 
-def _zone(reader: Reader) -> str | None:
+def _zone(reader: CommandReader) -> str | None:
     """A zone, or INTERVAL '+02:00' HOUR TO MINUTE, as Sequelize sends it."""
     if not reader.take("interval"):
         return _setting(reader)
@@ -250,7 +266,7 @@ def _zone(reader: Reader) -> str | None:
     return zone
 
 
-def _setting(reader: Reader) -> str | None:
+def _setting(reader: CommandReader) -> str | None:
     if reader.take("default"):
         return None
     parts = [reader.value()]
@@ -259,11 +275,11 @@ def _setting(reader: Reader) -> str | None:
     return ", ".join(parts)
 
 
-def _reset(reader: Reader) -> Reset:
+def _reset(reader: CommandReader) -> Reset:
     return Reset("timezone" if reader.take("time", "zone") else reader.dotted())
 
 
-def _show(reader: Reader) -> Show:
+def _show(reader: CommandReader) -> Show:
     if reader.take("time", "zone"):
         return Show("timezone")
     if reader.take("transaction", "isolation", "level"):
@@ -273,7 +289,7 @@ def _show(reader: Reader) -> Show:
     return Show(reader.dotted())
 
 
-def _discard(reader: Reader) -> Discard:
+def _discard(reader: CommandReader) -> Discard:
     what = reader.name()
     if what not in ("all", "plans", "sequences", "temp", "temporary"):
         reader.place -= 1
@@ -281,7 +297,7 @@ def _discard(reader: Reader) -> Discard:
     return Discard(what)
 
 
-def _declare(reader: Reader) -> Declare:
+def _declare(reader: CommandReader) -> Declare:
     cursor, binary = reader.name(), False
     while not reader.take("cursor"):
         if reader.take("binary"):
@@ -298,7 +314,7 @@ def _declare(reader: Reader) -> Declare:
     return Declare(cursor, _asked(reader), hold, binary)
 
 
-def _asked(reader: Reader) -> Question:
+def _asked(reader: CommandReader) -> Question:
     """The rest of a command, which must be a question."""
     if not asks(reader.statement, reader.place):
         raise _no_question(reader.statement.word(reader.place))
@@ -307,15 +323,15 @@ def _asked(reader: Reader) -> Question:
     return question(rest)
 
 
-def _fetch(reader: Reader) -> Fetch:
+def _fetch(reader: CommandReader) -> Fetch:
     return _moved(reader, move=False)
 
 
-def _move(reader: Reader) -> Fetch:
+def _move(reader: CommandReader) -> Fetch:
     return _moved(reader, move=True)
 
 
-def _moved(reader: Reader, *, move: bool) -> Fetch:
+def _moved(reader: CommandReader, *, move: bool) -> Fetch:
     count: int | None = 1
     named = len(reader.tokens) == 2  # FETCH c
     if named or reader.take("next"):
@@ -334,11 +350,11 @@ def _moved(reader: Reader, *, move: bool) -> Fetch:
     return Fetch(reader.name(), count, move)
 
 
-def _close(reader: Reader) -> Close:
-    return Close(None) if reader.take("all") else Close(reader.name())
+def _close(reader: CommandReader) -> CloseCommand:
+    return CloseCommand(None) if reader.take("all") else CloseCommand(reader.name())
 
 
-def _prepare(reader: Reader) -> Prepare:
+def _prepare(reader: CommandReader) -> Prepare:
     name = reader.name()
     types: list[str] = []
     if reader.take("("):
@@ -360,7 +376,7 @@ def _prepare(reader: Reader) -> Prepare:
     return Prepare(name, tuple(types), _asked(reader))
 
 
-def _execute(reader: Reader) -> Execute:
+def _execute(reader: CommandReader) -> ExecuteCommand:
     name = reader.name()
     arguments: list[str | None] = []
     if reader.take("("):
@@ -370,22 +386,22 @@ def _execute(reader: Reader) -> Execute:
                 break
             if not reader.take(","):
                 reader.wrong()
-    return Execute(name, tuple(arguments))
+    return ExecuteCommand(name, tuple(arguments))
 
 
-def _deallocate(reader: Reader) -> Deallocate:
+def _deallocate(reader: CommandReader) -> Deallocate:
     reader.take("prepare")
     return Deallocate(None) if reader.take("all") else Deallocate(reader.name())
 
 
-def _copy(reader: Reader) -> Copy:
+def _copy(reader: CommandReader) -> Copy:
     inner, options, header, reader.place = read_copy(reader.statement, reader.place)
     if not asks(inner):
         raise _no_question(inner.word(0))
     return Copy(question(inner), options, header)
 
 
-def _unlisten(reader: Reader) -> Nothing:
+def _unlisten(reader: CommandReader) -> Nothing:
     if not reader.take("*"):
         reader.name()
     return Nothing("UNLISTEN")

@@ -11,9 +11,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sqlanon.errors import SqlanonError
-from sqlanon.server.worker_process import Child
 from sqlanon.pgwire.rows import Encoded
-from sqlanon.server.work_messages import (CHARGED, DIED, LATE, NO_MEMORY, UNKNOWN, Ask, Described, Failed, Failure, Frame, Next, Request, Summary, failure_from)
+from sqlanon.server.work_messages import (
+    CHARGED,
+    DIED,
+    LATE,
+    NO_MEMORY,
+    UNKNOWN,
+    Ask,
+    Described,
+    Failed,
+    Failure,
+    Frame,
+    Next,
+    Request,
+    Summary,
+    failure_from,
+)
+from sqlanon.server.worker_process import Child
 
 if TYPE_CHECKING:
     from sqlanon.server.pool import Pool

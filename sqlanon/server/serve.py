@@ -14,13 +14,13 @@ from pathlib import Path
 
 from sqlanon.errors import SqlanonError
 from sqlanon.ledger import Ledger
+from sqlanon.pgwire import tls as certificates
 from sqlanon.policy.files import load_serve
 from sqlanon.policy.serve import Serve
-from sqlanon.pgwire import tls as certificates
 from sqlanon.server.audit import AuditLog
 from sqlanon.server.audit_chain import verify
-from sqlanon.server.broker import (Door, Version, version_of)
-from sqlanon.server.http import (HttpLimits, HttpServer)
+from sqlanon.server.broker import Door, PolicyVersion, version_of
+from sqlanon.server.http import HttpLimits, HttpServer
 from sqlanon.server.http_api import Api
 from sqlanon.server.pool import Pool
 from sqlanon.server.server import Server
@@ -34,7 +34,7 @@ log = logging.getLogger("sqlanon")
 
 
 @asynccontextmanager
-async def opened(path: Path) -> AsyncIterator[tuple[Door, Users]]:
+async def open_door(path: Path) -> AsyncIterator[tuple[Door, Users]]:
     """Policy, ledger, users, audit log and workers: whatever is wrong shows here, before anybody connects."""
     serve = load_serve(path)
     Ledger.open(serve.gateway.located_ledger).close()
@@ -44,7 +44,7 @@ async def opened(path: Path) -> AsyncIterator[tuple[Door, Users]]:
         queries = Pool(serve.gateway, kind="query", size=serve.workers, memory=serve.memory)
         # Two: whoever sends it a bomb keeps the other clients waiting for a new worker otherwise.
         catalogue = Pool(None, kind="catalogue", size=2, memory=CATALOGUE_MEMORY)
-        door = Door(path, Version(serve, 1, version_of(serve)), audit, queries, catalogue)
+        door = Door(path, PolicyVersion(serve, 1, version_of(serve)), audit, queries, catalogue)
         for pool in (queries, catalogue):
             pool.most_of_one = lambda: door.current.serve.limits.statements
         stack.push_async_callback(door.close)
@@ -54,7 +54,7 @@ async def opened(path: Path) -> AsyncIterator[tuple[Door, Users]]:
 
 async def check(path: Path) -> tuple[Serve, int]:
     """All that `serve` needs, opened once and closed again; and how many lines of the audit log hold together."""
-    async with opened(path) as (door, _):
+    async with open_door(path) as (door, _):
         _tls(door.current.serve)
         found = await asyncio.to_thread(verify, door.current.serve.located_audit)
         return door.current.serve, found.lines
@@ -71,7 +71,7 @@ async def run(
     data. What it is about at the end is finished first."""
     for host, port in _addresses(load_serve(path)):
         require_free(host, port)  # workers take seconds to start
-    async with opened(path) as (door, users):
+    async with open_door(path) as (door, users):
         tls = _tls(door.current.serve)
         server = Server(door, users, tls)
         await server.start()

@@ -12,16 +12,16 @@ from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from sqlanon.errors import (Refused, SqlanonError)
-from sqlanon.pgwire import (backend, scram, frontend as wire)
-from sqlanon.server.connection import Connection
-from sqlanon.server.broker import (Caller, Door)
-from sqlanon.server.login_throttle import LoginThrottle
-from sqlanon.server.session import (Gone, Session)
+from sqlanon.errors import Refused, SqlanonError
 from sqlanon.pgcatalog.session_settings import Settings
-from sqlanon.server.startup import starting
-from sqlanon.server.notices import error_bytes
+from sqlanon.pgwire import backend, frontend, scram
 from sqlanon.pgwire.tls import TlsContext
+from sqlanon.server.broker import Caller, Door
+from sqlanon.server.connection import Connection
+from sqlanon.server.login_throttle import LoginThrottle
+from sqlanon.server.notices import error_bytes
+from sqlanon.server.session import Gone, Session
+from sqlanon.server.startup import startup_settings
 from sqlanon.server.users import Users
 
 log = logging.getLogger("sqlanon")
@@ -89,7 +89,9 @@ class Server:
         except SqlanonError as error:
             # Of errors that are not the protocol's, such as a damaged file of users, a stranger learns nothing.
             told = (
-                error if isinstance(error, wire.ProtocolError) else Refused("nobody can log in now", sqlstate="57P03")
+                error
+                if isinstance(error, frontend.ProtocolError)
+                else Refused("nobody can log in now", sqlstate="57P03")
             )
             with suppress(OSError, TimeoutError):
                 connection.put(error_bytes(told, "FATAL"))
@@ -131,48 +133,50 @@ class Server:
         connection.idle = timeouts.idle
         await self._session(connection, principal, startup)
 
-    async def _startup(self, connection: Connection) -> wire.Startup | None:
+    async def _startup(self, connection: Connection) -> frontend.Startup | None:
         encrypted = False
         while True:
             message = await connection.first()
             match message:
-                case wire.SSLRequest() if self.tls is not None and not encrypted:
+                case frontend.SSLRequest() if self.tls is not None and not encrypted:
                     if connection.wire.buffered:
-                        raise wire.ProtocolError(
+                        raise frontend.ProtocolError(
                             "08P01", "data came before the encryption that was asked for", fatal=True
                         )
                     connection.writer.write(b"S")
                     await connection.writer.drain()
                     await connection.writer.start_tls(self.tls.context)
                     encrypted = True
-                case wire.SSLRequest() | wire.GSSRequest():
+                case frontend.SSLRequest() | frontend.GSSRequest():
                     connection.writer.write(b"N")
                     await connection.writer.drain()
-                case wire.CancelRequest():
+                case frontend.CancelRequest():
                     self._cancel(message)
                     return None
-                case wire.Startup():
+                case frontend.Startup():
                     if self.tls is not None and not encrypted and not self._loopback(connection):
-                        raise wire.ProtocolError("28000", "this server takes encrypted connections only", fatal=True)
+                        raise frontend.ProtocolError(
+                            "28000", "this server takes encrypted connections only", fatal=True
+                        )
                     connection.encrypted = encrypted
                     return message
                 case _:
-                    raise wire.ProtocolError("08P01", "this message is not expected here", fatal=True)
+                    raise frontend.ProtocolError("08P01", "this message is not expected here", fatal=True)
 
     def _loopback(self, connection: Connection) -> bool:
         peer = connection.writer.get_extra_info("peername")
         return bool(peer) and (str(peer[0]).startswith("127.") or peer[0] in ("::1", "::ffff:127.0.0.1"))
 
-    def _cancel(self, request: wire.CancelRequest) -> None:
+    def _cancel(self, request: frontend.CancelRequest) -> None:
         known = self.sessions.get(request.process)
         if known is not None and hmac.compare_digest(known[0], request.secret):
             known[1].cancel()
 
-    async def _authenticated(self, connection: Connection, startup: wire.Startup) -> str | None:
+    async def _authenticated(self, connection: Connection, startup: frontend.Startup) -> str | None:
         """SCRAM-SHA-256. Whether a name is known, a stranger cannot tell."""
         name = startup.parameters.get("user", "")
         if not name:
-            raise wire.ProtocolError("28000", "no user name was given", fatal=True)
+            raise frontend.ProtocolError("28000", "no user name was given", fatal=True)
         connection.wire.phase = "authentication"
         unknown = [key for key in startup.parameters if key.startswith("_pq_.")]
         if startup.version != (3, 0) or unknown:
@@ -219,7 +223,7 @@ class Server:
         connection.put(error_bytes(error, "FATAL"))
         await connection.flush()
 
-    async def _session(self, connection: Connection, principal: str, startup: wire.Startup) -> None:
+    async def _session(self, connection: Connection, principal: str, startup: frontend.Startup) -> None:
         settings = Settings(
             principal,
             lambda role: self.door.may_simulate(principal, role),
@@ -230,7 +234,7 @@ class Server:
         caller = Caller(principal, f"{process:08x}{secrets.token_hex(4)}")
         await self.door.logins.succeeded(principal, caller.session, "pg", connection.address)
         session = Session(connection, self.door, caller, settings, lambda: self._allowed(principal), process=process)
-        for name, value in starting(startup.parameters):
+        for name, value in startup_settings(startup.parameters):
             try:
                 settings.put(name, value)
             except SqlanonError as error:

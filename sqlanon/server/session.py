@@ -8,27 +8,27 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from sqlanon.errors import (Refused, SqlanonError)
-from sqlanon.pgwire import (backend, frontend as wire)
-from sqlanon.server import extended_protocol as extended
-from sqlanon.server.answers import (copy, rows)
-from sqlanon.server.commands import (Command, Copy, Declare, Question, SelectSettings, with_intervals)
-from sqlanon.server.commands import Execute as ExecuteCommand
+from sqlanon.errors import Refused, SqlanonError
+from sqlanon.pgcatalog.session_settings import Settings
+from sqlanon.pgwire import backend, frontend
+from sqlanon.server import extended_protocol
+from sqlanon.server.answers import copy, rows
+from sqlanon.server.broker import SHORTEST, Caller, Door
+from sqlanon.server.commands import Command, Copy, Declare, Question, SelectSettings, with_intervals
+from sqlanon.server.commands import ExecuteCommand as ExecuteCommand
 from sqlanon.server.commands import Fetch as FetchCommand
 from sqlanon.server.commands import Show as ShowCommand
-from sqlanon.server.broker import (SHORTEST, Caller, Door)
+from sqlanon.server.notices import error_bytes, notice_of
+from sqlanon.server.portals import Portal, PreparedStatement, spread_formats, type_named
 from sqlanon.server.quotas import Room
-from sqlanon.sqlfront.lexer import (Statement, statements)
-from sqlanon.server.portals import (Portal, Prepared, spread, type_named)
-from sqlanon.pgcatalog.session_settings import Settings
-from sqlanon.server.notices import (error_bytes, notice_of)
-from sqlanon.server.read_command import understood
-from sqlanon.server.utility_commands import (columns_of, obey)
-from sqlanon.server.work_messages import (Ask, CopyOptions, Described, Summary)
+from sqlanon.server.read_command import parse_command
+from sqlanon.server.utility_commands import columns_of, obey
+from sqlanon.server.work_messages import Ask, CopyOptions, Described, Summary
+from sqlanon.sqlfront.lexer import Statement, statements
 
 MAX_NAMED = 1_000  # prepared statements and portals of one session
 # What may take its time, so that somebody may want to break it off. The others are done at once.
-WAITING = (wire.Query, wire.Parse, wire.Execute)
+WAITING = (frontend.Query, frontend.Parse, frontend.Execute)
 FULL = 2**16  # bytes that wait to be sent: more is sent without being asked for
 NO_COLUMNS = Described(columns=(), parameters=())
 
@@ -37,8 +37,8 @@ class Gone(Exception):
     """The client is no longer there."""
 
 
-class Connection(Protocol):
-    async def next(self) -> wire.Message: ...
+class ClientChannel(Protocol):
+    async def next(self) -> frontend.Message: ...
     def put(self, data: bytes) -> None: ...
     async def flush(self) -> None: ...
 
@@ -48,7 +48,7 @@ class Connection(Protocol):
 
 @dataclass
 class Session:
-    connection: Connection
+    connection: ClientChannel
     door: Door
     caller: Caller
     settings: Settings
@@ -56,7 +56,7 @@ class Session:
     process: int = 0  # as the client knows it: pg_backend_pid() says the same
     status: str = "I"  # idle, in a transaction, or in a failed one
     savepoints: list[str] = field(default_factory=list)
-    prepared: dict[str, Prepared] = field(default_factory=dict)
+    prepared: dict[str, PreparedStatement] = field(default_factory=dict)
     portals: dict[str, Portal] = field(default_factory=dict)
     _active: asyncio.Task[None] | None = None
     _cancelled: bool = False
@@ -80,31 +80,31 @@ class Session:
         while True:
             try:
                 message = await self.connection.next()
-            except wire.ProtocolError as error:
+            except frontend.ProtocolError as error:
                 if error.fatal:
                     raise
                 await self._wrong(error, simple=error.kind in ("Q", "F", "S"))
                 continue
-            if isinstance(message, wire.Terminate):
+            if isinstance(message, frontend.Terminate):
                 return
             if not self.still_allowed():
                 self.fail(Refused("this role may no longer connect", sqlstate="57P01"), severity="FATAL")
                 await self.connection.flush()
                 return
-            if self._skipping and not isinstance(message, wire.Sync):
-                if isinstance(message, wire.Flush):
+            if self._skipping and not isinstance(message, frontend.Sync):
+                if isinstance(message, frontend.Flush):
                     await self.connection.flush()  # the error is told
                 continue
             await self._handled(message)
 
-    async def _handled(self, message: wire.Message) -> None:
+    async def _handled(self, message: frontend.Message) -> None:
         try:
             if isinstance(message, WAITING):
                 await self._cancellable(self._message(message))
             else:
                 await self._message(message)
         except SqlanonError as error:
-            await self._wrong(error, simple=isinstance(message, wire.Query | wire.Sync | wire.FunctionCall))
+            await self._wrong(error, simple=isinstance(message, frontend.Query | frontend.Sync | frontend.FunctionCall))
 
     async def _wrong(self, error: Exception, *, simple: bool) -> None:
         """Tell an error. In the extended protocol all is skipped up to the next Sync."""
@@ -156,44 +156,44 @@ class Session:
     def busy(self) -> bool:
         return self._active is not None
 
-    async def _message(self, message: wire.Message) -> None:
+    async def _message(self, message: frontend.Message) -> None:
         await self._answered(message)
         if self.connection.unsent > FULL:
             await self.connection.flush()
             await asyncio.sleep(0)  # others have their turn
 
-    async def _answered(self, message: wire.Message) -> None:
+    async def _answered(self, message: frontend.Message) -> None:
         match message:
-            case wire.Query():
+            case frontend.Query():
                 await self._simple(message.sql)
-            case wire.Parse():
+            case frontend.Parse():
                 self._began = time.monotonic()
-                await extended.parse(self, message)
+                await extended_protocol.parse(self, message)
                 self._used += time.monotonic() - self._began
-            case wire.Bind():
-                await extended.bind(self, message)
-            case wire.Describe():
-                extended.describe(self, message)
-            case wire.Execute():
+            case frontend.Bind():
+                await extended_protocol.bind(self, message)
+            case frontend.Describe():
+                extended_protocol.describe(self, message)
+            case frontend.Execute():
                 self._began = time.monotonic()
-                await extended.execute(self, message)
+                await extended_protocol.execute(self, message)
                 self._used = 0.0
-            case wire.Close():
+            case frontend.Close():
                 (self.prepared if message.kind == "S" else self.portals).pop(message.name, None)
                 self.connection.put(backend.close_complete())
-            case wire.Flush():
+            case frontend.Flush():
                 await self.connection.flush()
-            case wire.Sync():
+            case frontend.Sync():
                 self._skipping, self._used = False, 0.0
                 self._end_of_statement()
                 self._ready()
                 await self.connection.flush()
-            case wire.CopyData() | wire.CopyDone() | wire.CopyFail():
+            case frontend.CopyData() | frontend.CopyDone() | frontend.CopyFail():
                 pass  # of a COPY that was refused: the client may have sent ahead
-            case wire.FunctionCall():
+            case frontend.FunctionCall():
                 raise Refused("function calls of the protocol are not answered", sqlstate="0A000", hint="use SELECT")
             case _:
-                raise wire.ProtocolError("08P01", "this message is not expected here", fatal=True)
+                raise frontend.ProtocolError("08P01", "this message is not expected here", fatal=True)
 
     # ---- the simple protocol
 
@@ -210,7 +210,9 @@ class Session:
             portal = self.make_portal(command, described, (), ())
             if portal.columns and not isinstance(command, Copy):
                 formats = self.portal(command.cursor).formats if isinstance(command, FetchCommand) else ()
-                self.connection.put(backend.row_description(portal.columns, spread(formats, len(portal.columns))))
+                self.connection.put(
+                    backend.row_description(portal.columns, spread_formats(formats, len(portal.columns)))
+                )
             await self.run(portal, None)
             if len(found) > 1:
                 await self.connection.flush()
@@ -228,7 +230,7 @@ class Session:
 
     async def understand(self, statement: Statement) -> Command:
         try:
-            command = understood(statement)
+            command = parse_command(statement)
         except Refused as error:
             await self.door.refused(self._caller, statement.text, error)
             raise
@@ -241,7 +243,7 @@ class Session:
 
     # ---- statements and portals
 
-    def keep_statement(self, name: str, prepared: Prepared) -> None:
+    def keep_statement(self, name: str, prepared: PreparedStatement) -> None:
         if len(self.prepared) >= MAX_NAMED or not self._room_for(len(name) + prepared.weight):
             raise Refused("too many prepared statements", sqlstate="53400", hint="close some of them")
         self.prepared[name] = prepared
@@ -322,7 +324,7 @@ class Session:
         simulated = self.settings.get("sqlanon.simulate") or None
         return Caller(self.caller.principal, self.caller.session, self.caller.door, simulated)
 
-    def statement(self, name: str) -> Prepared:
+    def statement(self, name: str) -> PreparedStatement:
         if name not in self.prepared:
             raise Refused(f'prepared statement "{name[:63]}" does not exist', sqlstate="26000")
         return self.prepared[name]
@@ -346,7 +348,9 @@ class Session:
             await obey(self, command, portal)
         self._report()
 
-    async def run_prepared(self, prepared: Prepared, values: tuple[Any, ...], formats: tuple[int, ...]) -> None:
+    async def run_prepared(
+        self, prepared: PreparedStatement, values: tuple[Any, ...], formats: tuple[int, ...]
+    ) -> None:
         """EXECUTE of SQL: a statement that was prepared under a name, with its values."""
         await rows(self, self.make_portal(prepared.command, prepared.described, values, formats), None)
 

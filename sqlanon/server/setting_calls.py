@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sqlanon.server.command_reader import Reader
-from sqlanon.server.commands import (SelectSettings, SettingCall)
+from sqlanon.server.command_reader import CommandReader
+from sqlanon.server.commands import SelectSettings, SettingCall
 from sqlanon.sqlfront.lexer import Statement
 
 # How many arguments a function takes.
@@ -29,7 +29,7 @@ def select_settings(statement: Statement) -> SelectSettings | None:
     >>> select_settings(statements("SELECT set_config(name, 'off', false)")[0]) is None
     True
     """
-    reader = Reader(statement)
+    reader = CommandReader(statement)
     if not reader.take("select"):
         return None
     calls = []
@@ -54,7 +54,7 @@ def select_settings(statement: Statement) -> SelectSettings | None:
     return SelectSettings(tuple(calls)) if reader.token is None else None
 
 
-def _call(reader: Reader) -> SettingCall | None:
+def _call(reader: CommandReader) -> SettingCall | None:
     reader.take("pg_catalog", ".")
     function = next((name for name in ARGUMENTS if reader.take(name, "(")), None)
     if function is None:
@@ -76,7 +76,7 @@ def _call(reader: Reader) -> SettingCall | None:
     return SettingCall(function, tuple(given), label)
 
 
-def _argument(reader: Reader, *, boolean: bool = False) -> str | int | None:
+def _argument(reader: CommandReader, *, boolean: bool = False) -> str | int | None:
     """A string, or the number of a parameter; true and false also without quotes, where a boolean is wanted."""
     token = reader.token
     if token is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlanon.pgwire.frontend import ProtocolError
 
 
-def starting(parameters: dict[str, str]) -> list[tuple[str, str]]:
+def startup_settings(parameters: dict[str, str]) -> list[tuple[str, str]]:
     """The settings in a startup message, those in `options` (-c name=value) among them."""
     found = []
     for name, value in parameters.items():

@@ -21,7 +21,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from sqlanon.errors import (PolicyError, SqlanonError)
+from sqlanon.errors import PolicyError, SqlanonError
 from sqlanon.pgwire.scram import Verifier
 
 VERSION = 1
@@ -39,7 +39,7 @@ class UsersError(SqlanonError):
 
 
 @dataclass(frozen=True)
-class Token:
+class BearerToken:
     """What is kept of a bearer token."""
 
     id: str  # to name it by; no part of the token
@@ -51,7 +51,7 @@ class Token:
 @dataclass(frozen=True)
 class User:
     verifier: Verifier
-    tokens: tuple[Token, ...] = ()
+    tokens: tuple[BearerToken, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Users:
     users: Mapping[str, User]
     secret: bytes = field(repr=False)  # of mock verifiers: the same after a restart
     _state: tuple[int, ...] = field(default=(), repr=False, compare=False)
-    _owners: Mapping[str, tuple[str, Token]] = field(default_factory=dict, repr=False, compare=False)
+    _owners: Mapping[str, tuple[str, BearerToken]] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Users:
@@ -118,11 +118,11 @@ def remove(path: Path, name: str) -> None:
         del users[name]
 
 
-def add_token(path: Path, name: str, days: int, at: datetime | None = None) -> tuple[str, Token]:
+def add_token(path: Path, name: str, days: int, at: datetime | None = None) -> tuple[str, BearerToken]:
     """A new bearer token, which is nowhere kept, and what is kept of it."""
     now = (at or datetime.now(UTC)).replace(microsecond=0)
     text = PREFIX + secrets.token_urlsafe(32)
-    made = Token(secrets.token_hex(4), _hash(text), now, now + timedelta(days=days))
+    made = BearerToken(secrets.token_hex(4), _hash(text), now, now + timedelta(days=days))
     with _changing(path) as users:
         _require(users, name)
         kept = tuple(token for token in users[name].tokens if token.expires > now)
@@ -191,7 +191,7 @@ def _parsed(file: Path, data: Any, state: tuple[int, ...]) -> Users:
     if len(secret) < 32:
         raise ValueError
     users: dict[str, User] = {}
-    owners: dict[str, tuple[str, Token]] = {}
+    owners: dict[str, tuple[str, BearerToken]] = {}
     for name, entry in data["users"].items():
         if set(entry) != {"password", "tokens"}:
             raise ValueError
@@ -201,13 +201,13 @@ def _parsed(file: Path, data: Any, state: tuple[int, ...]) -> Users:
     return Users(file, users, secret, state, owners)
 
 
-def _token(data: Any) -> Token:
+def _token(data: Any) -> BearerToken:
     created, expires = (datetime.fromisoformat(data[key]) for key in ("created", "expires"))
     if len(data) != 4 or created.tzinfo is None or expires.tzinfo is None:
         raise ValueError
     if not re.fullmatch("[0-9a-f]{64}", data["hash"]) or not re.fullmatch("[0-9a-f]{8}", data["id"]):
         raise ValueError
-    return Token(data["id"], data["hash"], created, expires)
+    return BearerToken(data["id"], data["hash"], created, expires)
 
 
 def _written(users: Mapping[str, User], secret: bytes) -> bytes:

@@ -6,20 +6,38 @@ import re
 from typing import TYPE_CHECKING
 
 from sqlanon.errors import Refused
-from sqlanon.pgwire import (backend, types)
-from sqlanon.server.answers import rows_of
-from sqlanon.pgwire.backend import Column
-from sqlanon.server.commands import (Close, Command, Copy, Deallocate, Declare, Discard, Execute, Fetch, Nothing, Prepare, Reset, SelectSettings, Set, SettingCall, Show, Transaction)
-from sqlanon.server.portals import (Portal, Prepared, spread, type_named)
-from sqlanon.pgcatalog.session_settings import spelt
+from sqlanon.pgcatalog.session_settings import spell_setting
+from sqlanon.pgwire import backend, types
+from sqlanon.pgwire.backend import ResultColumn
 from sqlanon.pgwire.frontend import ProtocolError
+from sqlanon.server.answers import rows_of
+from sqlanon.server.commands import (
+    CloseCommand,
+    Command,
+    Copy,
+    Deallocate,
+    Declare,
+    Discard,
+    ExecuteCommand,
+    Fetch,
+    Nothing,
+    Prepare,
+    Reset,
+    SelectSettings,
+    Set,
+    SettingCall,
+    Show,
+    Transaction,
+)
+from sqlanon.server.portals import Portal, PreparedStatement, spread_formats, type_named
 
 if TYPE_CHECKING:
     from sqlanon.server.session import Session
 
 BUDGET = (
-    Column("principal", types.TEXT), Column("epsilon_spent", types.FLOAT8), Column("epsilon_left", types.FLOAT8),
-    Column("delta_spent", types.FLOAT8), Column("delta_left", types.FLOAT8), Column("renews", types.TEXT),
+    ResultColumn("principal", types.TEXT), ResultColumn("epsilon_spent", types.FLOAT8),
+    ResultColumn("epsilon_left", types.FLOAT8), ResultColumn("delta_spent", types.FLOAT8),
+    ResultColumn("delta_left", types.FLOAT8), ResultColumn("renews", types.TEXT),
 )  # fmt: skip
 
 
@@ -50,11 +68,11 @@ async def obey(session: Session, command: Command, portal: Portal) -> None:
             await _declare(session, command, portal)
         case Fetch():
             await _fetch(session, command, portal)
-        case Close():
+        case CloseCommand():
             _close(session, command)
         case Prepare():
             await _prepare(session, command)
-        case Execute():
+        case ExecuteCommand():
             await _execute(session, command, portal)
         case Deallocate():
             _deallocate(session, command)
@@ -87,7 +105,7 @@ def _set(session: Session, command: Set) -> None:
 
 
 def _put_row(session: Session, portal: Portal, row: list[object]) -> None:
-    formats = spread(portal.formats, len(portal.columns))
+    formats = spread_formats(portal.formats, len(portal.columns))
     cells = [
         types.encode(column.type, form, value) for column, form, value in zip(portal.columns, formats, row, strict=True)
     ]
@@ -109,17 +127,21 @@ def _is_utc(zone: str) -> bool:
     )
 
 
-def columns_of(session: Session, command: Fetch | Execute | Show | SelectSettings) -> tuple[Column, ...]:
+def columns_of(session: Session, command: Fetch | ExecuteCommand | Show | SelectSettings) -> tuple[ResultColumn, ...]:
     """What the rows of a command will be."""
     if isinstance(command, SelectSettings):
-        return tuple(Column(call.label, types.TEXT) for call in command.calls)
+        return tuple(ResultColumn(call.label, types.TEXT) for call in command.calls)
     if isinstance(command, Show):
         if command.name.lower() == "sqlanon.budget":
             return BUDGET
         if command.name.lower() == "all":
-            return (Column("name", types.TEXT), Column("setting", types.TEXT), Column("description", types.TEXT))
+            return (
+                ResultColumn("name", types.TEXT),
+                ResultColumn("setting", types.TEXT),
+                ResultColumn("description", types.TEXT),
+            )
         session.settings.get(command.name)
-        return (Column(spelt(command.name), types.TEXT),)
+        return (ResultColumn(spell_setting(command.name), types.TEXT),)
     if isinstance(command, Fetch):
         return () if command.move else session.portal(command.cursor).columns
     return _named(session, command.name).described.columns
@@ -213,7 +235,7 @@ async def _declare(session: Session, command: Declare, portal: Portal) -> None:
         raise Refused(f'cursor "{command.cursor[:63]}" already exists', sqlstate="42P03")
     assert portal.ask is not None
     described = await session.describe(command.question, portal.ask.types)
-    formats = spread((1,) if command.binary else (), len(described.columns))
+    formats = spread_formats((1,) if command.binary else (), len(described.columns))
     cursor = Portal(
         command, described.columns, formats, portal.ask, portal.route, hold=command.hold, cursor=True,
         caller=portal.caller, weight=portal.weight + 400 * len(described.columns) + len(command.question.text),
@@ -238,7 +260,7 @@ async def _fetch(session: Session, command: Fetch, portal: Portal) -> None:
     session.connection.put(backend.command_complete(f"FETCH {taken}"))
 
 
-def _close(session: Session, command: Close) -> None:
+def _close(session: Session, command: CloseCommand) -> None:
     if command.cursor is None:
         session.portals = {name: portal for name, portal in session.portals.items() if not portal.cursor}
         session.connection.put(backend.command_complete("CLOSE CURSOR ALL"))
@@ -248,7 +270,7 @@ def _close(session: Session, command: Close) -> None:
     session.connection.put(backend.command_complete("CLOSE CURSOR"))
 
 
-def _named(session: Session, name: str) -> Prepared:
+def _named(session: Session, name: str) -> PreparedStatement:
     if not name or name not in session.prepared:
         raise Refused(f'prepared statement "{name[:63]}" does not exist', sqlstate="26000")
     return session.prepared[name]
@@ -259,11 +281,11 @@ async def _prepare(session: Session, command: Prepare) -> None:
         raise Refused(f'prepared statement "{command.name[:63]}" already exists', sqlstate="42P05")
     oids = tuple(type_named(name) for name in command.types)
     described = await session.describe(command.question, oids)
-    session.keep_statement(command.name, Prepared(command.question.text, command.question, described))
+    session.keep_statement(command.name, PreparedStatement(command.question.text, command.question, described))
     session.connection.put(backend.command_complete("PREPARE"))
 
 
-async def _execute(session: Session, command: Execute, portal: Portal) -> None:
+async def _execute(session: Session, command: ExecuteCommand, portal: Portal) -> None:
     prepared = _named(session, command.name)
     wanted = prepared.described.parameters
     if len(command.arguments) != len(wanted):

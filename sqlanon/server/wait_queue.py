@@ -6,8 +6,8 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Callable
 
+from sqlanon.server.work_messages import TOO_MANY, Failed, Failure
 from sqlanon.server.worker_process import Child
-from sqlanon.server.work_messages import (TOO_MANY, Failed, Failure)
 
 
 class Waiting:

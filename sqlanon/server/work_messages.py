@@ -14,9 +14,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from sqlanon.errors import SqlanonError
-from sqlanon.policy.gateway import Gateway
-from sqlanon.pgwire.backend import Column
+from sqlanon.pgwire.backend import ResultColumn
 from sqlanon.pgwire.types import by_oid
+from sqlanon.policy.gateway import Gateway
 
 HEADER = struct.Struct(">II")  # bytes of the JSON header, bytes of the body
 LENGTH = struct.Struct(">I")
@@ -65,7 +65,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Described:
-    columns: tuple[Column, ...]
+    columns: tuple[ResultColumn, ...]
     parameters: tuple[int, ...]  # oids
 
     def as_json(self) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class Described:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Described:
-        columns = (Column(str(name), by_oid(int(oid)), *map(int, rest)) for name, oid, *rest in data["columns"])
+        columns = (ResultColumn(str(name), by_oid(int(oid)), *map(int, rest)) for name, oid, *rest in data["columns"])
         return cls(tuple(columns), tuple(map(int, data["parameters"])))
 
 
@@ -190,7 +190,7 @@ class Interrupt:
 Message = Opening | Request | Next | Interrupt
 
 
-def packed(message: Message) -> bytes:
+def pack_message(message: Message) -> bytes:
     data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
     return LENGTH.pack(len(data)) + data
 

@@ -26,10 +26,27 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from sqlanon.pgwire import types
-from sqlanon.pgwire.backend import Column
-from sqlanon.pgwire.rows import (Encoded, copy_rows, data_rows)
+from sqlanon.pgwire.backend import ResultColumn
 from sqlanon.pgwire.frontend import each_format
-from sqlanon.server.work_messages import (CANCELLED, LENGTH, MAX_BODY, Ask, Described, Failed, Failure, Frame, Interrupt, Message, Next, Opening, Request, Summary, failure_frame, failure_of)
+from sqlanon.pgwire.rows import Encoded, copy_rows, data_rows
+from sqlanon.server.work_messages import (
+    CANCELLED,
+    LENGTH,
+    MAX_BODY,
+    Ask,
+    Described,
+    Failed,
+    Failure,
+    Frame,
+    Interrupt,
+    Message,
+    Next,
+    Opening,
+    Request,
+    Summary,
+    failure_frame,
+    failure_of,
+)
 
 CHUNK = 2**20  # bytes of columns that become one chunk, about
 AGAIN = 0.02  # seconds between two interrupts: one that comes before a statement begins is lost
@@ -43,7 +60,7 @@ WRITTEN = (
 
 
 @dataclass
-class Answering:
+class RunningAnswer:
     """An answer on its way: all that is known before its rows, and these as Arrow batches."""
 
     described: Described
@@ -57,7 +74,7 @@ class Service(Protocol):
 
     def describe(self, ask: Ask) -> Described: ...
 
-    def run(self, ask: Ask) -> Answering: ...
+    def run(self, ask: Ask) -> RunningAnswer: ...
 
     def interrupt(self) -> None: ...
 
@@ -222,7 +239,9 @@ def encode(batch: Any, described: Described, ask: Ask) -> Encoded:
     return data_rows(batch, columns, ask.sent)
 
 
-def as_cells(batch: Any, columns: tuple[Column, ...], formats: tuple[int, ...]) -> tuple[Any, tuple[Column, ...]]:
+def as_cells(
+    batch: Any, columns: tuple[ResultColumn, ...], formats: tuple[int, ...]
+) -> tuple[Any, tuple[ResultColumn, ...]]:
     """Values that an engine gives as PostgreSQL writes them, such as numeric of any size: as text, or read from it."""
     arrays, shown = list(batch.columns), list(columns)
     for place, (column, form) in enumerate(zip(columns, each_format(formats, len(columns)), strict=True)):
@@ -241,9 +260,9 @@ def open_service(opening: Opening, pause: Any, shield: Any) -> Service:
         from sqlanon.server.query_worker import Querying
 
         return Querying(opening, pause, shield)
-    from sqlanon.server.catalog_worker import Cataloguing
+    from sqlanon.server.catalog_worker import CatalogService
 
-    return Cataloguing(opening)
+    return CatalogService(opening)
 
 
 def _receive(channel: socket.socket) -> Message | None:

@@ -17,7 +17,19 @@ from pathlib import Path
 from typing import Any
 
 import sqlanon
-from sqlanon.server.work_messages import (DIED, HEADER, MAX_BODY, MAX_HEADER, Failed, Frame, Interrupt, Message, Opening, failure_from, packed)
+from sqlanon.server.work_messages import (
+    DIED,
+    HEADER,
+    MAX_BODY,
+    MAX_HEADER,
+    Failed,
+    Frame,
+    Interrupt,
+    Message,
+    Opening,
+    failure_from,
+    pack_message,
+)
 
 MODULE = "sqlanon.server.worker"
 BUFFER = 2**20
@@ -76,7 +88,7 @@ class Child:
     async def send(self, message: Message) -> None:
         assert self._writer is not None
         with suppress(ConnectionError):  # whoever waits for its answer sees that it is gone
-            self._writer.write(packed(message))
+            self._writer.write(pack_message(message))
             await self._writer.drain()
 
     @property

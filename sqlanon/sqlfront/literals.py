@@ -63,18 +63,18 @@ def _continued(first: Token, raw: str) -> str:
     if first.token_type == TokenType.BYTE_STRING:
         if "\\" in raw:  # where it ends is told by rules that the tokens were not read by
             raise Refused("an escape in the second line of a text is not answered", hint="write E'…' on one line")
-        return escaped(f"E{raw}")
-    return quoted(raw)
+        return decode_escapes(f"E{raw}")
+    return unquote_string(raw)
 
 
-def quoted(raw: str) -> str:
+def unquote_string(raw: str) -> str:
     return raw[1:-1].replace("''", "'")
 
 
-def escaped(raw: str) -> str:
+def decode_escapes(raw: str) -> str:
     r"""The text that E'…' stands for. Octal and hexadecimal escapes are bytes of UTF-8, as in PostgreSQL.
 
-    >>> escaped(r"E'a\tb\'c''d \\ \u00fc\xc3\xbc \101 \uD83D\uDE00 \q'")
+    >>> decode_escapes(r"E'a\tb\'c''d \\ \u00fc\xc3\xbc \101 \uD83D\uDE00 \q'")
     "a\tb'c'd \\ üü A 😀 q"
     """
     made = bytearray()
@@ -136,12 +136,12 @@ def _unicode(value: str, tokens: Sequence[Token], last: int, text: str) -> tuple
         if len(mark) != 1 or mark in "+'\"" or mark.isspace() or mark in "0123456789abcdefABCDEF":
             raise Refused("UESCAPE takes one character", sqlstate="42601")
         last += 2
-    return unescaped(value, mark), last
+    return decode_unicode(value, mark), last
 
 
-def unescaped(value: str, mark: str = "\\") -> str:
+def decode_unicode(value: str, mark: str = "\\") -> str:
     r"""
-    >>> unescaped(r"d\0061t\+000061 \\"), unescaped("d!0061!!", "!")
+    >>> decode_unicode(r"d\0061t\+000061 \\"), decode_unicode("d!0061!!", "!")
     ('data \\', 'da!')
     """
     sign = re.escape(mark)
@@ -159,10 +159,10 @@ def unescaped(value: str, mark: str = "\\") -> str:
 
 
 READERS: dict[TokenType, Callable[[str], str]] = {
-    TokenType.STRING: quoted,
-    TokenType.BYTE_STRING: escaped,
+    TokenType.STRING: unquote_string,
+    TokenType.BYTE_STRING: decode_escapes,
     TokenType.HEREDOC_STRING: dollars,
-    TokenType.UNICODE_STRING: lambda raw: quoted(raw[2:]),
+    TokenType.UNICODE_STRING: lambda raw: unquote_string(raw[2:]),
 }
 
 

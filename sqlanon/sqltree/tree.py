@@ -65,11 +65,11 @@ def _named(items: Sequence[exp.Expr | str]) -> list[exp.Expr]:
     return [exp.column(item) if isinstance(item, str) else item for item in items]
 
 
-def joined(other: exp.Expr, on: exp.Expr, *, side: str | None = None) -> exp.Join:
+def join_clause(other: exp.Expr, on: exp.Expr, *, side: str | None = None) -> exp.Join:
     return exp.Join(this=other, on=on, side=side)
 
 
-def nested(query: exp.Query, name: str) -> exp.Subquery:
+def nest_query(query: exp.Query, name: str) -> exp.Subquery:
     """A query in parentheses, as it is: one that is used again elsewhere must be copied first."""
     return query.subquery(alias=name, copy=False)
 
@@ -101,7 +101,7 @@ def count_all() -> exp.Expr:
     return exp.Count(this=exp.Star(), big_int=True)
 
 
-def summed(expression: exp.Expr) -> exp.Expr:
+def sum_bigint(expression: exp.Expr) -> exp.Expr:
     """SUM as BIGINT: engines widen it to HUGEINT or NUMERIC, which is slow and prints differently."""
     return bigint(exp.Sum(this=expression))
 
@@ -177,7 +177,7 @@ def bind(sql: str, params: Mapping[str, Any], relations: Mapping[str, str]) -> e
     """Parse a `.sql` file, put literals for its `:parameters` and real tables for its canonical relations."""
     tree = _parsed(sql).copy()
     assert isinstance(tree, exp.Select)
-    read = referenced(sql)
+    read = find_references(sql)
     for node in list(tree.find_all(exp.Placeholder, exp.Table)):
         if isinstance(node, exp.Placeholder):
             node.replace(literal(params[node.name]))
@@ -187,7 +187,7 @@ def bind(sql: str, params: Mapping[str, Any], relations: Mapping[str, str]) -> e
 
 
 @cache
-def referenced(sql: str) -> frozenset[str]:
+def find_references(sql: str) -> frozenset[str]:
     """The relations that a `.sql` file reads, without those that it defines itself."""
     tree = _parsed(sql)
     local = {cte.alias for cte in tree.find_all(exp.CTE)}

@@ -25,7 +25,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.errors import (PolicyError, did_you_mean)
+from sqlanon.errors import PolicyError, did_you_mean
 
 # Beside a user's own columns, which no sane person calls like this: what tells rows apart, be it a number or their key;
 # and their identity as text, which draws are made of.
@@ -52,7 +52,7 @@ class Make:
 
 
 @dataclass(frozen=True)
-class Ask:
+class DataCheck:
     """What must not be found in the data: if the query gives a row, the method cannot go on."""
 
     query: exp.Query
@@ -61,7 +61,7 @@ class Ask:
     at: tuple[str | int, ...] = ()  # the place in the policy
 
 
-Step = Make | Ask
+Step = Make | DataCheck
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from sqlanon.transformations import Make
-from sqlanon.transformations.draw_sql import (alias, case, minus, number, over, table, times)
+from sqlanon.transformations.draw_sql import alias, case, minus, number, over, table, times
 
 NOTHING = 1e-9  # of a variance, below which the columns before it tell the column
 

@@ -12,8 +12,28 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sqlanon.transformations import (KEY, ROW, Given, Make, Step)
-from sqlanon.transformations.draw_sql import (INT, alias, bigint, binary, call, column, crossed, digest, double, evenly, nested, number, plus, seeded, selected, table, text, times, uniform)
+from sqlanon.transformations import KEY, ROW, Given, Make, Step
+from sqlanon.transformations.draw_sql import (
+    INT,
+    alias,
+    bigint,
+    binary,
+    call,
+    column,
+    cross_join,
+    digest,
+    double,
+    evenly,
+    nest_copy,
+    number,
+    plus,
+    seed_row,
+    select_rows,
+    table,
+    text,
+    times,
+    uniform,
+)
 
 ALIKE = 4  # rows share a hash
 BYTES = 4  # of it are the draw of a row
@@ -28,9 +48,9 @@ class Hashed:
     labels: Sequence[str]  # of the seeds
 
 
-def hashed(given: Given, seeds: Sequence[str], made: str | None = None) -> Hashed:
+def hash_rows(given: Given, seeds: Sequence[str], made: str | None = None) -> Hashed:
     """A hash for each label of a seed, such as that of a column; `made` begins the names of temporary tables."""
-    tree = selected(given, {}, nested(given.rows, "t"))
+    tree = select_rows(given, {}, nest_copy(given.rows, "t"))
     steps: list[Step] = []
     labels: list[str] = []
     for place, own in enumerate(seeds):
@@ -46,7 +66,7 @@ def hashed(given: Given, seeds: Sequence[str], made: str | None = None) -> Hashe
             value: exp.Expr = exp.column("hashed", table=found)
         else:
             value = digest(given.dialect, seed, text(_block()) if given.numbered else column(KEY, "t"))
-            tree = crossed(tree, seeded(given, label, seed))
+            tree = cross_join(tree, seed_row(given, label, seed))
         tree.append("expressions", alias(value, _name(place)))
         labels.append(label)
     return Hashed(tree, steps, labels)
@@ -101,4 +121,4 @@ def _blocks(given: Given, label: str, span: tuple[int, int]) -> exp.Select:
         alias=exp.TableAlias(this=exp.to_identifier("b"), columns=[exp.to_identifier("block")]),
     )
     own = alias(digest(given.dialect, "s", text(block.copy())), "hashed")
-    return crossed(exp.Select(expressions=[block, own], from_=exp.From(this=every)), seeded(given, label, "s"))
+    return cross_join(exp.Select(expressions=[block, own], from_=exp.From(this=every)), seed_row(given, label, "s"))

@@ -6,23 +6,38 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from sqlanon.transformations import (KEY, ROW, Changed, File, Given, Make, Step)
+from sqlanon.transformations import KEY, ROW, Changed, File, Given, Make, Step
 from sqlanon.transformations._params import Within
-from sqlanon.transformations.draw_sql import (canonical, case, column, crossed, digest, is_known, joined, nested, number, seeded, selected, string, table, uniform)
+from sqlanon.transformations.draw_sql import (
+    canonical,
+    case,
+    column,
+    concatenate,
+    cross_join,
+    digest,
+    is_known,
+    nest_copy,
+    number,
+    seed_row,
+    select_rows,
+    string,
+    table,
+    uniform,
+)
 
 
-def kept(given: Given) -> tuple[Given, list[Step]]:
+def store_rows(given: Given) -> tuple[Given, list[Step]]:
     """The rows, to be read several times: they are stored first, unless they lie in a table already."""
     if given.lasting:
         return given, []
     stored = given.name("rows")
-    rows = selected(given, {}, table(stored, "t"))
+    rows = select_rows(given, {}, table(stored, "t"))
     return replace(given, rows=rows, lasting=True), [Make(stored, given.rows.copy())]
 
 
-def exchanged(params: Within, given: Given, file: str, share: float | None = None) -> Changed:
+def exchange_rows(params: Within, given: Given, file: str, share: float | None = None) -> Changed:
     """Each row takes the values of a partner that a statement `file` finds among rows alike; with `share`, so many."""
-    given, steps = kept(given)
+    given, steps = store_rows(given)
     drawn, pairs, label = given.name("drawn"), given.name("pairs"), given.seed("rows")
     draws = _draws(given, label, params.within)
     if share is not None:
@@ -42,21 +57,21 @@ def _draws(given: Given, label: str, within: tuple[str, ...]) -> exp.Select:
         parts += [canonical(name, given.columns[name], "r"), string("|")]
     chosen = [
         exp.alias_(column(ROW, "r"), "row_id"),
-        exp.alias_(joined(parts), "stratum"),
+        exp.alias_(concatenate(parts), "stratum"),
         exp.alias_(column(KEY, "r"), "key"),
         exp.alias_(_draw(given, 0), "draw"),
         exp.alias_(_draw(given, 1), "second"),
     ]
-    tree = exp.Select(expressions=chosen, from_=exp.From(this=nested(given.rows, "r")))
-    return crossed(tree, seeded(given, label, "s"))
+    tree = exp.Select(expressions=chosen, from_=exp.From(this=nest_copy(given.rows, "r")))
+    return cross_join(tree, seed_row(given, label, "s"))
 
 
 def _taken(given: Given, pairs: str, names: tuple[str, ...]) -> exp.Select:
     """The rows, with the values of some columns from a partner, by a table (row_id, partner)."""
     other = exp.column("partner", table="w")
     changes = {name: case((is_known(other.copy()), column(name, "p")), default=column(name, "t")) for name in names}
-    tree = selected(given, changes, nested(given.rows, "t"))
+    tree = select_rows(given, changes, nest_copy(given.rows, "t"))
     own = column(ROW, "t").eq(exp.column("row_id", table="w"))
     tree.append("joins", exp.Join(this=table(pairs, "w"), side="LEFT", on=own))
-    tree.append("joins", exp.Join(this=nested(given.rows, "p"), side="LEFT", on=column(ROW, "p").eq(other)))
+    tree.append("joins", exp.Join(this=nest_copy(given.rows, "p"), side="LEFT", on=column(ROW, "p").eq(other)))
     return tree

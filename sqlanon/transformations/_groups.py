@@ -7,9 +7,24 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from sqlanon.errors import PolicyError
-from sqlanon.transformations import (ROW, Ask, Given, Make, Step)
+from sqlanon.transformations import ROW, DataCheck, Given, Make, Step
 from sqlanon.transformations._mdav import order
-from sqlanon.transformations.draw_sql import (FLOATS, INTEGERS, alias, back, bigint, column, crossed, double, is_not_finite, is_null, minus, nested, over, table)
+from sqlanon.transformations.draw_sql import (
+    FLOATS,
+    INTEGERS,
+    alias,
+    back,
+    bigint,
+    column,
+    cross_join,
+    double,
+    is_not_finite,
+    is_null,
+    minus,
+    nest_copy,
+    over,
+    table,
+)
 
 MOST_EXACT = 5_000
 SMALLEST_BLOCK = 4  # times k
@@ -26,12 +41,12 @@ def require_rows(records: int, k: int, exact: bool, block: int) -> int:
     return records if exact else max(block, SMALLEST_BLOCK * k)
 
 
-def unknown(given: Given, names: Sequence[str]) -> list[Step]:
+def forbid_nulls(given: Given, names: Sequence[str]) -> list[Step]:
     """Whether a column holds NULLs, which have no distance."""
     found: list[Step] = []
     for name in names:
-        missing = exp.select(exp.convert(1)).from_(nested(given.rows, "t")).where(is_null(column(name, "t")))
-        found.append(Ask(missing, f"'{name}' holds NULLs", "fill them, or leave such rows out with 'query:'"))
+        missing = exp.select(exp.convert(1)).from_(nest_copy(given.rows, "t")).where(is_null(column(name, "t")))
+        found.append(DataCheck(missing, f"'{name}' holds NULLs", "fill them, or leave such rows out with 'query:'"))
     return found
 
 
@@ -41,13 +56,13 @@ def not_finite(given: Given, names: Sequence[str]) -> list[Step]:
     for name in names:
         if given.columns[name].this in INTEGERS:
             continue
-        spoilt = exp.select(exp.convert(1)).from_(nested(given.rows, "t")).where(is_not_finite(column(name, "t")))
+        spoilt = exp.select(exp.convert(1)).from_(nest_copy(given.rows, "t")).where(is_not_finite(column(name, "t")))
         hint = "replace them by NULL in a query, or leave such rows out"
-        found.append(Ask(spoilt, f"'{name}' holds NaN or infinite values", hint))
+        found.append(DataCheck(spoilt, f"'{name}' holds NaN or infinite values", hint))
     return found
 
 
-def standardized(given: Given, names: Sequence[str]) -> tuple[str, list[Step]]:
+def standardize_points(given: Given, names: Sequence[str]) -> tuple[str, list[Step]]:
     """Points of the columns, (row_id, ord, block, z…). A constant column has no extent, and counts for nothing."""
     means, start = given.name("means"), given.name("points")
     found: list[exp.Expr] = []
@@ -60,8 +75,8 @@ def standardized(given: Given, names: Sequence[str]) -> tuple[str, list[Step]]:
         spread = exp.Nullif(this=exp.column(f"s{i}", table="m"), expression=double(exp.convert(0)))
         scored = over(minus(double(column(name, "t")), exp.column(f"m{i}", table="m")), spread)
         scores.append(exp.Coalesce(this=scored, expressions=[double(exp.convert(0))]))
-    measured = exp.Select(expressions=found, from_=exp.From(this=nested(given.rows, "t")))
-    return start, [Make(means, measured), Make(start, crossed(points(given, scores), table(means, "m")))]
+    measured = exp.Select(expressions=found, from_=exp.From(this=nest_copy(given.rows, "t")))
+    return start, [Make(means, measured), Make(start, cross_join(points(given, scores), table(means, "m")))]
 
 
 def points(given: Given, scores: Sequence[exp.Expr]) -> exp.Select:
@@ -69,7 +84,7 @@ def points(given: Given, scores: Sequence[exp.Expr]) -> exp.Select:
     own = [alias(column(ROW, "t"), "row_id"), alias(order(given.dialect, "t"), "ord")]
     own.append(alias(bigint(exp.convert(0)), "block"))
     scored = [alias(score, f"z{i}") for i, score in enumerate(scores, start=1)]
-    return exp.Select(expressions=[*own, *scored], from_=exp.From(this=nested(given.rows, "t")))
+    return exp.Select(expressions=[*own, *scored], from_=exp.From(this=nest_copy(given.rows, "t")))
 
 
 def mean_of(given: Given, name: str, decimals: int) -> exp.Expr:

@@ -11,8 +11,25 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from sqlanon.transformations import (KEY, ROW, Given, Make, Step)
-from sqlanon.transformations.draw_sql import (alias, bigint, binary, case, column, digest, double, minus, nested, number, plus, rounded, selected, table, times, uniform)
+from sqlanon.transformations import KEY, ROW, Given, Make, Step
+from sqlanon.transformations.draw_sql import (
+    alias,
+    bigint,
+    binary,
+    case,
+    column,
+    digest,
+    double,
+    minus,
+    nest_copy,
+    number,
+    plus,
+    round_double,
+    select_rows,
+    table,
+    times,
+    uniform,
+)
 
 DECIMALS = 9
 
@@ -26,10 +43,10 @@ def distance(d: int, one: str, other: str) -> exp.Expr:
     parts = []
     for a, b in zip(points(d, one), points(d, other), strict=True):
         parts.append(times(minus(a, b), minus(a.copy(), b.copy())))
-    return rounded(plus(*parts), DECIMALS)
+    return round_double(plus(*parts), DECIMALS)
 
 
-def joined(left: exp.Expr, right: exp.Expr, one: str, other: str) -> exp.Select:
+def join_blocks(left: exp.Expr, right: exp.Expr, one: str, other: str) -> exp.Select:
     """FROM left JOIN right on their block."""
     same = exp.column("block", table=one).eq(exp.column("block", table=other))
     return exp.Select(from_=exp.From(this=left), joins=[exp.Join(this=right, on=same)])
@@ -46,13 +63,13 @@ def farthest(name: str, source: str, start: str, d: int) -> dict[str, exp.Select
     last of these relations, which read one another. It takes sums of the block alone, where a window would sort."""
     scored, tops, firsts = f"{name}_scored", f"{name}_tops", f"{name}_firsts"
     own = [exp.column("block", table="l"), exp.column("ord", table="l")]
-    far = joined(table(source, "l"), table(start, "c"), "l", "c")
+    far = join_blocks(table(source, "l"), table(start, "c"), "l", "c")
     far.set("expressions", [*own, alias(distance(d, "l", "c"), "dist")])
     top = exp.select("block", alias(exp.Max(this=exp.column("dist")), "dist")).from_(table(scored)).group_by("block")
-    first = joined(table(scored, "s"), table(tops, "t"), "s", "t")
+    first = join_blocks(table(scored, "s"), table(tops, "t"), "s", "t")
     first = first.where(exp.column("dist", table="s").eq(exp.column("dist", table="t")))
     first.set("expressions", [exp.column("block", table="s"), alias(exp.Min(this=exp.column("ord", table="s")), "ord")])
-    found = joined(table(source, "l"), table(start, "c"), "l", "c")
+    found = join_blocks(table(source, "l"), table(start, "c"), "l", "c")
     same = exp.column("ord", table="l").eq(exp.column("ord", table="f"))
     found.append("joins", exp.Join(this=table(firsts, "f"), on=same))
     found.set("expressions", [exp.column("block", table="l"), exp.column("n", table="c"), *points(d, "l")])
@@ -71,11 +88,11 @@ def halves(name: str, source: str, d: int, k: int) -> Make:
         times(exp.column(f"z{i}", table="l"), minus(exp.column(f"z{i}", table="s"), exp.column(f"z{i}", table="r")))
         for i in range(1, d + 1)
     ]
-    scored = joined(table(source, "l"), table("one", "r"), "l", "r")
+    scored = join_blocks(table(source, "l"), table("one", "r"), "l", "r")
     same = exp.column("block", table="l").eq(exp.column("block", table="s"))
     scored.append("joins", exp.Join(this=table("other", "s"), on=same))
     own = [exp.column("ord", table="l"), exp.column("block", table="l"), *points(d, "l")]
-    scored.set("expressions", [*own, exp.column("n", table="r"), alias(rounded(plus(*line), DECIMALS), "score")])
+    scored.set("expressions", [*own, exp.column("n", table="r"), alias(round_double(plus(*line), DECIMALS), "score")])
     placed = exp.select("*", alias(_place(exp.column("score")), "place")).from_(scored.subquery(alias="p"))
     pieces = exp.Floor(this=binary(exp.Div, double(exp.column("n")), number(2.0 * k)))
     first = exp.LTE(this=exp.column("place"), expression=bigint(times(pieces, number(float(k)))))
@@ -97,7 +114,7 @@ def one_round(name: str, group: int, source: exp.Query, d: int, k: int) -> Make:
     """Two groups of each block: around the point farthest from its middle, and around that farthest from this one. It
     is a table (ord, block, z…, grp), where `grp` is NULL for the points that are left for the next round."""
     numbers = [f"z{i}" for i in range(1, d + 1)]
-    near = joined(table("open", "l"), table("one", "c"), "l", "c")
+    near = join_blocks(table("open", "l"), table("one", "c"), "l", "c")
     own = [exp.column("ord", table="l"), exp.column("block", table="l"), *points(d, "l")]
     near.set("expressions", [*own, exp.column("n", table="c"), alias(distance(d, "l", "c"), "dist")])
     placed = exp.select("*", alias(_place(exp.column("dist")), "place")).from_(near.subquery(alias="p"))
@@ -113,7 +130,7 @@ def one_round(name: str, group: int, source: exp.Query, d: int, k: int) -> Make:
     sided = exp.select(*names, alias(bigint(grp), "grp")).from_(placed.subquery(alias="q"))
     # The second group: the nearest to the other point, among those who are left.
     waiting = exp.select("*").from_(table("sided")).where(exp.column("grp").is_(exp.Null()))
-    again = joined(waiting.subquery(alias="l"), table("other", "c"), "l", "c")
+    again = join_blocks(waiting.subquery(alias="l"), table("other", "c"), "l", "c")
     again.set("expressions", [*(item.copy() for item in own), alias(distance(d, "l", "c"), "dist")])
     ranked = exp.select("*", alias(_place(exp.column("dist")), "place")).from_(again.subquery(alias="p"))
     nearest = exp.LTE(this=exp.column("place"), expression=exp.convert(k))
@@ -135,7 +152,7 @@ def one_round(name: str, group: int, source: exp.Query, d: int, k: int) -> Make:
     return Make(name, tree)
 
 
-def waiting(name: str, d: int) -> exp.Select:
+def list_ungrouped(name: str, d: int) -> exp.Select:
     """The points of a round that found no group yet."""
     names = [exp.column(item) for item in ("ord", "block", *(f"z{i}" for i in range(1, d + 1)))]
     return exp.select(*names).from_(table(name)).where(exp.column("grp").is_(exp.Null()))
@@ -148,7 +165,7 @@ def order(dialect: str, owner: str) -> exp.Window:
     return exp.Window(this=exp.RowNumber(), order=exp.Order(expressions=ordered))
 
 
-def grouped(given: Given, start: str, d: int, k: int, most: int) -> tuple[list[Step], str]:
+def group_points(given: Given, start: str, d: int, k: int, most: int) -> tuple[list[Step], str]:
     """The tables that put the points of `start` into groups of k or more, blocks having at most so many rows; the last
     one is (ord, block, grp)."""
     steps: list[Step] = []
@@ -162,7 +179,7 @@ def grouped(given: Given, start: str, d: int, k: int, most: int) -> tuple[list[S
     # Each round takes 2k rows of a block; the last one takes what is left, fewer than 3k.
     found: list[str] = []
     for place in range(max(1, math.ceil((largest - 3 * k + 1) / (2 * k)) + 1)):
-        open_ones = waiting(found[-1], d) if found else exp.select("*").from_(table(source))
+        open_ones = list_ungrouped(found[-1], d) if found else exp.select("*").from_(table(source))
         found.append(given.name(f"round_{place + 1}"))
         steps.append(one_round(found[-1], 2 * place, open_ones, d, k))
     known = exp.column("grp").is_(exp.Null()).not_()
@@ -177,7 +194,7 @@ def grouped(given: Given, start: str, d: int, k: int, most: int) -> tuple[list[S
 
 def members(given: Given, start: str, groups: str) -> exp.Select:
     """FROM the rows `t`, with their points `p` and groups `g`."""
-    tree = exp.Select(from_=exp.From(this=nested(given.rows, "t")))
+    tree = exp.Select(from_=exp.From(this=nest_copy(given.rows, "t")))
     own = column(ROW, "t").eq(exp.column("row_id", table="p"))
     tree.append("joins", exp.Join(this=table(start, "p"), on=own))
     same = exp.column("ord", table="p").eq(exp.column("ord", table="g"))
@@ -192,10 +209,10 @@ def of_groups(given: Given, start: str, groups: str, chosen: Sequence[exp.Expr])
     return tree.group_by(exp.column("block", table="g"), exp.column("grp", table="g"))
 
 
-def shown(given: Given, start: str, groups: str, found: str, changes: Mapping[str, exp.Expr]) -> exp.Select:
+def apply_groups(given: Given, start: str, groups: str, found: str, changes: Mapping[str, exp.Expr]) -> exp.Select:
     """The rows, with changes that read the relation `found` (block, grp, …) of their group as `a`."""
     tree = members(given, start, groups)
     same = [exp.column(item, table="g").eq(exp.column(item, table="a")) for item in ("block", "grp")]
     tree.append("joins", exp.Join(this=table(found, "a"), on=exp.and_(*same)))
-    tree.set("expressions", selected(given, changes, table(found, "t")).expressions)
+    tree.set("expressions", select_rows(given, changes, table(found, "t")).expressions)
     return tree

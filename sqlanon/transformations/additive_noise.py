@@ -37,12 +37,36 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 from sqlglot import exp
 
-from sqlanon.transformations import (Ask, Changed, Given, Make, Step)
-from sqlanon.transformations._covariance import (NOTHING, cholesky)
-from sqlanon.transformations._draws import (hashed, normal)
+from sqlanon.transformations import Changed, DataCheck, Given, Make, Step
+from sqlanon.transformations._covariance import NOTHING, cholesky
+from sqlanon.transformations._draws import hash_rows, normal
 from sqlanon.transformations._groups import not_finite
-from sqlanon.transformations._params import (Base, Columns, Number)
-from sqlanon.transformations.draw_sql import (INTEGERS, TEXT, alias, back, bigint, column, crossed, double, is_null, joined, minus, nested, number, over, plus, require, scale_of, seeded, selected, string, table, text, times)
+from sqlanon.transformations._params import Base, Columns, Number
+from sqlanon.transformations.draw_sql import (
+    INTEGERS,
+    TEXT,
+    alias,
+    back,
+    bigint,
+    column,
+    concatenate,
+    cross_join,
+    double,
+    is_null,
+    minus,
+    nest_copy,
+    number,
+    over,
+    plus,
+    require,
+    scale_of,
+    seed_row,
+    select_rows,
+    string,
+    table,
+    text,
+    times,
+)
 
 STEPS = 32  # of a standard deviation while it doubles
 SHARES = 256  # steps of a share of it
@@ -109,21 +133,21 @@ def change(params: Params, given: Given) -> Changed:
     together = params.kind != "uncorrelated"
     if together:
         for name in params.columns:
-            missing = exp.select(exp.convert(1)).from_(nested(given.rows, "t")).where(is_null(column(name, "t")))
+            missing = exp.select(exp.convert(1)).from_(nest_copy(given.rows, "t")).where(is_null(column(name, "t")))
             steps.append(
-                Ask(
+                DataCheck(
                     missing,
                     f"'{name}' holds NULLs, covariances need rows without",
                     "fill them, or ask for kind: uncorrelated",
                 )
             )
     averages = [alias(exp.Avg(this=value.copy()), f"m{place}") for place, value in values.items()]
-    steps.append(Make(means, exp.Select(expressions=averages, from_=exp.From(this=nested(given.rows, "t")))))
+    steps.append(Make(means, exp.Select(expressions=averages, from_=exp.From(this=nest_copy(given.rows, "t")))))
     off = {place: minus(value.copy(), exp.column(f"m{place}", table="m")) for place, value in values.items()}
     pairs = [(i, j) for i in values for j in values if (j <= i if together else i == j)]
     squares = [alias(exp.Avg(this=times(off[i].copy(), off[j].copy())), f"s{i}_{j}") for i, j in pairs]
-    tree = exp.Select(expressions=squares, from_=exp.From(this=nested(given.rows, "t")))
-    steps.append(Make(spread, crossed(tree, table(means, "m"))))
+    tree = exp.Select(expressions=squares, from_=exp.From(this=nest_copy(given.rows, "t")))
+    steps.append(Make(spread, cross_join(tree, table(means, "m"))))
     steps += _questions(params, given, spread)
     if together:
         roots, exact = cholesky(given.name("factor"), spread, len(values))
@@ -145,7 +169,7 @@ def change(params: Params, given: Given) -> Changed:
         for step in range(len(rungs) - 1)
         for j, name in enumerate(params.columns)
     ]
-    found = hashed(replace(given, seeds=seeds), [label for _, _, label in drawn])
+    found = hash_rows(replace(given, seeds=seeds), [label for _, _, label in drawn])
     read = {(step, j): place for place, (step, j, _) in enumerate(drawn)}
     steps.append(Make(cells, exp.select(*_cells(pairs, together)).from_(table(exact))))
     steps.append(Make(factors, exp.select(*_factors(pairs)).from_(table(cells))))
@@ -164,9 +188,9 @@ def change(params: Params, given: Given) -> Changed:
             mean = exp.column(f"m{place}", table="m")
             noisy = plus(mean, over(minus(noisy, mean.copy()), number((1 + params.alpha) ** 0.5)))
         changes[name] = back(noisy, given.columns[name], params.decimals)
-    tree = selected(given, changes, found.rows.subquery(alias="t"))
+    tree = select_rows(given, changes, found.rows.subquery(alias="t"))
     steps += found.steps
-    return Changed(crossed(tree, table(factors, "f"), table(means, "m")), steps, found.labels)
+    return Changed(cross_join(tree, table(factors, "f"), table(means, "m")), steps, found.labels)
 
 
 def read_scales(
@@ -231,10 +255,10 @@ def _seeds(given: Given, cells: str, labels: Sequence[str], read: Sequence[list[
                 text(exp.column(f"r{i}_{j}", table="c")),
                 string(";"),
             ]
-        seed = joined([exp.MD5(this=joined(parts)), string(":")])
+        seed = concatenate([exp.MD5(this=concatenate(parts)), string(":")])
         chosen = [alias(exp.Cast(this=string(label), to=TEXT.copy()), "label"), alias(seed, "seed")]
-        tree = exp.Select(expressions=chosen, from_=exp.From(this=seeded(given, label, "s")))
-        trees.append(crossed(tree, table(cells, "c")))
+        tree = exp.Select(expressions=chosen, from_=exp.From(this=seed_row(given, label, "s")))
+        trees.append(cross_join(tree, table(cells, "c")))
     return exp.union(*trees, distinct=False, copy=False) if len(trees) > 1 else trees[0]
 
 
@@ -249,7 +273,7 @@ def _questions(params: Params, given: Given, spread: str) -> list[Step]:
         narrow = exp.LT(this=times(exp.column(f"s{place}_{place}"), number(least)), expression=number(0.01))
         unknown = is_null(exp.column(f"s{place}_{place}"))
         found.append(
-            Ask(
+            DataCheck(
                 exp.select(exp.convert(1)).from_(table(spread)).where(exp.Or(this=narrow, expression=unknown)),
                 f"'{name}' is constant, or varies too little for noise that is seen in {places} decimals",
                 "take the column out, or raise 'alpha' or 'decimals'",
@@ -263,7 +287,7 @@ def _dependent(params: Params, factors: str) -> list[Step]:
     for place, name in enumerate(params.columns):
         told = exp.LTE(this=exp.column(f"w{place}"), expression=number(NOTHING))
         found.append(
-            Ask(
+            DataCheck(
                 exp.select(exp.convert(1)).from_(table(factors)).where(told),
                 f"'{name}' is a linear function of the columns before it",
                 "take it out, and compute it from the others afterwards",

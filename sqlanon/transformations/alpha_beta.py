@@ -28,10 +28,31 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from sqlglot import exp
 
 from sqlanon.errors import PolicyError
-from sqlanon.transformations import (KEY, ROW, Ask, Changed, Given, Make, Step)
-from sqlanon.transformations._lookup import (Label, listed, require_categories)
-from sqlanon.transformations._params import (Base, Columns, Share)
-from sqlanon.transformations.draw_sql import (INTEGERS, TEXT, alias, canonical, case, column, crossed, digest, double, is_known, is_null, joined, nested, number, seeded, string, table, text, times, uniform)
+from sqlanon.transformations import KEY, ROW, Changed, DataCheck, Given, Make, Step
+from sqlanon.transformations._lookup import Label, inline_rows, require_categories
+from sqlanon.transformations._params import Base, Columns, Share
+from sqlanon.transformations.draw_sql import (
+    INTEGERS,
+    TEXT,
+    alias,
+    canonical,
+    case,
+    column,
+    concatenate,
+    cross_join,
+    digest,
+    double,
+    is_known,
+    is_null,
+    nest_copy,
+    number,
+    seed_row,
+    string,
+    table,
+    text,
+    times,
+    uniform,
+)
 
 MOST_COMBINATIONS = 20_000_000
 MOST_VALUES = 100_000
@@ -100,7 +121,7 @@ def change(params: Params, given: Given) -> Changed:
     steps.append(
         Make(
             records,
-            exp.select(*chosen, alias(_key(params.columns, given), KEY)).from_(nested(given.rows, "t")).distinct(),
+            exp.select(*chosen, alias(_key(params.columns, given), KEY)).from_(nest_copy(given.rows, "t")).distinct(),
         )
     )
     domains = []
@@ -110,10 +131,10 @@ def change(params: Params, given: Given) -> Changed:
         domains.append(domain)
     sizes = [exp.select(alias(double(exp.Count(this=exp.Star())), "n")).from_(table(name)) for name in domains]
     size = times(*(exp.column("n", table=f"z{place}") for place in range(len(sizes))))
-    asked = exp.select(exp.convert(1)).from_(nested(sizes[0], "z0"))
-    asked = crossed(asked, *(nested(tree, f"z{place}") for place, tree in enumerate(sizes[1:], start=1)))
+    asked = exp.select(exp.convert(1)).from_(nest_copy(sizes[0], "z0"))
+    asked = cross_join(asked, *(nest_copy(tree, f"z{place}") for place, tree in enumerate(sizes[1:], start=1)))
     steps.append(
-        Ask(
+        DataCheck(
             asked.where(exp.GT(this=size, expression=number(float(MOST_COMBINATIONS)))),
             f"the domain has more than {MOST_COMBINATIONS:,} combinations",
             "take fewer columns, or round and code them first",
@@ -124,14 +145,14 @@ def change(params: Params, given: Given) -> Changed:
     product = exp.select(
         *(alias(exp.column("value", table=f"d{place}"), name) for place, name in enumerate(params.columns))
     )
-    product = crossed(
+    product = cross_join(
         product.from_(table(domains[0], "d0")), *(table(name, f"d{place}") for place, name in enumerate(domains[1:], 1))
     )
     steps.append(
         Make(
             whole,
             exp.select(*(item.copy() for item in chosen), alias(_key(params.columns, given), KEY)).from_(
-                nested(product, "p")
+                nest_copy(product, "p")
             ),
         )
     )
@@ -150,7 +171,7 @@ def change(params: Params, given: Given) -> Changed:
         from_=exp.From(this=table(whole, "w")),
     )
     tree.append("joins", exp.Join(this=table(records, "i"), side="LEFT", on=column(KEY, "i").eq(column(KEY, "w"))))
-    tree = crossed(tree, seeded(given, label, "s")).where(exp.LT(this=draw, expression=share))
+    tree = cross_join(tree, seed_row(given, label, "s")).where(exp.LT(this=draw, expression=share))
     return Changed(tree, steps, [label])
 
 
@@ -159,7 +180,7 @@ def _key(names: Sequence[str], given: Given) -> exp.Expr:
     parts: list[exp.Expr] = []
     for name in names:
         parts += [canonical(name, given.columns[name]), string("|")]
-    return joined(parts)
+    return concatenate(parts)
 
 
 def _domain(params: Params, given: Given, name: str, records: str, made: str) -> list[Step]:
@@ -176,10 +197,10 @@ def _domain(params: Params, given: Given, name: str, records: str, made: str) ->
     values = (
         [str(item) for item in range(own.low, own.high + 1)] if isinstance(own, Range) else list(dict.fromkeys(own))
     )
-    rows = listed([(item,) for item in values], ["value"], [TEXT])
-    typed = exp.select(alias(exp.Cast(this=exp.column("value"), to=kind.copy()), "value")).from_(nested(rows, "l"))
+    rows = inline_rows([(item,) for item in values], ["value"], [TEXT])
+    typed = exp.select(alias(exp.Cast(this=exp.column("value"), to=kind.copy()), "value")).from_(nest_copy(rows, "l"))
     known = exp.select(text(exp.column("value"))).from_(table(made))
     outside = exp.or_(is_null(column(name)), text(column(name)).isin(query=known).not_())
     asked = exp.select(exp.convert(1)).from_(table(records)).where(outside)
     hint = "list all values of the column; NULL cannot be listed: fill it first"
-    return [Make(made, typed), Ask(asked, f"'{name}' holds values that are not in the domain", hint)]
+    return [Make(made, typed), DataCheck(asked, f"'{name}' holds values that are not in the domain", hint)]

@@ -27,13 +27,13 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, model_validator
 from sqlglot import exp
 
-from sqlanon.transformations import (Changed, Given, Make)
-from sqlanon.transformations._exchange import kept
-from sqlanon.transformations._groups import (points, require_rows, unknown)
-from sqlanon.transformations._lookup import (Label, marginals, require_categories, unlisted)
-from sqlanon.transformations._mdav import (grouped, of_groups, shown)
+from sqlanon.transformations import Changed, Given, Make
+from sqlanon.transformations._exchange import store_rows
+from sqlanon.transformations._groups import forbid_nulls, points, require_rows
+from sqlanon.transformations._lookup import Label, forbid_unlisted, marginals, require_categories
+from sqlanon.transformations._mdav import apply_groups, group_points, of_groups
 from sqlanon.transformations._params import Base
-from sqlanon.transformations.draw_sql import (alias, case, column, number, plus, string, table, text, times)
+from sqlanon.transformations.draw_sql import alias, case, column, number, plus, string, table, text, times
 
 MOST_VALUES = 100
 
@@ -83,16 +83,16 @@ COUNTS = True  # the number of rounds depends on the number of rows
 def change(params: Params, given: Given) -> Changed:
     require_categories(given, params.changed())
     most = require_rows(given.records, params.k, params.exact, params.block)
-    given, steps = kept(given)
-    steps += unknown(given, params.changed())
+    given, steps = store_rows(given)
+    steps += forbid_nulls(given, params.changed())
     listed = {**params.ordered, **params.nominal}
     for place, (name, values) in enumerate(listed.items(), start=1):
         counts = given.name(f"counts_{place}")
-        steps += [marginals(given, name, counts), unlisted(counts, values, name, "the list")]
+        steps += [marginals(given, name, counts), forbid_unlisted(counts, values, name, "the list")]
     scores = [_rank(name, values) for name, values in params.ordered.items()]
     scores += [score for name, values in params.nominal.items() for score in _corners(name, values)]
     start, found, middle = given.name("points"), given.name("found"), given.name("middle")
-    grouping, groups = grouped(given, start, len(scores), params.k, most)
+    grouping, groups = group_points(given, start, len(scores), params.k, most)
     counted = [
         alias(_count(name, value), f"c{place}_{at}")
         for place, (name, values) in enumerate(listed.items())
@@ -105,7 +105,7 @@ def change(params: Params, given: Given) -> Changed:
         Make(middle, _middle(params, given, listed, found)),
     ]
     changes = {name: exp.column(f"a{place}", table="a") for place, name in enumerate(listed)}
-    return Changed(shown(given, start, groups, middle, changes), steps)
+    return Changed(apply_groups(given, start, groups, middle, changes), steps)
 
 
 def _is(name: str, value: str) -> exp.Expr:

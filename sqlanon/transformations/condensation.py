@@ -21,13 +21,28 @@ from __future__ import annotations
 from pydantic import Field, field_validator
 from sqlglot import exp
 
-from sqlanon.transformations import (KEY, Changed, Given, Make)
+from sqlanon.transformations import KEY, Changed, Given, Make
 from sqlanon.transformations._covariance import cholesky
-from sqlanon.transformations._exchange import kept
-from sqlanon.transformations._groups import (not_finite, require_rows, standardized, unknown)
-from sqlanon.transformations._mdav import (grouped, of_groups, shown)
-from sqlanon.transformations._params import (Base, Columns)
-from sqlanon.transformations.draw_sql import (alias, back, column, crossed, digest, double, minus, number, plus, require, seeded, table, times, uniform)
+from sqlanon.transformations._exchange import store_rows
+from sqlanon.transformations._groups import forbid_nulls, not_finite, require_rows, standardize_points
+from sqlanon.transformations._mdav import apply_groups, group_points, of_groups
+from sqlanon.transformations._params import Base, Columns
+from sqlanon.transformations.draw_sql import (
+    alias,
+    back,
+    column,
+    cross_join,
+    digest,
+    double,
+    minus,
+    number,
+    plus,
+    require,
+    seed_row,
+    table,
+    times,
+    uniform,
+)
 
 MOST_COLUMNS = 20  # with covariances, all of which are written out
 
@@ -56,10 +71,10 @@ COUNTS = True  # the number of rounds depends on the number of rows
 def change(params: Params, given: Given) -> Changed:
     require(given, params.columns, None, "which has no mean")
     most = require_rows(given.records, params.k, exact=False, block=params.block)
-    given, steps = kept(given)
-    steps += [*unknown(given, params.columns), *not_finite(given, params.columns)]
-    start, made = standardized(given, params.columns)
-    grouping, groups = grouped(given, start, len(params.columns), params.k, most)
+    given, steps = store_rows(given)
+    steps += [*forbid_nulls(given, params.columns), *not_finite(given, params.columns)]
+    start, made = standardize_points(given, params.columns)
+    grouping, groups = group_points(given, start, len(params.columns), params.k, most)
     means, spread = given.name("group_means"), given.name("group_spread")
     values = [double(column(name, "t")) for name in params.columns]
     averages: list[exp.Expr] = [alias(exp.Avg(this=value), f"m{i}") for i, value in enumerate(values)]
@@ -72,8 +87,8 @@ def change(params: Params, given: Given) -> Changed:
     for i, name in enumerate(params.columns):
         parts = [times(exp.column(f"l{i}_{j}", table="a"), _draw(given, j)) for j in range(i + 1)]
         changes[name] = back(plus(exp.column(f"m{i}", table="a"), *parts), given.columns[name], params.decimals)
-    tree = shown(given, start, groups, factors, changes)
-    tree = crossed(tree, *(seeded(given, label, f"d{place}") for place, label in enumerate(labels)))
+    tree = apply_groups(given, start, groups, factors, changes)
+    tree = cross_join(tree, *(seed_row(given, label, f"d{place}") for place, label in enumerate(labels)))
     return Changed(tree, [*steps, *roots], labels)
 
 

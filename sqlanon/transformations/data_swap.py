@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from sqlanon.transformations import (Changed, Given)
-from sqlanon.transformations._exchange import exchanged
-from sqlanon.transformations._params import (Columns, Names, Number, Within)
+from sqlanon.transformations import Changed, Given
+from sqlanon.transformations._exchange import exchange_rows
+from sqlanon.transformations._params import Columns, Names, Number, Within
 
 
 class Params(Within):
@@ -32,4 +32,4 @@ keyed = True
 
 
 def change(params: Params, given: Given) -> Changed:
-    return exchanged(params, given, "data_swap", params.share)
+    return exchange_rows(params, given, "data_swap", params.share)

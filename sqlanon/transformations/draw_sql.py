@@ -8,7 +8,7 @@ from decimal import Decimal
 from sqlglot import exp
 
 from sqlanon.errors import PolicyError
-from sqlanon.transformations import (KEY, ROW, Given)
+from sqlanon.transformations import KEY, ROW, Given
 
 DOUBLE = exp.DataType.build("double")
 INT = exp.DataType.build("int")
@@ -98,7 +98,7 @@ def case(*branches: tuple[exp.Expr, exp.Expr], default: exp.Expr | None = None) 
     return exp.Case(ifs=[exp.If(this=condition, true=value) for condition, value in branches], default=default)
 
 
-def joined(parts: Iterable[exp.Expr]) -> exp.Expr:
+def concatenate(parts: Iterable[exp.Expr]) -> exp.Expr:
     listed = list(parts)
     tree = listed[0]
     for part in listed[1:]:
@@ -106,7 +106,7 @@ def joined(parts: Iterable[exp.Expr]) -> exp.Expr:
     return tree
 
 
-def rounded(value: exp.Expr, decimals: int) -> exp.Expr:
+def round_double(value: exp.Expr, decimals: int) -> exp.Expr:
     """A double to so many decimals, halves up: engines differ in what ROUND makes of a half."""
     scale = 10.0**decimals
     return over(exp.Floor(this=plus(times(value, number(scale)), number(0.5))), number(scale))
@@ -125,18 +125,18 @@ def is_not_finite(value: exp.Expr) -> exp.Expr:
     return exp.In(this=double(value), expressions=[double(string(word)) for word in ("NaN", "Infinity", "-Infinity")])
 
 
-def selected(given: Given, changes: Mapping[str, exp.Expr], source: exp.Expr, owner: str = "t") -> exp.Select:
+def select_rows(given: Given, changes: Mapping[str, exp.Expr], source: exp.Expr, owner: str = "t") -> exp.Select:
     """All columns from `source`, some of them changed, with ROW and KEY."""
     own = [column(ROW, owner), column(KEY, owner)]
     chosen = [alias(changes[name], name) if name in changes else column(name, owner) for name in given.columns]
     return exp.Select(expressions=[*own, *chosen], from_=exp.From(this=source))
 
 
-def nested(query: exp.Query, name: str) -> exp.Subquery:
+def nest_copy(query: exp.Query, name: str) -> exp.Subquery:
     return query.copy().subquery(alias=name, copy=False)
 
 
-def crossed(tree: exp.Select, *others: exp.Expr) -> exp.Select:
+def cross_join(tree: exp.Select, *others: exp.Expr) -> exp.Select:
     for other in others:
         tree.append("joins", exp.Join(this=other, kind="CROSS"))
     return tree
@@ -145,7 +145,7 @@ def crossed(tree: exp.Select, *others: exp.Expr) -> exp.Select:
 # Draws ------------------------------------------------------------------------------------------------------------
 
 
-def seeded(given: Given, label: str, name: str) -> exp.Subquery:
+def seed_row(given: Given, label: str, name: str) -> exp.Subquery:
     """The one row of a seed, to be joined with all rows."""
     own = exp.select(exp.column("seed")).from_(table(given.seeds)).where(exp.column("label").eq(string(label)))
     return own.subquery(alias=name)
@@ -154,7 +154,7 @@ def seeded(given: Given, label: str, name: str) -> exp.Subquery:
 def digest(dialect: str, name: str | None, identity: exp.Expr) -> exp.Expr:
     """A hash of the identity of a row, keyed by a seed if its alias is given. It is a number on DuckDB, which reads the
     bytes from the last to the first, and hexadecimal digits elsewhere."""
-    keyed = identity if name is None else joined([exp.column("seed", table=name), identity])
+    keyed = identity if name is None else concatenate([exp.column("seed", table=name), identity])
     return call("md5_number", keyed) if dialect == "duckdb" else exp.MD5(this=keyed)
 
 
@@ -182,8 +182,8 @@ def _integer(dialect: str, hashed: exp.Expr, start: int | exp.Expr, length: int)
     ]
     if dialect == "postgres":
         kind = exp.DataType.build(f"bit({8 * length})", dialect="postgres")
-        return bigint(exp.Cast(this=exp.Paren(this=joined([string("x"), *pieces])), to=kind))
-    return bigint(call("CONV", joined(pieces), exp.convert(16), exp.convert(10)))
+        return bigint(exp.Cast(this=exp.Paren(this=concatenate([string("x"), *pieces])), to=kind))
+    return bigint(call("CONV", concatenate(pieces), exp.convert(16), exp.convert(10)))
 
 
 def _places(start: int | exp.Expr, each: int, more: int) -> exp.Expr:
@@ -219,7 +219,7 @@ def back(value: exp.Expr, kind: exp.DataType, decimals: int) -> exp.Expr:
     if kind.this in INTEGERS:
         return exp.Cast(this=exp.Floor(this=plus(value, number(0.5))), to=kind.copy())
     places = scale_of(kind)
-    return exp.Cast(this=rounded(value, decimals if places is None else min(decimals, places)), to=kind.copy())
+    return exp.Cast(this=round_double(value, decimals if places is None else min(decimals, places)), to=kind.copy())
 
 
 def scale_of(kind: exp.DataType) -> int | None:
@@ -240,11 +240,11 @@ def canonical(name: str, kind: exp.DataType, owner: str | None = None) -> exp.Ex
         scaled = times(double(value), number(10000.0))
         whole = exp.Floor(this=scaled)
         rest = exp.Floor(this=times(minus(scaled.copy(), whole.copy()), number(1e9)))
-        printed = joined([text(bigint(whole)), string("."), text(bigint(rest))])
+        printed = concatenate([text(bigint(whole)), string("."), text(bigint(rest))])
         # Larger ones have no such decimals; what is beyond integers, too, is told from its neighbours no more.
         floor = exp.Floor(this=double(column(name, owner)))
         left = exp.Floor(this=times(minus(double(column(name, owner)), floor), number(1e9)))
-        longer = joined([text(bigint(floor.copy())), string(","), text(bigint(left))])
+        longer = concatenate([text(bigint(floor.copy())), string(","), text(bigint(left))])
         written = case(
             (exp.LT(this=exp.Abs(this=double(column(name, owner))), expression=number(9e14)), printed),
             (exp.LT(this=exp.Abs(this=double(column(name, owner))), expression=number(9e18)), longer),
@@ -255,7 +255,7 @@ def canonical(name: str, kind: exp.DataType, owner: str | None = None) -> exp.Ex
             default=string("small"),
         )
     elif kind.this in TEXTS:
-        written = joined([text(call("LENGTH", value)), string(" "), column(name, owner)])
+        written = concatenate([text(call("LENGTH", value)), string(" "), column(name, owner)])
     else:
         written = text(value)
     return exp.Coalesce(this=written, expressions=[string("-")])

@@ -25,9 +25,29 @@ from typing import Literal
 from pydantic import Field, model_validator
 from sqlglot import exp
 
-from sqlanon.transformations import (Ask, Changed, Given, Make, Step)
-from sqlanon.transformations._params import (Base, Columns)
-from sqlanon.transformations.draw_sql import (TEXTS, alias, call, case, column, crossed, is_known, joined, minus, nested, over, plus, require, seeded, selected, string, table, text, times)
+from sqlanon.transformations import Changed, DataCheck, Given, Make, Step
+from sqlanon.transformations._params import Base, Columns
+from sqlanon.transformations.draw_sql import (
+    TEXTS,
+    alias,
+    call,
+    case,
+    column,
+    concatenate,
+    cross_join,
+    is_known,
+    minus,
+    nest_copy,
+    over,
+    plus,
+    require,
+    seed_row,
+    select_rows,
+    string,
+    table,
+    text,
+    times,
+)
 
 HALF = 32  # characters, one for each digit of a hash: a round changes one half of a value by a hash of the other
 ROUNDS = 8
@@ -68,9 +88,9 @@ def change(params: Params, given: Given) -> Changed:
             made = f"{prefix}_round_{number}"
             steps.append(Make(made, _round(given, label, source, wheels, number)))
             source = made
-        whole = joined(exp.column(item, table="m") for item in ("head", "one", "other", "tail"))
+        whole = concatenate(exp.column(item, table="m") for item in ("head", "one", "other", "tail"))
         masked = exp.Cast(this=whole, to=given.columns[name].copy())
-        tree = selected(given, {name: masked}, nested(given.rows, "t"))
+        tree = select_rows(given, {name: masked}, nest_copy(given.rows, "t"))
         same = exp.column("value", table="m").eq(column(name, "t"))
         tree.append("joins", exp.Join(this=table(source, "m"), side="LEFT", on=same))
         labels.append(label)
@@ -80,7 +100,7 @@ def change(params: Params, given: Given) -> Changed:
 
 def _values(given: Given, name: str) -> exp.Select:
     chosen = [alias(column(name, "t"), "value")]
-    tree = exp.Select(expressions=chosen, from_=exp.From(this=nested(given.rows, "t")))
+    tree = exp.Select(expressions=chosen, from_=exp.From(this=nest_copy(given.rows, "t")))
     return tree.where(is_known(column(name, "t"))).group_by(column(name, "t"))
 
 
@@ -110,9 +130,9 @@ def _cut(value: exp.Expr, start: exp.Expr, length: exp.Expr) -> exp.Expr:
     return exp.Substring(this=value.copy(), start=start, length=length)
 
 
-def _long(name: str, parts: str) -> Ask:
+def _long(name: str, parts: str) -> DataCheck:
     beyond = exp.GT(this=call("LENGTH", exp.column("body")), expression=exp.convert(2 * HALF))
-    return Ask(
+    return DataCheck(
         exp.select(exp.convert(1)).from_(table(parts)).where(beyond),
         f"'{name}' holds values of more than {2 * HALF} characters",
         "cut them in a query, or leave the column out",
@@ -122,7 +142,7 @@ def _long(name: str, parts: str) -> Ask:
 def _halves(parts: str) -> exp.Select:
     """(value, head, one, other, tail), where letters are those of A to Z."""
     body = exp.column("body")
-    plain = joined(_plain(_cut(body, exp.convert(at), exp.convert(1))) for at in range(1, 2 * HALF + 1))
+    plain = concatenate(_plain(_cut(body, exp.convert(at), exp.convert(1))) for at in range(1, 2 * HALF + 1))
     names = [exp.column(item) for item in ("value", "head", "tail")]
     inner = exp.select(*names, alias(plain, "body")).from_(table(parts)).subquery(alias="p")
     half = exp.Cast(
@@ -158,14 +178,14 @@ def _round(given: Given, label: str, source: str, wheels: str, number: int) -> e
     """One half is changed by a hash of the other, which stays: so it can be undone by who has the secret, and no two
     values become the same."""
     changed, stays = ("one", "other") if number % 2 else ("other", "one")
-    keyed = joined([exp.column("seed", table="s"), string(f"{number}:"), exp.column(stays, table="t")])
+    keyed = concatenate([exp.column("seed", table="s"), string(f"{number}:"), exp.column(stays, table="t")])
     own: list[exp.Expr] = [exp.column(item, table="t") for item in ("value", "head", "tail", changed, stays)]
     own += [exp.column(item, table="w") for item in ("signs", "wheels", "digits")]
     inner = exp.Select(
         expressions=[*own, alias(exp.MD5(this=keyed), "stream")], from_=exp.From(this=table(source, "t"))
     )
-    inner = crossed(inner, seeded(given, label, "s"), table(wheels, "w"))
-    shifted = joined(_shifted(changed, at) for at in range(1, HALF + 1))
+    inner = cross_join(inner, seed_row(given, label, "s"), table(wheels, "w"))
+    shifted = concatenate(_shifted(changed, at) for at in range(1, HALF + 1))
     kept = [exp.column(item) for item in ("value", "head", "tail", stays)]
     return exp.Select(expressions=[*kept, alias(shifted, changed)], from_=exp.From(this=inner.subquery(alias="r")))
 

@@ -22,12 +22,12 @@ from __future__ import annotations
 from pydantic import Field
 from sqlglot import exp
 
-from sqlanon.transformations import (Changed, Given, Make)
-from sqlanon.transformations._exchange import kept
-from sqlanon.transformations._groups import (mean_of, not_finite, require_rows, standardized, unknown)
-from sqlanon.transformations._mdav import (grouped, of_groups, shown)
-from sqlanon.transformations._params import (Base, Columns)
-from sqlanon.transformations.draw_sql import (alias, require)
+from sqlanon.transformations import Changed, Given, Make
+from sqlanon.transformations._exchange import store_rows
+from sqlanon.transformations._groups import forbid_nulls, mean_of, not_finite, require_rows, standardize_points
+from sqlanon.transformations._mdav import apply_groups, group_points, of_groups
+from sqlanon.transformations._params import Base, Columns
+from sqlanon.transformations.draw_sql import alias, require
 
 
 class Params(Base):
@@ -50,13 +50,13 @@ COUNTS = True  # the number of rounds depends on the number of rows
 def change(params: Params, given: Given) -> Changed:
     require(given, params.columns, None, "which has no mean")
     most = require_rows(given.records, params.k, params.exact, params.block)
-    given, steps = kept(given)
+    given, steps = store_rows(given)
     d = len(params.columns)
-    steps += [*unknown(given, params.columns), *not_finite(given, params.columns)]
-    start, made = standardized(given, params.columns)
-    grouping, groups = grouped(given, start, d, params.k, most)
+    steps += [*forbid_nulls(given, params.columns), *not_finite(given, params.columns)]
+    start, made = standardize_points(given, params.columns)
+    grouping, groups = group_points(given, start, d, params.k, most)
     averages = given.name("averages")
     means = [alias(mean_of(given, name, params.decimals), f"a{i}") for i, name in enumerate(params.columns, start=1)]
     steps += [*made, *grouping, Make(averages, of_groups(given, start, groups, means))]
     changes = {name: exp.column(f"a{i}", table="a") for i, name in enumerate(params.columns, start=1)}
-    return Changed(shown(given, start, groups, averages, changes), steps)
+    return Changed(apply_groups(given, start, groups, averages, changes), steps)

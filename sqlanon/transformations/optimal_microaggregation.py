@@ -22,12 +22,25 @@ from dataclasses import replace
 from pydantic import Field
 from sqlglot import exp
 
-from sqlanon.transformations import (Changed, Given, Make, Step)
-from sqlanon.transformations._exchange import kept
-from sqlanon.transformations._groups import (mean_of, not_finite, require_rows, standardized, unknown)
-from sqlanon.transformations._mdav import (DECIMALS, of_groups, shown)
-from sqlanon.transformations._params import (Base, Columns)
-from sqlanon.transformations.draw_sql import (alias, bigint, case, double, minus, number, over, plus, require, rounded, table, times)
+from sqlanon.transformations import Changed, Given, Make, Step
+from sqlanon.transformations._exchange import store_rows
+from sqlanon.transformations._groups import forbid_nulls, mean_of, not_finite, require_rows, standardize_points
+from sqlanon.transformations._mdav import DECIMALS, apply_groups, of_groups
+from sqlanon.transformations._params import Base, Columns
+from sqlanon.transformations.draw_sql import (
+    alias,
+    bigint,
+    case,
+    double,
+    minus,
+    number,
+    over,
+    plus,
+    require,
+    round_double,
+    table,
+    times,
+)
 
 
 class Params(Base):
@@ -45,17 +58,17 @@ COUNTS = True  # the number of rounds depends on the number of rows
 def change(params: Params, given: Given) -> Changed:
     require(given, params.columns, None, "which has no mean")
     most = require_rows(given.records, params.k, params.exact, params.block)
-    given, steps = kept(given)
-    steps += [*unknown(given, params.columns), *not_finite(given, params.columns)]
+    given, steps = store_rows(given)
+    steps += [*forbid_nulls(given, params.columns), *not_finite(given, params.columns)]
     rows = given.rows
     for place, name in enumerate(params.columns, start=1):
         own = replace(given, prefix=given.name(f"column_{place}"))
-        start, made = standardized(own, [name])
+        start, made = standardize_points(own, [name])
         grouping, groups = _grouped(own, start, params.k, most)
         means = own.name("averages")
         averages = of_groups(own, start, groups, [alias(mean_of(own, name, params.decimals), "a1")])
         steps += [*made, *grouping, Make(means, averages)]
-        rows = shown(replace(own, rows=rows), start, groups, means, {name: exp.column("a1", table="a")})
+        rows = apply_groups(replace(own, rows=rows), start, groups, means, {name: exp.column("a1", table="a")})
     return Changed(rows, steps)
 
 
@@ -137,7 +150,7 @@ def _reached(sums: str, before: list[str], place: int, k: int) -> exp.Select:
     inside = minus(
         minus(exp.column("s2", table="i"), exp.column("s2", table="j")), over(times(total, total.copy()), double(size))
     )
-    cost = rounded(plus(exp.column("cost", table="j"), inside), DECIMALS)
+    cost = round_double(plus(exp.column("cost", table="j"), inside), DECIMALS)
     here = exp.and_(
         exp.GT(this=exp.column("pos", table="i"), expression=exp.convert((place - 1) * k)),
         exp.LTE(this=exp.column("pos", table="i"), expression=exp.convert(place * k)),

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from sqlanon.transformations import (Changed, Given)
-from sqlanon.transformations._exchange import exchanged
-from sqlanon.transformations._params import (Columns, Names, Within)
+from sqlanon.transformations import Changed, Given
+from sqlanon.transformations._exchange import exchange_rows
+from sqlanon.transformations._params import Columns, Names, Within
 
 
 class Params(Within):
@@ -30,4 +30,4 @@ keyed = True
 
 
 def change(params: Params, given: Given) -> Changed:
-    return exchanged(params, given, "permutation")
+    return exchange_rows(params, given, "permutation")

@@ -25,10 +25,17 @@ from dataclasses import replace
 from pydantic import Field, field_validator, model_validator
 from sqlglot import exp
 
-from sqlanon.transformations import (Ask, Changed, File, Given, Make, Step)
-from sqlanon.transformations._lookup import (Label, listed, marginals, moved, require_categories, unlisted)
-from sqlanon.transformations._params import (Base, Columns, Number)
-from sqlanon.transformations.draw_sql import (DOUBLE, TEXT, table)
+from sqlanon.transformations import Changed, DataCheck, File, Given, Make, Step
+from sqlanon.transformations._lookup import (
+    Label,
+    forbid_unlisted,
+    inline_rows,
+    marginals,
+    move_values,
+    require_categories,
+)
+from sqlanon.transformations._params import Base, Columns, Number
+from sqlanon.transformations.draw_sql import DOUBLE, TEXT, table
 
 MOST_VALUES = 200  # of a column: the matrix has so many rows, and so many columns
 TOLERANCE = 1e-9
@@ -81,7 +88,7 @@ def change(params: Params, given: Given) -> Changed:
             relations = {"moves": moves, "marginals": counts}
             moves = f"{prefix}_invariant"
             steps.append(Make(moves, File("pram_invariant", {}, relations)))
-        made = moved(given, name, moves, prefix)
+        made = move_values(given, name, moves, prefix)
         steps += made.steps
         labels += made.seeds
         given = replace(given, rows=made.rows)
@@ -90,13 +97,15 @@ def change(params: Params, given: Given) -> Changed:
 
 def _possible(params: Params, name: str, counts: str) -> list[Step]:
     if params.matrix is not None:
-        return [unlisted(counts, params.matrix, name, "the matrix")]
+        return [forbid_unlisted(counts, params.matrix, name, "the matrix")]
     size = exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(table(counts)).subquery(alias="c")
     n = exp.column("n")
     ask = exp.select(exp.convert(1)).from_(size)
     return [
-        Ask(ask.where(exp.LT(this=n, expression=exp.convert(2))), f"'{name}' has fewer than two values", "take it out"),
-        Ask(
+        DataCheck(
+            ask.where(exp.LT(this=n, expression=exp.convert(2))), f"'{name}' has fewer than two values", "take it out"
+        ),
+        DataCheck(
             ask.where(exp.GT(this=n.copy(), expression=exp.convert(MOST_VALUES))),
             f"'{name}' has more than {MOST_VALUES} values",
             "group its values first, or take 'random_replacement', which has no such limit",
@@ -108,4 +117,4 @@ def _matrix(params: Params, counts: str, made: str) -> Make:
     if params.matrix is None:
         return Make(made, File("pram_keep", {"keep": params.keep}, {"marginals": counts}))
     rows = [(source, target, p) for source, row in params.matrix.items() for target, p in row.items()]
-    return Make(made, listed(rows, ["source", "target", "p"], [TEXT, TEXT, DOUBLE]))
+    return Make(made, inline_rows(rows, ["source", "target", "p"], [TEXT, TEXT, DOUBLE]))

@@ -20,10 +20,30 @@ from dataclasses import replace
 from pydantic import Field, field_validator, model_validator
 from sqlglot import exp
 
-from sqlanon.transformations import (KEY, Ask, Changed, Given, Make, Step)
-from sqlanon.transformations._lookup import (Label, listed, marginals, require_categories, unlisted)
-from sqlanon.transformations._params import (Base, Columns, Share)
-from sqlanon.transformations.draw_sql import (BIGINT, TEXT, alias, bigint, case, column, crossed, digest, double, is_null, nested, number, over, plus, seeded, selected, table, times, uniform)
+from sqlanon.transformations import KEY, Changed, DataCheck, Given, Make, Step
+from sqlanon.transformations._lookup import Label, forbid_unlisted, inline_rows, marginals, require_categories
+from sqlanon.transformations._params import Base, Columns, Share
+from sqlanon.transformations.draw_sql import (
+    BIGINT,
+    TEXT,
+    alias,
+    bigint,
+    case,
+    column,
+    cross_join,
+    digest,
+    double,
+    is_null,
+    nest_copy,
+    number,
+    over,
+    plus,
+    seed_row,
+    select_rows,
+    table,
+    times,
+    uniform,
+)
 
 DRAW = "\u2205 draw"
 OTHER = "\u2205 other"
@@ -99,8 +119,8 @@ def change(params: Params, given: Given) -> Changed:
             expression=is_null(column(name, "t")),
         )
         other = exp.Cast(this=exp.column("value", table="d"), to=given.columns[name].copy())
-        tree = selected(given, {name: case((kept, column(name, "t")), default=other)}, rows)
-        tree = crossed(tree, table(size, "z"))
+        tree = select_rows(given, {name: case((kept, column(name, "t")), default=other)}, rows)
+        tree = cross_join(tree, table(size, "z"))
         at = bigint(exp.Floor(this=times(column(OTHER, "t"), double(exp.column("n", table="z")))))
         tree.append("joins", exp.Join(this=table(domain, "d"), side="LEFT", on=exp.column("place", table="d").eq(at)))
         labels.append(label)
@@ -113,15 +133,15 @@ def _drawn(given: Given, label: str) -> exp.Select:
     hashed = digest(given.dialect, "s", column(KEY, "r"))
     draws = [alias(uniform(given.dialect, hashed.copy(), part), name) for part, name in enumerate([DRAW, OTHER])]
     every = exp.Column(this=exp.Star(), table=exp.to_identifier("r"))
-    tree = exp.Select(expressions=[every, *draws], from_=exp.From(this=nested(given.rows, "r")))
-    return crossed(tree, seeded(given, label, "s"))
+    tree = exp.Select(expressions=[every, *draws], from_=exp.From(this=nest_copy(given.rows, "r")))
+    return cross_join(tree, seed_row(given, label, "s"))
 
 
 def _domain(params: Params, name: str, counts: str, made: str) -> list[Step]:
     if params.domain is not None:
         rows = list(enumerate(params.domain))
-        written = listed(rows, ["place", "value"], [BIGINT, TEXT])
-        return [unlisted(counts, params.domain, name, "the domain"), Make(made, written)]
+        written = inline_rows(rows, ["place", "value"], [BIGINT, TEXT])
+        return [forbid_unlisted(counts, params.domain, name, "the domain"), Make(made, written)]
     # In the order of a hash: engines sort text differently.
     order = exp.Order(
         expressions=[exp.Ordered(this=exp.MD5(this=exp.column("value"))), exp.Ordered(this=exp.column("value"))]
@@ -136,7 +156,7 @@ def _questions(params: Params, name: str, size: str) -> list[Step]:
     n = double(exp.column("n"))
     ask = exp.select(exp.convert(1)).from_(table(size))
     found: list[Step] = [
-        Ask(
+        DataCheck(
             ask.where(exp.LT(this=n, expression=number(2.0))),
             f"'{name}' has fewer than two values",
             "take it out, or give a 'domain'",
@@ -145,7 +165,7 @@ def _questions(params: Params, name: str, size: str) -> list[Step]:
     if params.rho1 is not None and params.domain is None:
         ratio = plus(number(1.0), over(times(number(params.retention), n.copy()), number(1 - params.retention)))
         found.append(
-            Ask(
+            DataCheck(
                 ask.where(exp.GTE(this=ratio, expression=number(params.limit()))),
                 f"a retention of {params.retention:g} over all of '{name}' lets an attacker go from rho1 to rho2",
                 "keep fewer values, or accept a larger rho2",

@@ -20,11 +20,22 @@ from dataclasses import replace
 from pydantic import Field
 from sqlglot import exp
 
-from sqlanon.transformations import (ROW, Ask, Changed, File, Given, Make)
-from sqlanon.transformations._draws import (draw, hashed)
-from sqlanon.transformations._exchange import kept
-from sqlanon.transformations._params import (Base, Columns, Number)
-from sqlanon.transformations.draw_sql import (alias, column, is_ordered, minus, nested, number, require, selected, table, times)
+from sqlanon.transformations import ROW, Changed, DataCheck, File, Given, Make
+from sqlanon.transformations._draws import draw, hash_rows
+from sqlanon.transformations._exchange import store_rows
+from sqlanon.transformations._params import Base, Columns, Number
+from sqlanon.transformations.draw_sql import (
+    alias,
+    column,
+    is_ordered,
+    minus,
+    nest_copy,
+    number,
+    require,
+    select_rows,
+    table,
+    times,
+)
 
 
 class Params(Base):
@@ -39,13 +50,13 @@ MOST_VALUES = 10**9  # places of more values, with the values themselves, would 
 def change(params: Params, given: Given) -> Changed:
     for name in params.columns:
         require(given, [name], is_ordered(given.columns[name]), "which has no ranks")
-    given, steps = kept(given)
+    given, steps = store_rows(given)
     labels: list[str] = []
     changes: dict[str, exp.Expr] = {}
     joins: list[exp.Join] = []
     for place, name in enumerate(params.columns, start=1):
         swapped, short = given.name(f"swapped_{place}"), f"w{place}"
-        found = hashed(given, [given.seed(name)], given.name(f"hashes_{place}"))
+        found = hash_rows(given, [given.seed(name)], given.name(f"hashes_{place}"))
         labels += found.labels
         steps += [*_countable(params, given, name), *found.steps]
         relations = {"known": _known(given, name), "drawn": _drawn(given, name, found.rows)}
@@ -53,29 +64,29 @@ def change(params: Params, given: Given) -> Changed:
         same = column(ROW, "t").eq(exp.column("row_id", table=short))
         joins.append(exp.Join(this=table(swapped, short), on=same))
         changes[name] = exp.column("value", table=short)
-    tree = selected(given, changes, nested(given.rows, "t"))
+    tree = select_rows(given, changes, nest_copy(given.rows, "t"))
     tree.set("joins", joins)
     return Changed(tree, steps, labels)
 
 
-def _countable(params: Params, given: Given, name: str) -> list[Ask]:
+def _countable(params: Params, given: Given, name: str) -> list[DataCheck]:
     every = alias(exp.Count(this=column(name, "r")), "n")
-    counted = exp.Select(expressions=[every], from_=exp.From(this=nested(given.rows, "r"))).subquery(alias="c")
+    counted = exp.Select(expressions=[every], from_=exp.From(this=nest_copy(given.rows, "r"))).subquery(alias="c")
     n = exp.column("n")
     few = exp.LT(this=exp.Mul(this=n, expression=number(params.percent)), expression=number(400.0))
     many = exp.GT(this=n.copy(), expression=number(MOST_VALUES))
     asked = exp.select(exp.convert(1)).from_(counted)
     told = f"{params.percent:g} percent of the values of '{name}' are fewer than 4 ranks"
     return [
-        Ask(asked.where(few), told, "raise 'percent'"),
-        Ask(asked.where(many), f"'{name}' has more than {MOST_VALUES:,} values", "publish the table in parts"),
+        DataCheck(asked.where(few), told, "raise 'percent'"),
+        DataCheck(asked.where(many), f"'{name}' has more than {MOST_VALUES:,} values", "publish the table in parts"),
     ]
 
 
 def _known(given: Given, name: str) -> exp.Select:
     """(row_id, value)"""
     chosen: list[exp.Expr] = [alias(column(ROW, "r"), "row_id"), alias(column(name, "r"), "value")]
-    return exp.Select(expressions=chosen, from_=exp.From(this=nested(given.rows, "r")))
+    return exp.Select(expressions=chosen, from_=exp.From(this=nest_copy(given.rows, "r")))
 
 
 def _drawn(given: Given, name: str, rows: exp.Select) -> exp.Select:

@@ -18,10 +18,24 @@ from __future__ import annotations
 from pydantic import Field
 from sqlglot import exp
 
-from sqlanon.transformations import (KEY, ROW, Ask, Changed, File, Given, Make)
-from sqlanon.transformations._exchange import kept
-from sqlanon.transformations._params import (Base, Columns)
-from sqlanon.transformations.draw_sql import (alias, back, bigint, column, crossed, digest, is_known, nested, require, seeded, selected, table, uniform)
+from sqlanon.transformations import KEY, ROW, Changed, DataCheck, File, Given, Make
+from sqlanon.transformations._exchange import store_rows
+from sqlanon.transformations._params import Base, Columns
+from sqlanon.transformations.draw_sql import (
+    alias,
+    back,
+    bigint,
+    column,
+    cross_join,
+    digest,
+    is_known,
+    nest_copy,
+    require,
+    seed_row,
+    select_rows,
+    table,
+    uniform,
+)
 
 FEWEST = 5  # values of which samples differ enough
 
@@ -37,7 +51,7 @@ keyed = True
 
 def change(params: Params, given: Given) -> Changed:
     require(given, params.columns, None, "which has no mean")
-    given, steps = kept(given)
+    given, steps = store_rows(given)
     labels: list[str] = []
     changes: dict[str, exp.Expr] = {}
     joins: list[exp.Join] = []
@@ -54,7 +68,7 @@ def change(params: Params, given: Given) -> Changed:
         joins.append(exp.Join(this=table(means, rank), side="LEFT", on=equal))
         changes[name] = back(exp.column("mean", table=rank), given.columns[name], params.decimals)
         labels += own
-    tree = selected(given, changes, nested(given.rows, "t"))
+    tree = select_rows(given, changes, nest_copy(given.rows, "t"))
     tree.set("joins", joins)
     return Changed(tree, steps, labels)
 
@@ -65,7 +79,7 @@ def _ranked(given: Given, name: str) -> exp.Select:
     ordered = [exp.Ordered(this=item) for item in (column(name, "t"), hashed, column(KEY, "t"))]
     place = exp.Window(this=exp.RowNumber(), order=exp.Order(expressions=ordered))
     chosen = [alias(column(ROW, "t"), "row_id"), alias(place, "place"), alias(column(name, "t"), "value")]
-    tree = exp.Select(expressions=chosen, from_=exp.From(this=nested(given.rows, "t")))
+    tree = exp.Select(expressions=chosen, from_=exp.From(this=nest_copy(given.rows, "t")))
     return tree.where(is_known(column(name, "t")))
 
 
@@ -75,18 +89,18 @@ def _drawn(params: Params, given: Given, name: str, labels: list[str]) -> exp.Qu
     for number in range(params.samples):
         draw = uniform(given.dialect, digest(given.dialect, "s", column(KEY, "t")), number % 2)
         chosen = [alias(bigint(exp.convert(number)), "sample"), alias(column(KEY, "t"), "key"), alias(draw, "draw")]
-        part = crossed(
-            exp.Select(expressions=chosen, from_=exp.From(this=nested(given.rows, "t"))),
-            seeded(given, labels[number // 2], "s"),
+        part = cross_join(
+            exp.Select(expressions=chosen, from_=exp.From(this=nest_copy(given.rows, "t"))),
+            seed_row(given, labels[number // 2], "s"),
         ).where(is_known(column(name, "t")))
         tree = part if tree is None else exp.union(tree, part, distinct=False, copy=False)
     assert tree is not None
     return tree
 
 
-def _few(name: str, ranked: str) -> Ask:
+def _few(name: str, ranked: str) -> DataCheck:
     counted = exp.select(alias(exp.Count(this=exp.Star()), "n")).from_(table(ranked)).subquery(alias="c")
     few = exp.LT(this=exp.column("n"), expression=exp.convert(FEWEST))
-    return Ask(
+    return DataCheck(
         exp.select(exp.convert(1)).from_(counted).where(few), f"'{name}' has fewer than {FEWEST} values", "take it out"
     )

@@ -20,10 +20,22 @@ from pydantic import Field, field_validator
 from sqlglot import exp
 
 from sqlanon.errors import PolicyError
-from sqlanon.transformations import (Changed, Given)
-from sqlanon.transformations._draws import (Hashed, draw, hashed)
-from sqlanon.transformations._params import (Base, Columns, Number)
-from sqlanon.transformations.draw_sql import (INTEGERS, column, double, nested, number, over, plus, require, scale_of, selected, times)
+from sqlanon.transformations import Changed, Given
+from sqlanon.transformations._draws import Hashed, draw, hash_rows
+from sqlanon.transformations._params import Base, Columns, Number
+from sqlanon.transformations.draw_sql import (
+    INTEGERS,
+    column,
+    double,
+    nest_copy,
+    number,
+    over,
+    plus,
+    require,
+    scale_of,
+    select_rows,
+    times,
+)
 
 MOST_DECIMALS = 6
 
@@ -64,7 +76,7 @@ def change(params: Params, given: Given) -> Changed:
             )
     changes = {}
     found = (
-        hashed(given, [given.seed(name) for name in params.columns]) if params.random else Hashed(given.rows, [], [])
+        hash_rows(given, [given.seed(name) for name in params.columns]) if params.random else Hashed(given.rows, [], [])
     )
     for place, name in enumerate(params.columns):
         half: exp.Expr = number(0.5)
@@ -74,4 +86,4 @@ def change(params: Params, given: Given) -> Changed:
         # Multiplied first and divided last, so that 3 * 0.1 is 0.3.
         whole = times(exp.Floor(this=plus(ratio, half)), number(float(steps)))
         changes[name] = exp.Cast(this=over(whole, number(float(10**places))), to=given.columns[name].copy())
-    return Changed(selected(given, changes, nested(found.rows, "t")), found.steps, found.labels)
+    return Changed(select_rows(given, changes, nest_copy(found.rows, "t")), found.steps, found.labels)

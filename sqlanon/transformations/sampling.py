@@ -20,9 +20,23 @@ from pydantic import Field, model_validator
 from sqlglot import exp
 
 from sqlanon.errors import PolicyError
-from sqlanon.transformations import (KEY, Changed, Given)
-from sqlanon.transformations._params import (Base, Names, Share)
-from sqlanon.transformations.draw_sql import (bigint, canonical, column, crossed, digest, double, nested, number, plus, seeded, selected, times, uniform)
+from sqlanon.transformations import KEY, Changed, Given
+from sqlanon.transformations._params import Base, Names, Share
+from sqlanon.transformations.draw_sql import (
+    bigint,
+    canonical,
+    column,
+    cross_join,
+    digest,
+    double,
+    nest_copy,
+    number,
+    plus,
+    seed_row,
+    select_rows,
+    times,
+    uniform,
+)
 
 DRAW = "\u2205 draw"
 PLACE = "\u2205 place"
@@ -59,14 +73,14 @@ def change(params: Params, given: Given) -> Changed:
     identity: exp.Expr = column(KEY, "r")
     if given.person is not None:
         identity = canonical(given.person, given.columns[given.person], "r")
-    inner = crossed(
+    inner = cross_join(
         exp.select(
             "r.*", exp.alias_(uniform(given.dialect, digest(given.dialect, "s", identity)), DRAW, quoted=True)
-        ).from_(nested(given.rows, "r")),
-        seeded(given, label, "s"),
+        ).from_(nest_copy(given.rows, "r")),
+        seed_row(given, label, "s"),
     )
     if not params.exact:
-        tree = selected(given, {}, inner.subquery(alias="t"))
+        tree = select_rows(given, {}, inner.subquery(alias="t"))
         return Changed(tree.where(exp.LT(this=column(DRAW, "t"), expression=number(params.share))), seeds=[label])
     groups = [column(name) for name in params.strata]
     order = exp.Order(expressions=[exp.Ordered(this=column(DRAW)), exp.Ordered(this=column(KEY))])
@@ -76,5 +90,5 @@ def change(params: Params, given: Given) -> Changed:
         inner.subquery(alias="d")
     )
     wanted = exp.Floor(this=plus(times(double(column(WHOLE, "t")), number(params.share)), number(0.5)))
-    tree = selected(given, {}, placed.subquery(alias="t"))
+    tree = select_rows(given, {}, placed.subquery(alias="t"))
     return Changed(tree.where(exp.LTE(this=column(PLACE, "t"), expression=bigint(wanted))), seeds=[label])

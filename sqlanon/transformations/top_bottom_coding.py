@@ -15,9 +15,9 @@ from pydantic import Field, model_validator
 from sqlglot import exp
 
 from sqlanon.errors import PolicyError
-from sqlanon.transformations import (Changed, Given)
-from sqlanon.transformations._params import (Base, Columns, Number)
-from sqlanon.transformations.draw_sql import (INTEGERS, case, column, nested, number, require, selected)
+from sqlanon.transformations import Changed, Given
+from sqlanon.transformations._params import Base, Columns, Number
+from sqlanon.transformations.draw_sql import INTEGERS, case, column, nest_copy, number, require, select_rows
 
 
 class Params(Base):
@@ -64,7 +64,7 @@ def change(params: Params, given: Given) -> Changed:
             value = params.bottom if params.bottom_value is None else params.bottom_value
             branches.append((beyond_it, _as(value, kind)))
         changes[name] = case(*branches, default=column(name, "t"))
-    return Changed(selected(given, changes, nested(given.rows, "t")))
+    return Changed(select_rows(given, changes, nest_copy(given.rows, "t")))
 
 
 def _as(value: float, kind: exp.DataType) -> exp.Expr:

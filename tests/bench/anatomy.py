@@ -20,9 +20,9 @@ from methods import KEY, best
 
 import sqlanon
 from sqlanon import algorithms
-from sqlanon.buckets.bucketize import posed
-from sqlanon.relations.rewrite import shuffled
+from sqlanon.buckets.bucketize import prepare_rows
 from sqlanon.engines import Engine
+from sqlanon.relations.rewrite import shuffle_rows
 
 # method: (parameters, the sensitive column, largest ratio)
 METHODS: dict[str, tuple[dict[str, Any], str, float]] = {
@@ -41,10 +41,10 @@ def policy(name: str, params: dict[str, Any], sensitive: str) -> sqlanon.Policy:
 def part(engine: Engine, asked: sqlanon.Policy, *, drawn: bool) -> None:
     assert asked.algorithm is not None
     module = algorithms.algorithm(asked.algorithm.name)
-    rows = posed(asked, engine, KEY, module.SEEDS)
+    rows = prepare_rows(asked, engine, KEY, module.SEEDS)
     made = module.part(rows, module.Params.model_validate(asked.algorithm.params))
     for place, tree in enumerate((made.select, *made.companions.values())):
-        rows.make(f"written_{place}", shuffled(tree) if drawn else tree)
+        rows.make(f"written_{place}", shuffle_rows(tree) if drawn else tree)
     rows.close()
 
 

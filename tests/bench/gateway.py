@@ -28,7 +28,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent))
 from checks import peak_memory
 
-from sqlanon.gateway import (Gate, open_gateway)
+from sqlanon.gateway import Gate, open_gateway
 from sqlanon.ledger import Ledger
 from sqlanon.mechanisms import Cost
 from sqlanon.policy.files import parse_gateway

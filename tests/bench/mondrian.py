@@ -20,11 +20,11 @@ from data import QI, generate
 
 import sqlanon
 from sqlanon.algorithms import mondrian
+from sqlanon.engines import Engine
+from sqlanon.evidence.hierarchies import build_hierarchies
 from sqlanon.lattice.pose_problem import problem
 from sqlanon.lattice.solution import Solution
 from sqlanon.relations.source import relation
-from sqlanon.engines import Engine
-from sqlanon.evidence.hierarchies import build_hierarchies
 
 LIMITS = {1_000_000: 20.0, 10_000_000: 6.0}
 K = {"k_anonymity": {"k": 5}}

@@ -24,8 +24,8 @@ from mondrian import HIERARCHIES
 
 import sqlanon
 from sqlanon.engines import Engine
-from sqlanon.release.rewrite_release import rewriting
-from sqlanon.release.solve_policy import (prepared, solved)
+from sqlanon.release.rewrite_release import plan_rewriting
+from sqlanon.release.solve_policy import prepare_problem, solve_problem
 from sqlanon.release.targets.target import create
 
 ADULT = Path(__file__).parents[3] / "shared" / "data" / "adult"
@@ -60,12 +60,12 @@ def large(rows: int, times: int = 2) -> bool:
         plain_group_by(engine, "raw")
         plain = min(plain, time.perf_counter() - start)
         start = time.perf_counter()
-        task = prepared(policy("raw"), engine)
-        solution, _plan = solved(task)
+        task = prepare_problem(policy("raw"), engine)
+        solution, _plan = solve_problem(task)
         search = min(search, time.perf_counter() - start)
         engine._connection.execute("DROP TABLE IF EXISTS released_now")  # type: ignore[attr-defined]
         start = time.perf_counter()
-        create(engine, "released_now", rewriting(task, solution, None).select)
+        create(engine, "released_now", plan_rewriting(task, solution, None).select)
         rewrite = min(rewrite, time.perf_counter() - start)
         task.close()
     engine.close()
@@ -115,8 +115,8 @@ def small(times: int = 9) -> bool:
             engine._connection.execute(count).fetchall()  # type: ignore[attr-defined]
             plain = min(plain, time.process_time() - start)
             start = time.process_time()
-            task = prepared(asked(limit), engine)
-            solution, _ = solved(task)
+            task = prepare_problem(asked(limit), engine)
+            solution, _ = solve_problem(task)
             task.close()
             ours = min(ours, time.process_time() - start)
         ratio = ours / plain
@@ -136,9 +136,9 @@ def cold(times: int = 8) -> bool:
         engine = sqlanon.connect(str(database), read_only=False)
         _, _, asked = small_table(engine)
         engine.close()
-        from sqlanon.release.evidence_document import written
+        from sqlanon.release.evidence_document import serialize_policy
 
-        text = json.loads(written(asked(0.05)))
+        text = json.loads(serialize_policy(asked(0.05)))
         text["source"]["database"] = str(database)
         text["release"] = {"table": "released_now"}
         (Path(folder) / "policy.yml").write_text(json.dumps(text))

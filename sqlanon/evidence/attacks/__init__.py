@@ -12,29 +12,37 @@ from typing import Any
 
 from sqlglot import exp
 
+from sqlanon.engines import Engine
+from sqlanon.errors import PolicyError, did_you_mean
+from sqlanon.evidence.attacks import (
+    algorithm_worlds,
+    inference_attacks,
+    joined_views,
+    learning_attacks,
+    minimality,
+    noise_levels,
+    record_linkage,
+)
+from sqlanon.evidence.attacks.attacked_table import NotJudged, Side, Targets, find_target_classes, side_of, targets_of
+from sqlanon.evidence.attacks.attacker_knowledge import AttackParams, read_params
+from sqlanon.evidence.attacks.bucket_attacks import OF_GROUPS, Apart, apart_of
+from sqlanon.evidence.attacks.minimality import draw_conclusions
+from sqlanon.evidence.hierarchies import require_valid
+from sqlanon.evidence.linked_rows import RowLink, find_link
+from sqlanon.families import Plugin, family, plugin
+from sqlanon.policy import Policy, Source
+from sqlanon.policy.suppressed_cells import READING
 from sqlanon.relations.attacks import attack_relations as relations
 from sqlanon.relations.attacks import learning_relations as guesses
 from sqlanon.relations.attacks.attack_relations import UNITS
-from sqlanon.relations.classes import (class_values, classes, totals)
+from sqlanon.relations.bucketization import parts_rows
+from sqlanon.relations.classes import class_values, classes, totals
 from sqlanon.relations.hierarchy_lookups import taxonomy
 from sqlanon.relations.matching_classes import matches_any_value
-from sqlanon.relations.bucketization import parts_rows
 from sqlanon.relations.risk_relations import persons_and_rows
-from sqlanon.relations.row_sets import (LINKED, class_rows)
+from sqlanon.relations.row_sets import LINKED, class_rows
 from sqlanon.relations.source import relation
-from sqlanon.sqltree.tree import (bind, referenced)
-from sqlanon.engines import Engine
-from sqlanon.errors import (PolicyError, did_you_mean)
-from sqlanon.evidence.attacks import (algorithm_worlds, learning_attacks as guessing, inference_attacks as inferring, minimality, noise_levels as noise, record_linkage as probabilistic, joined_views as views)
-from sqlanon.evidence.attacks.bucket_attacks import (OF_GROUPS, Apart, apart_of)
-from sqlanon.evidence.attacks.attacker_knowledge import (Asked, asked_for)
-from sqlanon.evidence.attacks.minimality import concluded
-from sqlanon.evidence.attacks.attacked_table import (NotJudged, Side, Targets, found, side_of, targets_of)
-from sqlanon.evidence.hierarchies import require_valid
-from sqlanon.evidence.linked_rows import (Link, find_link)
-from sqlanon.families import (Plugin, family, plugin)
-from sqlanon.policy import (Policy, Source)
-from sqlanon.policy.suppressed_cells import READING
+from sqlanon.sqltree.tree import bind, find_references
 
 # What needs persons to be looked up in a table by what is known of them.
 LOOKED_UP = {"targets", "external", "other", "minimality"}
@@ -107,7 +115,7 @@ def attack(
     if unknown:
         hint = did_you_mean(unknown[0], family("attacks")) or f"there are {', '.join(family('attacks'))}"
         raise PolicyError(f"there is no attack called '{unknown[0]}'", hint=hint)
-    wanted = asked_for(asked)
+    wanted = read_params(asked)
     if other is not None and release is None:
         raise PolicyError("another release is given, but not the one to compare it with", hint="name it: --release")
     if earlier is not None and other is None:
@@ -133,14 +141,14 @@ class _Attacking:
     other: Source | None
     prior: Source | None
     earlier: Source | None
-    asked: Asked
+    asked: AttackParams
     notes: list[str] = field(default_factory=list)
     sides: dict[str, Side] = field(default_factory=dict)
     targets: Targets | None = None
     apart: Apart | None = None  # a release that parts rows
     everybody: Targets | None = None  # of the source, where an attacker has a list of others
     before: Targets | None = None  # the persons of an earlier release
-    links: dict[bool, Link | None] = field(default_factory=dict)  # of the release, or of the source
+    links: dict[bool, RowLink | None] = field(default_factory=dict)  # of the release, or of the source
     several: dict[str, bool] = field(default_factory=dict)  # whether persons of a table have several rows
 
     def drop(self) -> None:
@@ -198,7 +206,7 @@ class _Attacking:
     def _attacked(self, item: Plugin) -> Sequence[str | None]:
         """The columns that an attack is tried on, each by itself."""
         if "noise" in item.needs:
-            return noise.noisy_columns(self.policy)
+            return noise_levels.noisy_columns(self.policy)
         return self.policy.sensitive if "sensitive" in item.needs else (None,)
 
     def _require_all_columns(self) -> None:
@@ -216,7 +224,7 @@ class _Attacking:
             return "NULLs that match nothing cannot be looked up"
         if needs & LOOKED_UP and self.policy.source.joins:
             return "persons of joined tables are not looked up: join them in a view or 'query:'"
-        if "splink" in needs and not probabilistic.installed():
+        if "splink" in needs and not record_linkage.has_splink():
             return "it needs Splink: pip install 'sqlanon[splink]'"
         if "external" in needs and self.external is None:
             return "it needs an external table of persons"
@@ -240,11 +248,11 @@ class _Attacking:
         if "numeric" in needs and attribute is not None and attribute not in self._numeric():
             return "it needs a sensitive column of numbers"
         if "prior" in needs and attribute is not None:
-            lacking = inferring.lacks_prior(self.engine, self.prior, attribute)
+            lacking = inference_attacks.lacks_prior(self.engine, self.prior, attribute)
             if lacking is not None:
                 return lacking
         if "minimality" in needs and attribute is not None:
-            return "it needs a release" if self.release is None else minimality.missing(self.policy, attribute)
+            return "it needs a release" if self.release is None else minimality.find_obstacle(self.policy, attribute)
         if "taxonomy" in needs and attribute is not None:
             hierarchy = self.sides["source"].compiler.hierarchies.get(attribute)
             if hierarchy is None:
@@ -253,7 +261,7 @@ class _Attacking:
                 return f"level {self.asked.level} of the hierarchy is its root, which covers everything"
         return None
 
-    def _link(self, side: Side) -> Link | None:
+    def _link(self, side: Side) -> RowLink | None:
         """What links the rows of a person in a table that is attacked."""
         if side.released not in self.links:
             rows = relation(side.compiler.source, self.engine.dialect, side.compiler.child_columns)
@@ -312,14 +320,14 @@ class _Attacking:
 
     def _of_side(self, item: Plugin, attribute: str | None, params: Mapping[str, Any], side: Side) -> Outcome:
         if "splink" in item.needs:
-            made = probabilistic.linked(item, params["certainty"], self._targets(), side, self.notes)
+            made = record_linkage.link_records(item, params["certainty"], self._targets(), side, self.notes)
             return replace(outcome_of(made), counts=self._counts(self._targets()))
         if item.name == "minimality" and attribute is not None:
             if side.released and algorithm_worlds.is_inverted(self.policy):
                 return self._of_worlds(attribute, params, side)
-            told = concluded(item, self.policy, attribute, self._targets(), side) if side.released else None
+            told = draw_conclusions(item, self.policy, attribute, self._targets(), side) if side.released else None
             if told is not None:
-                return replace(summed_up(told, params["certainty"]), counts=self._counts(self._targets()))
+                return replace(sum_up(told, params["certainty"]), counts=self._counts(self._targets()))
             if side.released:
                 raise NotJudged("the release has not one level for each column, as the search for a finer table has")
             return self._plain(attribute, params, side)
@@ -338,8 +346,8 @@ class _Attacking:
         if item.name in ("attribute_linkage", "definetti"):
             targets, learn = self._targets(), item.name == "definetti"
             first = self.apart.first_beliefs(targets, attribute)
-            believed = guessing.revised_beliefs(targets, side, first, self.asked.rounds if learn else 0)
-            known = guessing.truths(targets, attribute) if learn else None
+            believed = learning_attacks.revised_beliefs(targets, side, first, self.asked.rounds if learn else 0)
+            known = learning_attacks.truths(targets, attribute) if learn else None
             return self._of_beliefs(targets.table, believed, known, params, side)
         if item.name == "minimality":
             return self._of_worlds(attribute, params, side)
@@ -389,7 +397,7 @@ class _Attacking:
         return self._outcome(plain, attribute, plain.filled(dict(params)), side)
 
     def _outcome(self, item: Plugin, attribute: str | None, params: Mapping[str, Any], side: Side) -> Outcome:
-        made = {name: self._relation(name, side, attribute, item) for name in sorted(referenced(item.sql))}
+        made = {name: self._relation(name, side, attribute, item) for name in sorted(find_references(item.sql))}
         side.work.run()
         tree = bind(item.sql, dict(params), made)
         if "linked" in item.needs:
@@ -438,20 +446,20 @@ class _Attacking:
         match name:
             case "joined":
                 beside = self.sides["other"] if side.released else side
-                return views.joined(self.policy, self._targets(), side, beside)
+                return joined_views.join_views(self.policy, self._targets(), side, beside)
             case "joined_values" if attribute is not None:
                 beside = self.sides["other"] if side.released else side
-                return views.joined_values(self.policy, self._targets(), side, beside, attribute)
+                return joined_views.joined_values(self.policy, self._targets(), side, beside, attribute)
             case "comparable":
-                return inferring.comparable(self._everybody(), side, self.sides["other"])
+                return inference_attacks.comparable(self._everybody(), side, self.sides["other"])
             case "versions" if attribute is not None:
-                return noise.versions(self.policy, self.sides["source"], side, self.sides["other"], attribute)
+                return noise_levels.versions(self.policy, self.sides["source"], side, self.sides["other"], attribute)
             case "newcomers":
-                return inferring.newcomers(self._targets(), side)
+                return inference_attacks.newcomers(self._targets(), side)
             case "inferences" if attribute is not None:
-                return inferring.inferences(self.policy, side, attribute)
+                return inference_attacks.inferences(self.policy, side, attribute)
             case "priors" if attribute is not None and self.prior is not None:
-                return inferring.priors(self.policy, self.engine, self._targets(), self.prior, attribute)
+                return inference_attacks.priors(self.policy, self.engine, self._targets(), self.prior, attribute)
             case "classes":
                 return classes(prelude, grouping)
             case "target_rows":
@@ -464,17 +472,17 @@ class _Attacking:
             case "targets":
                 return self._targets().table
             case "target_classes":
-                return found(self._targets(), side)
+                return find_target_classes(self._targets(), side)
             case "class_values" if attribute is not None:
                 return class_values(prelude, grouping, attribute)
             case "truths" if attribute is not None:
-                return guessing.truths(self._targets(), attribute)
+                return learning_attacks.truths(self._targets(), attribute)
             case "beliefs" if attribute is not None:
-                return guessing.beliefs(self._targets(), side, attribute, self.asked.rounds)
+                return learning_attacks.beliefs(self._targets(), side, attribute, self.asked.rounds)
             case "chosen_targets":
-                return guessing.chosen_targets(self._targets(), side, self.notes)
+                return learning_attacks.chosen_targets(self._targets(), side, self.notes)
             case "distances":
-                return guessing.distances(self._targets(), side, self.notes)
+                return learning_attacks.distances(self._targets(), side, self.notes)
             case "named_values" if attribute is not None:
                 return relations.named_values(prelude, grouping, attribute)
             case "totals" if attribute is not None:
@@ -502,7 +510,7 @@ def outcome_of(row: tuple[Any, ...]) -> Outcome:
     return Outcome(int(targets), int(broken), highest, average)
 
 
-def summed_up(told: Sequence[tuple[int, float]], certainty: float) -> Outcome:
+def sum_up(told: Sequence[tuple[int, float]], certainty: float) -> Outcome:
     """The outcome of conclusions (persons, confidence) that were not drawn by a statement."""
     targets = sum(persons for persons, _ in told)
     broken = sum(persons for persons, sure in told if sure >= certainty - 1e-9)

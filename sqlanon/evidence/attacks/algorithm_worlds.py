@@ -8,22 +8,22 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sqlanon import hierarchies
-from sqlanon.relations.attacks import unit_relations as relations
-from sqlanon.relations.classes import NULL_NODE
-from sqlanon.relations.guarding_nodes import taxonomy_of
-from sqlanon.relations.bucketization import GROUP
-from sqlanon.relations.source import relation
-from sqlanon.sqltree.tree import (select, table)
 from sqlanon.engines import Engine
 from sqlanon.errors import SourceError
-from sqlanon.evidence.attacks.anatomy_worlds import (Dealt, expected_values)
+from sqlanon.evidence.attacks.anatomy_worlds import Dealt, expected_values
+from sqlanon.evidence.attacks.attacked_table import NotJudged, Side, Targets, find_target_classes
 from sqlanon.evidence.attacks.bucket_attacks import Apart
 from sqlanon.evidence.attacks.guarding_worlds import Guarding
-from sqlanon.evidence.attacks.invariance_worlds import (likely_values, likely_values_of_two)
+from sqlanon.evidence.attacks.invariance_worlds import likely_values, likely_values_of_two
 from sqlanon.evidence.attacks.invariant_release import read_release
-from sqlanon.evidence.attacks.attacked_table import (NotJudged, Side, Targets, found)
 from sqlanon.evidence.bucket_evidence import sensitive_rows
 from sqlanon.policy import Policy
+from sqlanon.relations.attacks import unit_relations as relations
+from sqlanon.relations.bucketization import GROUP
+from sqlanon.relations.classes import NULL_NODE
+from sqlanon.relations.guarding_nodes import taxonomy_of
+from sqlanon.relations.source import relation
+from sqlanon.sqltree.tree import select, table
 
 MOST_CLOSE = 100_000  # rows of anatomy; of more, groups are made without a look at quasi-identifiers
 FIRST = "minimality: the release is taken for the first one; where it is not, name --other and --earlier"
@@ -37,7 +37,7 @@ class Believed:
     targets: str
 
 
-def missing(policy: Policy, attribute: str) -> str | None:
+def find_obstacle(policy: Policy, attribute: str) -> str | None:
     """Why nothing can be concluded from an algorithm of this kind, or None."""
     use = policy.algorithm
     assert use is not None
@@ -153,7 +153,7 @@ def beliefs_of_guarding(policy: Policy, targets: Targets, side: Side, attribute:
     prelude, engine = side.prelude, side.work.engine
     nodes = relations.class_nodes(prelude, side.grouping, attribute)
     shapes = relations.class_shapes(prelude, nodes)
-    fitting = found(targets, side)
+    fitting = find_target_classes(targets, side)
     side.work.run()
     ranked = engine.query(select("value", "label", source=table(nodes)).distinct())
     labels = {int(rank): str(label) for rank, label in ranked}

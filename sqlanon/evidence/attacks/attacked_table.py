@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from sqlanon.engines import Engine
+from sqlanon.errors import PolicyError, did_you_mean
+from sqlanon.evidence.attacks.region_labels import pieces_of
+from sqlanon.evidence.checks import prepare, require_persons
+from sqlanon.evidence.risk.work_tables import Work
+from sqlanon.policy import Policy, Source
 from sqlanon.relations.attacks import attack_relations as relations
 from sqlanon.relations.checks import Compiler
-from sqlanon.relations.classes import (Grouping, Prelude)
+from sqlanon.relations.classes import Grouping, Prelude
 from sqlanon.relations.compressed_rows import root_only
 from sqlanon.relations.source import relation
-from sqlanon.sqltree.tree import (column, nested, select, table, union_all)
-from sqlanon.engines import Engine
-from sqlanon.errors import (PolicyError, did_you_mean)
-from sqlanon.evidence.attacks.region_labels import pieces_of
-from sqlanon.evidence.checks import (prepare, require_persons)
-from sqlanon.evidence.risk.work_tables import Work
-from sqlanon.policy import (Policy, Source)
+from sqlanon.sqltree.tree import column, nest_query, select, table, union_all
 
 # Algorithms whose releases show other sensitive values than persons have.
 VALUE_CHANGING = ("personalized",)
@@ -134,10 +134,12 @@ def targets_of(policy: Policy, engine: Engine, external: Source | None, prefix: 
         rows = relations.rows_like(given, {name: held[name] for name in kept}, engine.dialect)
     else:
         needed = dict.fromkeys((*known, *policy.sensitive, *([person] if person else [])))
-        rows = select(*(column(name) for name in needed), source=nested(source, "given"))
-    columns = [select(*(column(name) for name in known), source=nested(each.copy(), "t")) for each in (source, rows)]
+        rows = select(*(column(name) for name in needed), source=nest_query(source, "given"))
+    columns = [
+        select(*(column(name) for name in known), source=nest_query(each.copy(), "t")) for each in (source, rows)
+    ]
     everything = columns[0] if external is None else union_all(columns)
-    whole = select(exp.Star(), source=nested(everything, "every_value"))
+    whole = select(exp.Star(), source=nest_query(everything, "every_value"))
     every = Prelude(whole, engine.dialect, prefix=f"{prefix}_values")
     prelude = Prelude(rows, engine.dialect, prefix=prefix)
     return Targets(
@@ -146,10 +148,10 @@ def targets_of(policy: Policy, engine: Engine, external: Source | None, prefix: 
     )  # fmt: skip
 
 
-def found(targets: Targets, side: Side) -> str:
+def find_target_classes(targets: Targets, side: Side) -> str:
     """The table target_classes(group_id, class_id) of a side."""
     known = side.known(targets)
-    wanted, shown = targets.table, relations.spelt(side.prelude, side.grouping, known)
+    wanted, shown = targets.table, relations.spell_classes(side.prelude, side.grouping, known)
     targets.work.run()
     side.work.run()
     fits = fits_of(targets, side) if side.released else None
@@ -162,7 +164,7 @@ def found(targets: Targets, side: Side) -> str:
 def fits_of(targets: Targets, side: Side) -> list[str]:
     """For each column that is known and shown, which labels cover which values of the targets."""
     known = side.known(targets)
-    wanted, shown = targets.table, relations.spelt(side.prelude, side.grouping, known)
+    wanted, shown = targets.table, relations.spell_classes(side.prelude, side.grouping, known)
     targets.work.run()
     side.work.run()
     return [_fits(targets, side, name, place, wanted, shown) for place, name in enumerate(known, start=1)]
@@ -170,11 +172,11 @@ def fits_of(targets: Targets, side: Side) -> list[str]:
 
 def _fits(targets: Targets, side: Side, name: str, place: int, wanted: str, shown: str) -> str:
     hierarchy = side.compiler.hierarchies.get(name) or root_only()
-    known = relations.covered(targets.values.prelude, name, hierarchy)
+    known = relations.cover_values(targets.values.prelude, name, hierarchy)
     targets.values.run()
     regions = _regions(targets, side, name, place, known, shown)
     places = (targets.known.index(name) + 1, place)
-    made = relations.fitting(side.prelude, places, wanted, shown, known, hierarchy.root, regions)
+    made = relations.fit_labels(side.prelude, places, wanted, shown, known, hierarchy.root, regions)
     side.work.run()
     return made
 

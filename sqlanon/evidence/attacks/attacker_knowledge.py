@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sqlanon.errors import (PolicyError, did_you_mean)
+from sqlanon.errors import PolicyError, did_you_mean
 from sqlanon.families import family
 
 
 @dataclass(frozen=True)
-class Asked:
+class AttackParams:
     certainty: float | None = None  # None leaves each attack its own
     knowledge: int = 1
     gain: float = 0.2
@@ -25,8 +25,8 @@ class Asked:
         return {item.name: value for item in fields(self) if (value := getattr(self, item.name)) is not None}
 
 
-def asked_for(given: Mapping[str, Any]) -> Asked:
-    known = [item.name for item in fields(Asked)]
+def read_params(given: Mapping[str, Any]) -> AttackParams:
+    known = [item.name for item in fields(AttackParams)]
     for name, value in given.items():
         if name not in known:
             raise PolicyError(f"attacks have no parameter '{name}'", hint=did_you_mean(name, known))
@@ -34,4 +34,4 @@ def asked_for(given: Mapping[str, Any]) -> Asked:
             param = item.param(name)
             if value is not None and param is not None and (problem := param.problem(value)):
                 raise PolicyError(problem, hint=param.meaning)
-    return Asked(**{name: value for name, value in given.items() if value is not None})
+    return AttackParams(**{name: value for name, value in given.items() if value is not None})

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sqlanon.engines import Engine
+from sqlanon.errors import SourceError
+from sqlanon.evidence.attacks.attacked_table import NotJudged, Side, Targets, side_of
+from sqlanon.evidence.bucket_evidence import as_groups, sensitive_rows
+from sqlanon.families import plugin
+from sqlanon.policy import Policy, Source
 from sqlanon.relations.attacks import bucket_relations as relations
 from sqlanon.relations.bucketization import has_two_tables
 from sqlanon.relations.source import relation
 from sqlanon.sqltree.tree import bind
-from sqlanon.engines import Engine
-from sqlanon.errors import SourceError
-from sqlanon.evidence.attacks.attacked_table import (NotJudged, Side, Targets, side_of)
-from sqlanon.evidence.bucket_evidence import (as_groups, sensitive_rows)
-from sqlanon.families import plugin
-from sqlanon.policy import (Policy, Source)
 
 # What an attack may need that finds a person's group and looks at its values, and at nothing else.
 OF_GROUPS = {"sensitive", "taxonomy", "numeric", "epsilon"}

@@ -19,8 +19,8 @@ from functools import cache
 from hashlib import md5
 from itertools import combinations_with_replacement
 
-from sqlanon.relations.guarding_nodes import Taxonomy
 from sqlanon.evidence.attacks.attacked_table import NotJudged
+from sqlanon.relations.guarding_nodes import Taxonomy
 
 MOST_STEPS = 30_000  # for one kind of class
 Shown = tuple[tuple[str, int], ...]  # nodes, and how many records of a class show them
@@ -28,7 +28,7 @@ Counts = dict[str, int]  # values, and how many records have them
 
 
 @dataclass(frozen=True)
-class Named:
+class GuardingNodes:
     """Nodes that somebody of a class names as guarding, and nodes that nobody does; of the others nothing is known."""
 
     some: frozenset[str] = frozenset()
@@ -37,8 +37,8 @@ class Named:
     def chance(self, persons: int, nodes: int) -> Fraction:
         """How likely that is if each of so many persons names one of these nodes, or none, all equally likely.
 
-        >>> str(Named(frozenset(["flu"])).chance(1, 3)), str(Named(frozenset(["flu", "cold"])).chance(1, 3))
-        ('1/4', '0')
+        >>> [str(GuardingNodes(frozenset(named)).chance(1, 3)) for named in (["flu"], ["flu", "cold"])]
+        ['1/4', '0']
         """
         return sum(
             (
@@ -120,10 +120,10 @@ class Guarding:
         put(0, Counter())
         return (dict(counts) for counts in sorted(known))
 
-    def _causes(self, counts: Counts, wanted: Counter[str]) -> Iterator[Named]:
+    def _causes(self, counts: Counts, wanted: Counter[str]) -> Iterator[GuardingNodes]:
         """What may be named so that these values go up to the nodes that are shown; no two have a world in common."""
         start = tuple(sorted(((value, value), n) for value, n in counts.items()))
-        open_: list[tuple[tuple[tuple[tuple[str, str], int], ...], Named]] = [(start, Named())]
+        open_: list[tuple[tuple[tuple[tuple[str, str], int], ...], GuardingNodes]] = [(start, GuardingNodes())]
         while open_:
             pieces, named = open_.pop()
             self.steps += 1
@@ -134,8 +134,8 @@ class Guarding:
                     continue
                 if guard not in named.some:
                     # Both are looked at: that nobody names it, and that somebody does, on whom the next step depends.
-                    open_.append((pieces, Named(named.some, named.none | {guard})))
-                    named = Named(named.some | {guard}, named.none)
+                    open_.append((pieces, GuardingNodes(named.some, named.none | {guard})))
+                    named = GuardingNodes(named.some | {guard}, named.none)
                 open_.append((tuple(sorted(self._raised(dict(pieces), guard).items())), named))
                 break
             else:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from sqlanon.relations.attacks import attack_relations as relations
-from sqlanon.relations.attacks import inference_relations as inferring
-from sqlanon.relations.classes import (as_label, classes)
-from sqlanon.relations.source import relation
-from sqlanon.relations.model_relations import MOST_FREEFORM_COLUMNS
 from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError
-from sqlanon.evidence.attacks.attacked_table import (NotJudged, Side, Targets, fits_of, found)
-from sqlanon.policy import (Policy, Source)
+from sqlanon.evidence.attacks.attacked_table import NotJudged, Side, Targets, find_target_classes, fits_of
+from sqlanon.policy import Policy, Source
+from sqlanon.relations.attacks import attack_relations as relations
+from sqlanon.relations.attacks import inference_relations
+from sqlanon.relations.classes import as_label, classes
+from sqlanon.relations.model_relations import MOST_FREEFORM_COLUMNS
+from sqlanon.relations.source import relation
 
 
 def comparable(everybody: Targets, side: Side, other: Side) -> str:
@@ -19,18 +19,18 @@ def comparable(everybody: Targets, side: Side, other: Side) -> str:
     if known != other.known(everybody):
         raise NotJudged("the releases do not show the same quasi-identifiers")
     fits = [fits_of(everybody, each) for each in (side, other)]
-    pairs = [inferring.label_pairs(side.prelude, ours, theirs) for ours, theirs in zip(*fits, strict=True)]
-    shown = [relations.spelt(each.prelude, each.grouping, known) for each in (side, other)]
-    made = inferring.comparable(side.prelude, shown[0], shown[1], pairs)
+    pairs = [inference_relations.label_pairs(side.prelude, ours, theirs) for ours, theirs in zip(*fits, strict=True)]
+    shown = [relations.spell_classes(each.prelude, each.grouping, known) for each in (side, other)]
+    made = inference_relations.comparable(side.prelude, shown[0], shown[1], pairs)
     other.work.run()
     side.work.run()
     return made
 
 
 def newcomers(targets: Targets, side: Side) -> str:
-    listed = (targets.table, found(targets, side)) if targets.external else None
+    listed = (targets.table, find_target_classes(targets, side)) if targets.external else None
     targets.work.run()
-    made = inferring.newcomers(side.prelude, listed, classes(side.prelude, side.grouping))
+    made = inference_relations.newcomers(side.prelude, listed, classes(side.prelude, side.grouping))
     side.work.run()
     return made
 
@@ -49,7 +49,7 @@ def inferences(policy: Policy, side: Side, attribute: str) -> str:
             }
     if listed and attribute not in listed:
         raise NotJudged(f"ff_anonymity lists no sensitive value of '{attribute}'")
-    made = inferring.inferences(side.prelude, attribute, others, listed, side.compiler.policy.person)
+    made = inference_relations.inferences(side.prelude, attribute, others, listed, side.compiler.policy.person)
     side.work.run()
     return made
 
@@ -66,9 +66,9 @@ def priors(policy: Policy, engine: Engine, targets: Targets, given: Source, attr
         rows, {name: types[name] for name in (*known, attribute, "probability")}, engine.dialect
     )
     places = {name: targets.known.index(name) + 1 for name in known}
-    made = inferring.priors(targets.work.prelude, targets.table, alike, attribute, places)
+    made = inference_relations.priors(targets.work.prelude, targets.table, alike, attribute, places)
     targets.work.run()
-    (wrong,) = engine.query(inferring.improper_priors(made, targets.table))[0]
+    (wrong,) = engine.query(inference_relations.improper_priors(made, targets.table))[0]
     if wrong:
         raise PolicyError(
             f"the prior of '{attribute}' has no probabilities that add up to 1 for {wrong:,} kinds of persons",

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
 
-from sqlanon.relations.bucket_quotas import (Bucket, Signature, filled)
 from sqlanon.evidence.attacks.attacked_table import NotJudged
+from sqlanon.relations.bucket_quotas import Bucket, Signature, fill_buckets
 
 MOST_STEPS = 200_000
 MOST_WORLDS = 20_000  # of two releases, looked at one by one
@@ -34,7 +34,7 @@ class Person:
 
 
 @dataclass(frozen=True)
-class Release:
+class ObservedRelease:
     """`people` stand in the order of the curve, those at one place in the order of their keys."""
 
     people: Sequence[Person]
@@ -61,7 +61,7 @@ def curve(places: Places, leaves: Sequence[int]) -> int:
     )
 
 
-def likely_values(release: Release, m: int) -> dict[str, dict[str, Fraction]]:
+def likely_values(release: ObservedRelease, m: int) -> dict[str, dict[str, Fraction]]:
     """How likely each person has each value, from a first release alone.
 
     Four persons in a row, and two classes of two. The one with a and c reaches from the first person to the last. The
@@ -69,7 +69,7 @@ def likely_values(release: Release, m: int) -> dict[str, dict[str, Fraction]]:
 
     >>> people = [Person(str(place), (place,)) for place in (1, 2, 3, 4)]
     >>> classes = {(((2, 3),), frozenset("ab")): 1, (((1, 4),), frozenset("ac")): 1}
-    >>> found = likely_values(Release(people, classes), 2)
+    >>> found = likely_values(ObservedRelease(people, classes), 2)
     >>> [{value: str(share) for value, share in found[person.key].items()} for person in people]
     [{'c': '1'}, {'a': '1/2', 'b': '1/2'}, {'a': '1/2', 'b': '1/2'}, {'a': '1'}]
     """
@@ -88,14 +88,14 @@ def likely_values(release: Release, m: int) -> dict[str, dict[str, Fraction]]:
 
 
 @dataclass(frozen=True)
-class Plan:
+class BucketPlan:
     """The buckets of a first release, and how many persons of each value wait."""
 
     buckets: Sequence[Bucket]
     waiting: Counter[str]
 
 
-def _plans(release: Release, m: int) -> Iterator[Plan]:
+def _plans(release: ObservedRelease, m: int) -> Iterator[BucketPlan]:
     """What the numbers of values may be, such that the buckets are those of the release."""
     shown = release.values
     wanted = Counter[Signature]()
@@ -108,9 +108,9 @@ def _plans(release: Release, m: int) -> Iterator[Plan]:
         if number > MOST_WORLDS:
             raise NotJudged(f"{waits:,} persons wait, who may have too many values")
         waiting = Counter(chosen)
-        buckets = filled({}, shown + waiting, m)
+        buckets = fill_buckets({}, shown + waiting, m)
         if Counter({bucket.signature: bucket.classes for bucket in buckets}) == wanted:
-            yield Plan(buckets, waiting)
+            yield BucketPlan(buckets, waiting)
 
 
 # How many persons have got each value; the classes that are begun, with the released class that each becomes and the
@@ -121,7 +121,7 @@ State = tuple[tuple[int, ...], tuple[tuple[tuple[int, int], int, int], ...], tup
 class _Worlds:
     """All ways to give values to persons, one after another along the curve."""
 
-    def __init__(self, release: Release, plan: Plan, most: int) -> None:
+    def __init__(self, release: ObservedRelease, plan: BucketPlan, most: int) -> None:
         self.people, self.plan, self.most, self.steps = release.people, plan, most, 0
         self.values = list(release.values)
         self.number = {value: number for number, value in enumerate(self.values)}
@@ -257,7 +257,7 @@ def _widened(box: Box | None, places: Places) -> Box:
 # Two releases -----------------------------------------------------------------------------------------------------
 
 
-def likely_values_of_two(earlier: Release, later: Release, m: int) -> dict[str, dict[str, Fraction]]:
+def likely_values_of_two(earlier: ObservedRelease, later: ObservedRelease, m: int) -> dict[str, dict[str, Fraction]]:
     """How likely each person of the later release has each value, from both releases together."""
     here = {person.key for person in later.people}
     known = {person.key for person in earlier.people}
@@ -281,7 +281,7 @@ def likely_values_of_two(earlier: Release, later: Release, m: int) -> dict[str, 
     return {key: {value: Fraction(n, whole) for value, n in sorted(own.items())} for key, own in counted.items()}
 
 
-def _every_world(release: Release, m: int) -> Iterator[dict[str, str]]:
+def _every_world(release: ObservedRelease, m: int) -> Iterator[dict[str, str]]:
     for plan in _plans(release, m):
         for values in _Worlds(release, plan, MOST_STEPS).every():
             yield {person.key: value for person, value in zip(release.people, values, strict=True)}
@@ -316,7 +316,7 @@ def _placed(
             newcomers[value] += 1
         else:
             known.setdefault(own, Counter())[value] += 1
-    buckets = filled(known, newcomers, m)
+    buckets = fill_buckets(known, newcomers, m)
     room = {value: [bucket for bucket in buckets for _ in range(bucket.new[value])] for value in newcomers}
     members: dict[tuple[Signature, str], list[str]] = {}
     bucket_of = {bucket.signature: bucket for bucket in buckets}

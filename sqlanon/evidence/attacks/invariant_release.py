@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from sqlanon.evidence.attacks.attacked_table import NotJudged, Side, Targets, fits_of
+from sqlanon.evidence.attacks.invariance_worlds import Class, ObservedRelease, Person, curve
+from sqlanon.policy import Policy
 from sqlanon.relations.attacks import unit_relations as relations
 from sqlanon.relations.classes import NULL_NODE
-from sqlanon.relations.history_relations import CLASS
 from sqlanon.relations.hierarchy_lookups import depth_first
+from sqlanon.relations.history_relations import CLASS
 from sqlanon.relations.source import relation
-from sqlanon.sqltree.tree import (select, table)
-from sqlanon.evidence.attacks.invariance_worlds import (Class, Person, Release, curve)
-from sqlanon.evidence.attacks.attacked_table import (NotJudged, Side, Targets, fits_of)
-from sqlanon.policy import Policy
+from sqlanon.sqltree.tree import select, table
 
 MOST_PERSONS = 2_000
 
@@ -25,7 +25,7 @@ class Listed:
     """A release with its persons. `units` says which number the quasi-identifiers of a person have; `numbered` is the
     table that has these numbers."""
 
-    release: Release
+    release: ObservedRelease
     units: Mapping[str, int]
     numbered: str
 
@@ -58,7 +58,7 @@ def read_release(policy: Policy, people: Targets, side: Side, attribute: str) ->
     if len(units) != len(persons):
         raise NotJudged(f"a person of '{person}' has several rows")
     persons.sort(key=lambda each: curve(each.places, leaves))  # persons at one place stay in the order of their keys
-    return Listed(Release(persons, _classes(policy, people, side, attribute, places)), units, numbered)
+    return Listed(ObservedRelease(persons, _classes(policy, people, side, attribute, places)), units, numbered)
 
 
 def _places(side: Side, name: str, rows: exp.Select, type_: str) -> dict[str, int]:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from sqlanon.evidence.attacks.attacked_table import NotJudged, Side, Targets
+from sqlanon.families import plugin
+from sqlanon.policy import Policy
+from sqlanon.relations import joined_releases
 from sqlanon.relations.attacks import attack_relations as relations
-from sqlanon.relations import joined_releases as beside
 from sqlanon.relations.classes import classes
 from sqlanon.relations.compressed_rows import root_only
 from sqlanon.relations.hierarchy_lookups import long_taxonomy
 from sqlanon.relations.source import relation
-from sqlanon.sqltree.tree import (alias, bind, select, table)
-from sqlanon.evidence.attacks.attacked_table import (NotJudged, Side, Targets)
-from sqlanon.families import plugin
-from sqlanon.policy import Policy
+from sqlanon.sqltree.tree import alias, bind, select, table
 
 
-def joined(policy: Policy, targets: Targets, side: Side, other: Side) -> str:
+def join_views(policy: Policy, targets: Targets, side: Side, other: Side) -> str:
     """The table joined(class_id, records, ours, theirs). The source, which shows everything, is joined with itself."""
     if not side.released:
         counted = [alias(exp.column("records"), name) for name in ("records", "ours", "theirs")]
@@ -34,7 +34,7 @@ def joined_values(policy: Policy, targets: Targets, side: Side, other: Side, att
     if not side.released:
         return relations.named_values(side.prelude, side.grouping, attribute)
     pairs, place = _pairs(policy, targets, side, other), policy.sensitive.index(attribute) + 1
-    made = side.prelude.once("joined_values", (pairs, attribute), lambda: beside.values_of(pairs, place))
+    made = side.prelude.once("joined_values", (pairs, attribute), lambda: joined_releases.values_of(pairs, place))
     side.work.run()
     return made
 
@@ -51,25 +51,27 @@ def _pairs(policy: Policy, targets: Targets, side: Side, other: Side) -> str:
         )
     matching = {name: _along(targets, side, ours, theirs, name) for name in common}
     x = side.grouping.columns, other.grouping.columns
-    return side.prelude.once("pairs", (), lambda: beside.pairs(1, ours, theirs, matching, x, policy.sensitive))
+    return side.prelude.once("pairs", (), lambda: joined_releases.pairs(1, ours, theirs, matching, x, policy.sensitive))
 
 
-def _shown(policy: Policy, side: Side, kind: str) -> beside.Shown:
+def _shown(policy: Policy, side: Side, kind: str) -> joined_releases.ShownTable:
     """What a release shows, without identifiers: they would join anything."""
     engine = side.work.engine
     held = [item.name for item in engine.columns(relation(side.compiler.source, engine.dialect))]
     kept = tuple(name for name in held if name in policy.columns and policy.columns[name].role != "identifier")
     rows = side.prelude.rows
-    return beside.Shown(side.prelude.once(kind, (), lambda: beside.rows(rows, kept)), kept)
+    return joined_releases.ShownTable(side.prelude.once(kind, (), lambda: joined_releases.rows(rows, kept)), kept)
 
 
-def _along(targets: Targets, side: Side, ours: beside.Shown, theirs: beside.Shown, name: str) -> str | None:
+def _along(
+    targets: Targets, side: Side, ours: joined_releases.ShownTable, theirs: joined_releases.ShownTable, name: str
+) -> str | None:
     """The labels of a column that match, or None where only equal values do."""
     if name not in side.grouping.columns:
         return None
     hierarchy = side.compiler.hierarchies.get(name) or root_only()
     values = targets.values
-    covered = relations.covered(values.prelude, name, hierarchy)
+    covered = relations.cover_values(values.prelude, name, hierarchy)
     values.run()
     for shown in (ours, theirs):
         place = shown.columns.index(name) + 1
@@ -80,6 +82,6 @@ def _along(targets: Targets, side: Side, ours: beside.Shown, theirs: beside.Show
                 hint="take an algorithm that gives every quasi-identifier one level",
             )
     tree = long_taxonomy(values.prelude, name, hierarchy)
-    made = side.prelude.once("along", (name,), lambda: beside.along(tree, hierarchy.root, theirs, ours, name))
+    made = side.prelude.once("along", (name,), lambda: joined_releases.along(tree, hierarchy.root, theirs, ours, name))
     side.work.run()
     return made

@@ -9,18 +9,18 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.relations.attacks import attack_relations as relations
-from sqlanon.relations.classes import (as_label, class_values, classes, totals)
-from sqlanon.relations.compressed_rows import root_only
-from sqlanon.sqltree.tree import (alias, bind, select, table)
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.attacks import algorithm_worlds
-from sqlanon.evidence.attacks.placements import (Breaks, placement, surest_values)
-from sqlanon.evidence.attacks.attacked_table import (NotJudged, Side, Targets)
-from sqlanon.evidence.attacks.value_worlds import (conclusions, configuration)
+from sqlanon.evidence.attacks.attacked_table import NotJudged, Side, Targets
+from sqlanon.evidence.attacks.placements import Breaks, placement, surest_values
+from sqlanon.evidence.attacks.value_worlds import conclusions, configuration
 from sqlanon.evidence.loss import infer_levels
-from sqlanon.families import (Plugin, plugin)
+from sqlanon.families import Plugin, plugin
 from sqlanon.policy import Policy
+from sqlanon.relations.attacks import attack_relations as relations
+from sqlanon.relations.classes import as_label, class_values, classes, totals
+from sqlanon.relations.compressed_rows import root_only
+from sqlanon.sqltree.tree import alias, bind, select, table
 
 # Models whose breach tells of the share of a value in a class, and of all its values.
 BOUNDS = ("confidence_bounding", "alpha_k_anonymity")
@@ -29,16 +29,16 @@ Conclusion = tuple[int, float]
 
 
 @dataclass(frozen=True)
-class Bound:
+class ShareBound:
     """At most this share of a class may have the value; None stands for every value."""
 
     value: str | None
     share: float
 
 
-def bounds_of(policy: Policy, attribute: str) -> tuple[list[Bound], int]:
+def bounds_of(policy: Policy, attribute: str) -> tuple[list[ShareBound], int]:
     """What the policy bounds, and the least size of a class that it asks for."""
-    found: list[Bound] = []
+    found: list[ShareBound] = []
     least = 1
     for use in policy.models:
         params = use.params
@@ -46,18 +46,18 @@ def bounds_of(policy: Policy, attribute: str) -> tuple[list[Bound], int]:
         if use.attribute not in (None, attribute):
             continue
         if use.name == "confidence_bounding":
-            found.append(Bound(as_label(params["value"]), float(params["h"])))
+            found.append(ShareBound(as_label(params["value"]), float(params["h"])))
         if use.name == "alpha_k_anonymity":
             values = params.get("guarded")
             named: list[str | None] = [as_label(value) for value in values] if values else [None]
-            found += [Bound(value, float(params["alpha"])) for value in named]
+            found += [ShareBound(value, float(params["alpha"])) for value in named]
     return found, least
 
 
-def missing(policy: Policy, attribute: str) -> str | None:
+def find_obstacle(policy: Policy, attribute: str) -> str | None:
     """Why nothing can be concluded from a policy, or None."""
     if algorithm_worlds.is_inverted(policy):
-        return algorithm_worlds.missing(policy, attribute)
+        return algorithm_worlds.find_obstacle(policy, attribute)
     known = ("k_anonymity", *BOUNDS, *DIVERSITY)
     others = [use.name for use in policy.models if use.name not in known or use.qid is not None]
     if others:
@@ -86,7 +86,9 @@ def levels_of(policy: Policy, targets: Targets, side: Side) -> dict[str, int] | 
     return levels
 
 
-def concluded(item: Plugin, policy: Policy, attribute: str, targets: Targets, side: Side) -> list[Conclusion] | None:
+def draw_conclusions(
+    item: Plugin, policy: Policy, attribute: str, targets: Targets, side: Side
+) -> list[Conclusion] | None:
     """Persons, and how sure it is that they have a guarded value: for the column and value that tell most. None where
     the release does not have one level for each column, or generalizes none."""
     levels = levels_of(policy, targets, side)
@@ -95,7 +97,7 @@ def concluded(item: Plugin, policy: Policy, attribute: str, targets: Targets, si
     if any(use.name in DIVERSITY for use in policy.models):
         return _concluded_from_values(policy, attribute, targets, side, levels)
     bounds, least = bounds_of(policy, attribute)
-    shown = relations.spelt(side.prelude, side.grouping, targets.known)
+    shown = relations.spell_classes(side.prelude, side.grouping, targets.known)
     every = classes(side.prelude, side.grouping)
     named = relations.values_named(side.prelude, side.grouping, attribute)
     side.work.run()
@@ -121,13 +123,15 @@ def _concluded_from_values(
     policy: Policy, attribute: str, targets: Targets, side: Side, levels: dict[str, int]
 ) -> list[Conclusion] | None:
     _, least = bounds_of(policy, attribute)
-    shown = relations.spelt(side.prelude, side.grouping, targets.known)
+    shown = relations.spell_classes(side.prelude, side.grouping, targets.known)
     values = class_values(side.prelude, side.grouping, attribute)
     every = totals(side.prelude, side.grouping, attribute, numeric=_numeric(policy))
     side.work.run()
     engine = side.work.engine
     number = "number" if _numeric(policy) else alias(exp.Null(), "number")
-    known = [Value(*row) for row in engine.query(select("value", "label", number, "records", source=table(every)))]
+    known = [
+        SensitiveValue(*row) for row in engine.query(select("value", "label", number, "records", source=table(every)))
+    ]
     if any(item.label is None for item in known):
         raise NotJudged(f"'{attribute}' has NULLs")
     breaks = broken_by(policy, attribute, known)
@@ -144,7 +148,7 @@ def _concluded_from_values(
 
 
 @dataclass(frozen=True)
-class Value:
+class SensitiveValue:
     """A sensitive value of the whole table, by its rank."""
 
     rank: int
@@ -157,7 +161,7 @@ def _numeric(policy: Policy) -> bool:
     return any(use.name == "k_e_anonymity" for use in policy.models)
 
 
-def broken_by(policy: Policy, attribute: str, known: Sequence[Value]) -> Breaks:
+def broken_by(policy: Policy, attribute: str, known: Sequence[SensitiveValue]) -> Breaks:
     """Whether a group with these values breaks any model of the policy that looks at them."""
     whole = sum(item.records for item in known)
     shares = {item.rank: item.records / whole for item in known}

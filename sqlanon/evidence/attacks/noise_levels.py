@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from sqlanon.relations.attacks import version_relations as relations
-from sqlanon.relations.attacks.attack_relations import counted
-from sqlanon.relations.source import relation
-from sqlanon.evidence.attacks.attacked_table import (NotJudged, Side)
+from sqlanon.evidence.attacks.attacked_table import NotJudged, Side
 from sqlanon.policy import Policy
+from sqlanon.relations.attacks import version_relations as relations
+from sqlanon.relations.attacks.attack_relations import count_table
+from sqlanon.relations.source import relation
 
 FEWEST_ROWS = 10  # from which covariances are taken
 
@@ -46,6 +46,6 @@ def versions(policy: Policy, source: Side, side: Side, other: Side, noisy: str) 
         ]
         found = relations.versions(side.prelude, made[0], made[1], made[2], len(keys))
         side.work.run()
-        if int(engine.query(counted(found))[0][0]) >= FEWEST_ROWS:
+        if int(engine.query(count_table(found))[0][0]) >= FEWEST_ROWS:
             return found
     raise NotJudged(f"fewer than {FEWEST_ROWS} rows of both releases can be told apart by columns without noise")

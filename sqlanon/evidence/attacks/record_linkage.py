@@ -11,13 +11,13 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.relations.attacks import attack_relations as relations
-from sqlanon.relations.attacks import learning_relations as guessing
-from sqlanon.sqltree.tree import (BIGINT, DOUBLE, alias, bind, rows_relation, select, table)
 from sqlanon.engines import Engine
+from sqlanon.evidence.attacks.attacked_table import NotJudged, Side, Targets, fits_of
 from sqlanon.evidence.attacks.learning_attacks import chosen_targets
-from sqlanon.evidence.attacks.attacked_table import (NotJudged, Side, Targets, fits_of)
 from sqlanon.families import Plugin
+from sqlanon.relations.attacks import attack_relations as relations
+from sqlanon.relations.attacks import learning_relations
+from sqlanon.sqltree.tree import BIGINT, DOUBLE, alias, bind, rows_relation, select, table
 
 MATCHES = ("group_id", "class_id", "probability")
 AGREE = 0.99  # how likely a column of a person agrees with their own record
@@ -25,22 +25,22 @@ MOST_SCORED = 2_000_000  # pairs of a kind of target and a class
 MOST_PAIRS = 1e6  # that are drawn to learn how often values agree by chance
 
 
-def installed() -> bool:
+def has_splink() -> bool:
     return find_spec("splink") is not None and find_spec("pyarrow") is not None
 
 
-def linked(item: Plugin, certainty: float, targets: Targets, side: Side, notes: list[str]) -> tuple[Any, ...]:
+def link_records(item: Plugin, certainty: float, targets: Targets, side: Side, notes: list[str]) -> tuple[Any, ...]:
     """What the attack achieves: targets, broken, highest, average. Of many targets a sample is looked for."""
     import duckdb
 
     known = side.known(targets)
-    shown = relations.spelt(side.prelude, side.grouping, known)
+    shown = relations.spell_classes(side.prelude, side.grouping, known)
     listed = chosen_targets(targets, side, notes, item.name, MOST_SCORED)
     fits = fits_of(targets, side) if side.released else None
-    if fits and any(side.work.engine.query(guessing.ambiguous(name)) for name in fits):
+    if fits and any(side.work.engine.query(learning_relations.ambiguous(name)) for name in fits):
         raise NotJudged("several labels of a column stand for one value: columns cannot be compared one by one")
     places = [targets.known.index(name) + 1 for name in known]
-    wanted = guessing.labelled_targets(side.prelude, listed, places, fits)
+    wanted = learning_relations.labelled_targets(side.prelude, listed, places, fits)
     side.work.run()
     connection = duckdb.connect(":memory:")
     try:

@@ -11,24 +11,32 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.relations.checks import Compiler
-from sqlanon.relations.classes import (Grouping, class_population, class_values, classes, totals)
-from sqlanon.relations.matching_classes import (matches_any_value, matching_classes)
-from sqlanon.relations.risk_relations import (class_households, class_weights, improper_weights, missing_values, own_population, partitions, persons_and_rows)
-from sqlanon.relations.row_sets import class_rows
-from sqlanon.relations.source import relation
-from sqlanon.sqltree.tree import (bind, referenced, select, summed, table)
 from sqlanon.engines import Engine
-from sqlanon.errors import (PolicyError, did_you_mean)
-from sqlanon.evidence.checks import (prepare, require_persons)
-from sqlanon.evidence.linked_rows import (Link, find_link, link_rows, say_linked)
+from sqlanon.errors import PolicyError, did_you_mean
+from sqlanon.evidence.checks import prepare, require_persons
+from sqlanon.evidence.linked_rows import RowLink, find_link, link_rows, say_linked
 from sqlanon.evidence.risk.estimates import population_uniqueness
-from sqlanon.evidence.risk.special_uniques import (Score, Subset, Suda, special_uniques)
+from sqlanon.evidence.risk.special_uniques import Score, Subset, Suda, special_uniques
 from sqlanon.evidence.risk.work_tables import Work
 from sqlanon.evidence.risk.worst_case import worst_disclosure
-from sqlanon.families import (Plugin, family, plugin)
-from sqlanon.policy import (Policy, Source)
+from sqlanon.families import Plugin, family, plugin
+from sqlanon.policy import Policy, Source
 from sqlanon.policy.suppressed_cells import READING
+from sqlanon.relations.checks import Compiler
+from sqlanon.relations.classes import Grouping, class_population, class_values, classes, totals
+from sqlanon.relations.matching_classes import matches_any_value, matching_classes
+from sqlanon.relations.risk_relations import (
+    class_households,
+    class_weights,
+    improper_weights,
+    missing_values,
+    own_population,
+    partitions,
+    persons_and_rows,
+)
+from sqlanon.relations.row_sets import class_rows
+from sqlanon.relations.source import relation
+from sqlanon.sqltree.tree import bind, find_references, select, sum_bigint, table
 
 Numbers = Mapping[str, float | str | None]
 MOST_KNOWLEDGE = 10  # implications; how to spread more over the records of a class takes too many ways
@@ -54,7 +62,7 @@ class Risk:
 
 
 @dataclass(frozen=True)
-class Asked:
+class RiskParams:
     """What is known beside the table, and what shall be measured."""
 
     weight: str | None = None
@@ -104,7 +112,7 @@ def risk(
     and `suda` look at all sets of up to `max_size` quasi-identifiers. `hidden` are columns of a release that nobody
     will see, such as the person key.
     """
-    asked = Asked(weight, household, sampling_fraction, threshold, knowledge, subsets, suda, max_size)
+    asked = RiskParams(weight, household, sampling_fraction, threshold, knowledge, subsets, suda, max_size)
     _require_sense(policy, asked)
     compiler, _, notes = prepare(policy.model_copy(update={"models": ()}), engine, release)
     if not compiler.policy.quasi_identifiers:
@@ -141,7 +149,7 @@ def as_data(found: Risk) -> dict[str, Any]:
     return asdict(found)
 
 
-def _require_sense(policy: Policy, asked: Asked) -> None:
+def _require_sense(policy: Policy, asked: RiskParams) -> None:
     fraction = asked.sampling_fraction
     if fraction is not None and not 0 < fraction <= 1:
         raise PolicyError(f"the sampling fraction must be above 0 and at most 1, not {fraction:g}")
@@ -172,7 +180,7 @@ def _require_sense(policy: Policy, asked: Asked) -> None:
         )
 
 
-def _grouping(engine: Engine, compiler: Compiler, asked: Asked) -> Grouping:
+def _grouping(engine: Engine, compiler: Compiler, asked: RiskParams) -> Grouping:
     """The classes; what counts rows may be asked of persons too, if each has one row."""
     policy, prelude = compiler.policy, compiler.prelude
     require_persons(engine, compiler)
@@ -220,9 +228,9 @@ class _Measuring:
     compiler: Compiler
     work: Work
     grouping: Grouping
-    asked: Asked
+    asked: RiskParams
     by_row: Grouping  # the classes of single rows
-    link: Link | None  # what links the rows of a person
+    link: RowLink | None  # what links the rows of a person
 
     def all(self, notes: list[str]) -> Risk:
         policy, asked = self.compiler.policy, self.asked
@@ -346,7 +354,7 @@ class _Measuring:
         if self.compiler.policy.population is not None:
             name = self._relation("class_population", None)
             self.work.run()
-            people = self.work.engine.query(select(summed(exp.column("population")), source=table(name)))[0][0]
+            people = self.work.engine.query(select(sum_bigint(exp.column("population")), source=table(name)))[0][0]
             return min(1.0, records / int(people)) if people else None
         return None
 
@@ -356,7 +364,7 @@ class _Measuring:
         return {name: _plain_number(value) for name, value in zip(names, row, strict=True)}
 
     def _rows(self, item: Plugin, attribute: str | None = None) -> list[tuple[Any, ...]]:
-        relations = {name: self._relation(name, attribute) for name in referenced(item.sql)}
+        relations = {name: self._relation(name, attribute) for name in find_references(item.sql)}
         self.work.run()
         return self.work.engine.query(bind(item.sql, self._params(item), relations))
 
@@ -387,7 +395,7 @@ class _Measuring:
             case "class_households" if self.asked.household is not None:
                 return class_households(prelude, grouping, self.asked.household)
         maker = next(item for item in family("risk").values() if item.makes == name)
-        relations = {each: self._relation(each, attribute) for each in referenced(maker.sql)}
+        relations = {each: self._relation(each, attribute) for each in find_references(maker.sql)}
         return prelude.once(name, (grouping,), lambda: bind(maker.sql, self._params(maker), relations))
 
 
@@ -398,4 +406,4 @@ def _plain_number(value: Any) -> float | None:
     return value if isinstance(value, int) else float(value)
 
 
-__all__ = ["Asked", "Risk", "Score", "Subset", "Suda", "as_data", "risk", "risks_of_release"]
+__all__ = ["Risk", "RiskParams", "Score", "Subset", "Suda", "as_data", "risk", "risks_of_release"]

@@ -6,12 +6,23 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlanon.relations.classes import Grouping
-from sqlanon.relations.column_subsets import (Packing, counted, counted_by_subset, minimal_uniques, packing, sets_of_size, subset_classes, subset_keys, subset_scores, values_of_columns)
-from sqlanon.sqltree.tree import bind
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.risk.work_tables import Work
 from sqlanon.families import plugin
+from sqlanon.relations.classes import Grouping
+from sqlanon.relations.column_subsets import (
+    Packing,
+    count_tables,
+    counted_by_subset,
+    minimal_uniques,
+    pack_keys,
+    sets_of_size,
+    subset_classes,
+    subset_keys,
+    subset_scores,
+    values_of_columns,
+)
+from sqlanon.sqltree.tree import bind
 
 MOST_SUBSETS = 4096  # sets of columns that are looked at; there are 4,095 of twelve columns
 MOST_COLUMNS = 62  # the number of a set is a BIGINT, with one bit a column
@@ -149,7 +160,7 @@ def _smallest(subset: int, sizes: Mapping[int, int]) -> int:
 def _packing(work: Work, grouping: Grouping) -> Packing:
     tables = values_of_columns(work.prelude, grouping)
     work.run()
-    return packing([int(count) for _, count in sorted(work.engine.query(counted(tables)))])
+    return pack_keys([int(count) for _, count in sorted(work.engine.query(count_tables(tables)))])
 
 
 def _places(subset: int) -> tuple[int, ...]:

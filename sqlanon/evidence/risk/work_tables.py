@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlanon.relations.classes import Prelude
 from sqlanon.engines import Engine
-from sqlanon.engines.temp_tables import (drop_steps, run_steps)
+from sqlanon.engines.temp_tables import drop_steps, run_steps
+from sqlanon.relations.classes import Prelude
 
 
 @dataclass

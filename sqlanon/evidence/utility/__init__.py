@@ -13,22 +13,35 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
-from sqlanon.relations.classes import Prelude
-from sqlanon.relations.propensity_features import (Number, new_labels)
-from sqlanon.relations.source import relation
-from sqlanon.relations.training_rows import Asked
-from sqlanon.sqltree.tree import (bind, count_all, referenced, select, table)
-from sqlanon.relations.utility_relations import (SUMS, Readings, centres, counted, label_pairs, misses, number_pairs, numbers, paired, products, sides, spreads)
-from sqlanon.engines import (ColumnInfo, Engine)
-from sqlanon.errors import (PolicyError, did_you_mean)
+from sqlanon.engines import ColumnInfo, Engine
+from sqlanon.errors import PolicyError, did_you_mean
 from sqlanon.evidence.risk.work_tables import Work
-from sqlanon.evidence.utility import (classifier, probabilistic_loss as probabilistic)
+from sqlanon.evidence.utility import classifier, probabilistic_loss
 from sqlanon.evidence.utility.classifier import Accuracy
-from sqlanon.evidence.utility.columns import (BANDS, lookups_of, readings_of)
-from sqlanon.evidence.utility.moments import (Difference, Moments, differences, moments)
-from sqlanon.evidence.utility.propensity import (Propensity, propensity)
+from sqlanon.evidence.utility.columns import BANDS, lookups_of, readings_of
+from sqlanon.evidence.utility.moments import Difference, Moments, differences, moments
+from sqlanon.evidence.utility.propensity import Propensity, propensity
 from sqlanon.families import plugin
-from sqlanon.policy import (Policy, Source)
+from sqlanon.policy import Policy, Source
+from sqlanon.relations.classes import Prelude
+from sqlanon.relations.propensity_features import Number, new_labels
+from sqlanon.relations.source import relation
+from sqlanon.relations.training_rows import TrainingColumns
+from sqlanon.relations.utility_relations import (
+    SUMS,
+    Readings,
+    centres,
+    count_sides,
+    label_pairs,
+    misses,
+    number_pairs,
+    numbers,
+    pair_rows,
+    products,
+    sides,
+    spreads,
+)
+from sqlanon.sqltree.tree import bind, count_all, find_references, select, table
 
 CLOSE = 0.05  # of a standard deviation: a number that is known so well is disclosed
 
@@ -154,9 +167,9 @@ class _Measuring:
     def __init__(self, work: Work, both: str, readings: Readings, pairs: bool, notes: list[str]) -> None:
         self.work, self.both, self.readings, self.notes = work, both, readings, notes
         self.engine, self.prelude = work.engine, work.prelude
-        self.pairs = paired(self.prelude, both, readings) if pairs else None
+        self.pairs = pair_rows(self.prelude, both, readings) if pairs else None
         work.run()
-        rows = {int(side): int(count) for side, count in self.engine.query(counted(both))}
+        rows = {int(side): int(count) for side, count in self.engine.query(count_sides(both))}
         self.rows = rows.get(0, 0), rows.get(1, 0)
         if self.pairs and int(self.engine.query(select(count_all(), source=table(self.pairs)))[0][0]) != self.rows[0]:
             raise PolicyError("the key does not tell rows apart", hint="it must be different in every row")
@@ -231,14 +244,14 @@ class _Measuring:
         return {
             "differences": told,
             "eigenvalues": eigenvalues,
-            "probabilistic": probabilistic.probabilistic_loss(
+            "probabilistic": probabilistic_loss.probabilistic_loss(
                 ours, theirs, (self._quantiles(steps, 0), self._quantiles(steps, 1))
             ),
         }
 
     def _quantiles(self, steps: Sequence[tuple[Any, ...]], side: int) -> dict[int, dict[int, float]]:
         """By the places among the columns that are known."""
-        found = probabilistic.by_step(steps, side)
+        found = probabilistic_loss.by_step(steps, side)
         return {at: found[place] for at, place in enumerate(self.known) if place in found}
 
     def _sums(self) -> dict[int, dict[tuple[int, int], Sequence[float]]]:
@@ -271,7 +284,7 @@ class _Measuring:
     def _rows_of(self, name: str) -> list[tuple[Any, ...]]:
         """The rows of a statement of `sql/utility`."""
         item = plugin("utility", name)
-        relations = {each: self._relation(each) for each in referenced(item.sql)}
+        relations = {each: self._relation(each) for each in find_references(item.sql)}
         self.work.run()
         return self.engine.query(bind(item.sql, {}, relations))
 
@@ -358,14 +371,14 @@ class _Measuring:
             return None
         names = [name for name in (*self.readings.numbers, *self.readings.categories) if name != target]
         chosen = [self.readings.place(name) for name in names if features is None or name in features]
-        deciles = probabilistic.by_step(self._rows_of("quantiles"), 0) if self.known else {}
+        deciles = probabilistic_loss.by_step(self._rows_of("quantiles"), 0) if self.known else {}
         bins = {
             own: sorted({value for step, value in deciles.get(own - 1, {}).items() if step % 2 == 0})
             for own in chosen
             if own <= len(self.readings.numbers)
         }
         others = [own for own in chosen if own > len(self.readings.numbers)]
-        asked = Asked(bins, others, place, frozenset(odd))
+        asked = TrainingColumns(bins, others, place, frozenset(odd))
         found = classifier.accuracy(self.engine, self.pairs, asked, target)
         if found is None:
             self.notes.append("no classifier was trained: there are too few rows to hold some out")

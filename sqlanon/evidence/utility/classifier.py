@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from sqlanon.relations.training_rows import (Asked, combinations)
 from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError
+from sqlanon.relations.training_rows import TrainingColumns, combinations
 
 MOST = 100_000
 RARE = "\u2205 rare"
@@ -46,7 +46,7 @@ def require_scikit_learn() -> None:
         ) from None
 
 
-def accuracy(engine: Engine, pairs: str, asked: Asked, target: str) -> Accuracy | None:
+def accuracy(engine: Engine, pairs: str, asked: TrainingColumns, target: str) -> Accuracy | None:
     """None where no rows are held out, as in a table of very few."""
     train, test = (_rows(engine, pairs, asked, released=False, held_out=part) for part in (False, True))
     tested = sum(count for *_, count in test)
@@ -67,7 +67,9 @@ def accuracy(engine: Engine, pairs: str, asked: Asked, target: str) -> Accuracy 
     )
 
 
-def _rows(engine: Engine, pairs: str, asked: Asked, *, released: bool, held_out: bool) -> list[tuple[Any, ...]]:
+def _rows(
+    engine: Engine, pairs: str, asked: TrainingColumns, *, released: bool, held_out: bool
+) -> list[tuple[Any, ...]]:
     found = engine.query(combinations(pairs, asked, released=released, held_out=held_out, most=MOST))
     if len(found) > MOST:
         raise PolicyError(

@@ -6,13 +6,13 @@ from collections.abc import Collection, Mapping
 
 from sqlglot import exp
 
-from sqlanon.relations.classes import NULL_NODE
-from sqlanon.relations.utility_relations import (Readings, distinct_labels)
 from sqlanon.engines import ColumnInfo
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.risk.work_tables import Work
 from sqlanon.evidence.utility.label_numbers import number_of
 from sqlanon.policy import Policy
+from sqlanon.relations.classes import NULL_NODE
+from sqlanon.relations.utility_relations import Readings, distinct_labels
 
 # Hierarchies whose labels are bands of numbers; those of all others are categories.
 BANDS = ("intervals", "age")

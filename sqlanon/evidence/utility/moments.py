@@ -80,7 +80,7 @@ class Components:
     scores: Matrix
 
 
-def told(correlations: Matrix) -> Matrix:
+def fill_gaps(correlations: Matrix) -> Matrix:
     """A correlation matrix without gaps: what is not told is 0."""
     found = np.where(np.isnan(correlations), 0.0, correlations)
     np.fill_diagonal(found, 1.0)
@@ -88,7 +88,7 @@ def told(correlations: Matrix) -> Matrix:
 
 
 def components(correlations: Matrix, like: Components | None = None) -> Components:
-    values, vectors = np.linalg.eigh(told(correlations))
+    values, vectors = np.linalg.eigh(fill_gaps(correlations))
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
     for place in range(len(values)):
         own = vectors[:, place]
@@ -155,7 +155,7 @@ def differences(
     ours, theirs = original.correlations[few], released.correlations[few]
     pairs = [above(side, diagonal=False) for side in (ours, theirs)]
     neither = np.isnan(pairs[0]) & np.isnan(pairs[1])
-    known, shown = above(told(ours), diagonal=False), np.where(neither, 0.0, pairs[1])
+    known, shown = above(fill_gaps(ours), diagonal=False), np.where(neither, 0.0, pairs[1])
     found["correlations"] = difference(known, shown, 1 + np.abs(known))
     first = components(ours)
     second = components(theirs, first)

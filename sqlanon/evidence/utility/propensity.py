@@ -20,9 +20,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sqlanon.relations.classes import Prelude
-from sqlanon.relations.propensity_features import (Category, Feature, Missing, Number, Product, features, frequent, gaps, step)
 from sqlanon.engines import Engine
+from sqlanon.relations.classes import Prelude
+from sqlanon.relations.propensity_features import (
+    Category,
+    Feature,
+    MissingIndicator,
+    Number,
+    Product,
+    features,
+    frequent,
+    gaps,
+    step,
+)
 
 MOST_FEATURES = 30  # beside the constant: what a step sums up grows with the square
 MOST_CATEGORIES = 12  # of a column
@@ -81,7 +91,7 @@ def _chosen(engine: Engine, both: str, numbers: Sequence[Number], categories: Se
     names = [*(f"x{item.place}" for item in numbers), *(f"c{place}" for place in categories)]
     if names:
         missing = engine.query(gaps(both, names))[0]
-        found += [Missing(name) for name, count in zip(names, missing, strict=True) if count]
+        found += [MissingIndicator(name) for name, count in zip(names, missing, strict=True) if count]
     for place in categories:
         labels = [str(label) for (label,) in engine.query(frequent(both, place, MOST_CATEGORIES))]
         found += [Category(place, label) for label in labels[1:]]  # the most frequent one goes without saying

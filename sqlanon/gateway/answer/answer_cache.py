@@ -44,12 +44,6 @@ class LRU(Generic[T]):
                 self._held.popitem(last=False)
 
 
-def typed_key(value: Any, kind: str) -> Any:
-    if kind == "timestamp" and isinstance(value, date) and not isinstance(value, datetime):
-        return datetime.combine(value, datetime.min.time())
-    return value
-
-
 def as_text(rows: Sequence[tuple[Any, ...]]) -> str:
     """Noisy rows as text, for the cache."""
 

@@ -21,7 +21,7 @@ def arrow_types() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def typed(batch: pyarrow.RecordBatch, names: Sequence[str], types: Sequence[str]) -> pyarrow.RecordBatch:
+def cast_batch(batch: pyarrow.RecordBatch, names: Sequence[str], types: Sequence[str]) -> pyarrow.RecordBatch:
     """A batch of an engine with columns of these names and types; ArithmeticError where a number does not fit."""
     import pyarrow
 

@@ -23,11 +23,11 @@ from dataclasses import dataclass, field
 import sqlglot
 from sqlglot import exp
 
-from sqlanon.relations.source import (table_parts, table_tree)
 from sqlanon.engines import Engine
-from sqlanon.errors import (EngineError, PolicyError, Refused, SourceError, SqlanonError)
-from sqlanon.gateway.bind.catalog import (Schema, kind_of)
+from sqlanon.errors import EngineError, PolicyError, Refused, SourceError, SqlanonError
+from sqlanon.gateway.bind.catalog import Schema, kind_of
 from sqlanon.policy.gateway import Gateway
+from sqlanon.relations.source import table_parts, table_tree
 
 ANY_KEY = {"id"}  # names of keys that tables of anything have
 AGAIN = 0.2  # seconds before a claim that does not hold is looked at again
@@ -95,7 +95,7 @@ class Claims:
 
     def _verify_released(self, name: str) -> None:
         from sqlanon.release.fingerprint import fingerprint  # loads the algorithms
-        from sqlanon.release.record import (RELEASES, current_tables)
+        from sqlanon.release.record import RELEASES, current_tables
 
         there = self.engine.find(table_parts(name))
         try:
@@ -186,7 +186,7 @@ class Claims:
 
     def _sources(self, name: str) -> Iterator[tuple[str, frozenset[Base]]]:
         """The tables that releases on record were made of, by the name of the release."""
-        from sqlanon.release.record import (RELEASES, current_sources)  # loads the algorithms
+        from sqlanon.release.record import RELEASES, current_sources  # loads the algorithms
 
         try:
             listed = current_sources(self.engine)

@@ -16,10 +16,10 @@ from sqlglot import exp
 
 from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError
-from sqlanon.gateway.bind.catalog import (Catalog, Schema, aliased_table)
-from sqlanon.gateway.bind.row_copies import private_tables
+from sqlanon.gateway.answer.read_data import read_failure
+from sqlanon.gateway.bind.catalog import Catalog, Schema, aliased_table
 from sqlanon.gateway.bind.core import Core
-from sqlanon.gateway.answer.read_data import failed
+from sqlanon.gateway.bind.row_copies import private_tables
 from sqlanon.gateway.bind.schema import require_unique
 from sqlanon.policy.gateway import Gateway
 
@@ -85,6 +85,6 @@ def require_keys(gate: Gate, cores: Sequence[Core]) -> None:
             continue
         query = find_shared_key(gate.catalog, key)
         if gate.data.guarded(lambda query=query: gate.engine.query(query), charged=False):
-            raise failed(charged=False)
+            raise read_failure(charged=False)
         if version is not None:
             gate.verified[key] = version

@@ -11,12 +11,11 @@ from sqlglot import exp
 
 from sqlanon.engines import Engine
 from sqlanon.errors import EngineError
-from sqlanon.gateway.bind.core import (Core, same_key)
-from sqlanon.gateway.answer.answer_cache import typed_key
-from sqlanon.gateway.bind.keys import combined
-from sqlanon.gateway.price.noise import (Key, noisy_table)
-from sqlanon.gateway.price.prepared_statement import (Part, Written, main_columns)
 from sqlanon.gateway.answer.release_time import ReleaseTime
+from sqlanon.gateway.bind.core import Core, same_key
+from sqlanon.gateway.bind.keys import combine_keys, typed_key
+from sqlanon.gateway.price.noise import Key, noisy_table
+from sqlanon.gateway.price.prepared_statement import PricedCore, Written, main_columns
 from sqlanon.ledger import Ledger
 
 
@@ -41,13 +40,13 @@ class Data:
         public_keys = core.public_keys
         assert public_keys is not None
         found = self.guarded(lambda: self.engine.query(public_keys), charged=False)
-        return combined(core, list(dict.fromkeys(_key(row) for row in found)))
+        return combine_keys(core, list(dict.fromkeys(_key(row) for row in found)))
 
-    def noisy(self, part: Part, all_keys: list[Key] | None) -> list[tuple[Any, ...]]:
+    def noisy(self, part: PricedCore, all_keys: list[Key] | None) -> list[tuple[Any, ...]]:
         found, histograms = self.exact(part)
         return noisy_table(part.core, part.noise, found, histograms, all_keys)
 
-    def exact(self, part: Part) -> tuple[dict[Key, dict[str, int]], dict[int, dict[Key, Any]]]:
+    def exact(self, part: PricedCore) -> tuple[dict[Key, dict[str, int]], dict[int, dict[Key, Any]]]:
         """What the statements of a core read: integers by key, and of distinct values and quantiles by atom and key."""
         core = part.core
         width = len(core.keys)
@@ -74,14 +73,14 @@ class Data:
             return self.guarded(lambda: self.engine.query(statement))
         return self.guarded(lambda: self.engine.prepared(statement)([self.ledger.secret]))
 
-    def _rows_of(self, part: Part, place: int) -> list[tuple[Any, ...]]:
+    def _rows_of(self, part: PricedCore, place: int) -> list[tuple[Any, ...]]:
         """As `rows`, of a statement of a part: the same at every time but for the secret, so it is written once."""
         statement = part.statements[place]
         if place not in part.written and statement.find(exp.Parameter) is None:
             return self.rows(statement)
         return self.guarded(lambda: self._written(part, place)([self.ledger.secret]))
 
-    def _written(self, part: Part, place: int) -> Written:
+    def _written(self, part: PricedCore, place: int) -> Written:
         if place not in part.written:
             part.written[place] = self.engine.prepared(part.statements[place].copy())
         return part.written[place]
@@ -102,9 +101,9 @@ class Data:
         except KeyboardInterrupt:
             if not late.is_set():
                 raise
-            raise failed(charged) from None
+            raise read_failure(charged) from None
         except Exception:
-            raise failed(charged) from None
+            raise read_failure(charged) from None
         finally:
             timer.cancel()
             timer.join()
@@ -114,7 +113,7 @@ def _key(values: Sequence[Any]) -> Key:
     return tuple(map(same_key, values))
 
 
-def failed(charged: bool) -> EngineError:
+def read_failure(charged: bool) -> EngineError:
     cost = "its cost stays charged" if charged else "it cost nothing"
     return EngineError(
         "the statement could not be answered", hint=f"{cost}; ask for less at a time, or tell the owner of the data"

@@ -11,10 +11,31 @@ from sqlglot import exp
 
 from sqlanon.gateway.bind.calls import Call
 from sqlanon.gateway.bind.conditions import condition
-from sqlanon.gateway.bind.core import (CANDIDATES, WIDEST_BOUNDS, Atom, Core, bounded_double, fixed_point, quantum_for, reference, steps)
+from sqlanon.gateway.bind.core import (
+    CANDIDATES,
+    WIDEST_BOUNDS,
+    Atom,
+    Core,
+    bounded_double,
+    fixed_point,
+    quantum_for,
+    reference,
+    steps,
+)
 from sqlanon.gateway.bind.row_work import weigh_comparison
-from sqlanon.gateway.bind.scalars import (Scope, bind, refused)
-from sqlanon.gateway.bind.values import (NUMBERS, TIMES, UNDECLARED, Interval, Kind, Value, clamp, double, in_days, number)
+from sqlanon.gateway.bind.scalars import Scope, bind, refusal
+from sqlanon.gateway.bind.values import (
+    NUMBERS,
+    TIMES,
+    UNDECLARED,
+    Interval,
+    Kind,
+    Value,
+    clamp,
+    double,
+    in_days,
+    number,
+)
 from sqlanon.policy.gateway import Gateway
 
 # Share of an aggregate's epsilon for each integer that it is made from: the one that its error hangs on gets most.
@@ -35,20 +56,20 @@ class Answered:
 Aggregate = Callable[[Call, Core, Scope, Gateway], Answered]
 
 
-def answered(call: Call, core: Core, rows: Scope, policy: Gateway) -> Answered:
+def bind_aggregate(call: Call, core: Core, rows: Scope, policy: Gateway) -> Answered:
     """Bind an aggregate call: adds its atoms to the core, and gives what to compute from them."""
     allowed = policy.functions
     if allowed is None and call.name in ("min", "max"):
         share = "0.01" if call.name == "min" else "0.99"
         asked = f"PERCENTILE_CONT({share}) WITHIN GROUP (ORDER BY x)"  # which both dialects have
-        raise refused(
+        raise refusal(
             call.node,
             f"{call.name.upper()}() is not answered: it would show one person's value",
             hint=f"ask for {asked}, or have the policy allow min and max as such quantiles",
         )
     if allowed is not None and call.name not in allowed:
         listed = ", ".join(allowed)
-        raise refused(call.node, f"the policy does not allow {call.name}", hint=f"it allows {listed}", sqlstate="42501")
+        raise refusal(call.node, f"the policy does not allow {call.name}", hint=f"it allows {listed}", sqlstate="42501")
     holds = condition(call.filter, rows).tree if call.filter is not None else None
     if call.argument is None:
         return _counted(core, None, holds)
@@ -71,9 +92,9 @@ def answered(call: Call, core: Core, rows: Scope, policy: Gateway) -> Answered:
 
 def _bounds(call: Call, value: Value) -> Interval:
     if value.kind not in NUMBERS or value.bounds is None:
-        raise refused(call.node, f"{call.name.upper()}() needs numbers, not {value.kind}", sqlstate="42883")
+        raise refusal(call.node, f"{call.name.upper()}() needs numbers, not {value.kind}", sqlstate="42883")
     if value.bounds.size > WIDEST_BOUNDS:
-        raise refused(
+        raise refusal(
             call.node,
             f"{call.name.upper()}() of an expression without bounds is not answered",
             hint="bound it: LEAST(GREATEST(x, 0), 100), or have low and high declared for its columns in the policy",

@@ -6,11 +6,11 @@ from typing import Any
 
 from sqlglot import exp
 
+from sqlanon.gateway.bind.parameters import EXAMPLES, MAX_ELEMENTS, literal_as
+from sqlanon.gateway.bind.scalars import Scope, bind, only, read_as, refusal, text_literal
+from sqlanon.gateway.bind.type_names import ELEMENT_KINDS, TYPE_NAMES
+from sqlanon.gateway.bind.values import Kind, Learned, ParameterSlot, Value
 from sqlanon.sqlfront.literals import elements
-from sqlanon.gateway.bind.parameters import (EXAMPLES, MAX_ELEMENTS, literal_as)
-from sqlanon.gateway.bind.scalars import (Scope, bind, only, read_as, refused, text_literal)
-from sqlanon.gateway.bind.type_names import (ELEMENT_KINDS, TYPE_NAMES)
-from sqlanon.gateway.bind.values import (Kind, Learned, Slot, Value)
 
 
 def array_in(node: exp.Binary) -> exp.Expr | None:
@@ -23,12 +23,12 @@ def array_in(node: exp.Binary) -> exp.Expr | None:
         only(right, "this", "expressions")
         word = str(right.this).upper()
         if len(right.expressions) != 1:
-            raise refused(node, f"{word}() takes one array")
+            raise refusal(node, f"{word}() takes one array")
         given = right.expressions[0]
     else:
         return None
     if (type(node), word) not in ((exp.EQ, "ANY"), (exp.EQ, "SOME"), (exp.NEQ, "ALL")):
-        raise refused(node, f"{word}() is not answered here", hint="= ANY(…) and <> ALL(…) are")
+        raise refusal(node, f"{word}() is not answered here", hint="= ANY(…) and <> ALL(…) are")
     while type(given) is exp.Paren:
         only(given, "this")
         given = given.this
@@ -63,17 +63,17 @@ def _plain(node: exp.Expr, given: exp.Expr, kind: Kind, name: str | None, scope:
             node, [Value(exp.Null(), "null", public=True) if text is None else text_literal(text) for text in texts]
         )
     slot = given.meta.get("slot") if type(given) is exp.Placeholder else None
-    if not isinstance(slot, Slot):
-        raise refused(node, "ANY() and ALL() take an array of literals, or a parameter", hint="use IN, or a join")
+    if not isinstance(slot, ParameterSlot):
+        raise refusal(node, "ANY() and ALL() take an array of literals, or a parameter", hint="use IN, or a join")
     return _parameter(node, slot, kind, name)
 
 
-def _parameter(node: exp.Expr, slot: Slot, kind: Kind, name: str | None) -> list[Value] | None:
+def _parameter(node: exp.Expr, slot: ParameterSlot, kind: Kind, name: str | None) -> list[Value] | None:
     if slot.kind is None:
         slot.kind, slot.type, slot.many = kind, name, True
         raise Learned
     if not slot.many:
-        raise refused(
+        raise refusal(
             node, f"ANY() and ALL() need an array, and parameter ${slot.name} is a {slot.kind}", sqlstate="42809"
         )
     if not slot.filled:
@@ -83,7 +83,7 @@ def _parameter(node: exp.Expr, slot: Slot, kind: Kind, name: str | None) -> list
 
 def _few(node: exp.Expr, found: list[Value]) -> list[Value]:
     if len(found) > MAX_ELEMENTS:
-        raise refused(node, f"more than {MAX_ELEMENTS} elements are not answered", sqlstate="54000")
+        raise refusal(node, f"more than {MAX_ELEMENTS} elements are not answered", sqlstate="54000")
     return found
 
 
@@ -94,7 +94,7 @@ def _element(node: exp.Cast) -> tuple[Kind, str]:
     inner = to.expressions[0] if to.this == exp.DataType.Type.ARRAY and len(to.expressions) == 1 else None
     kind = ELEMENT_KINDS.get(inner.this) if isinstance(inner, exp.DataType) and not inner.expressions else None
     if kind is None or inner is None:
-        raise refused(node, "a cast to this type is not answered in ANY() and ALL()", hint="cast to text[], int[], …")
+        raise refusal(node, "a cast to this type is not answered in ANY() and ALL()", hint="cast to text[], int[], …")
     return kind, TYPE_NAMES[inner.this]
 
 
@@ -102,5 +102,5 @@ def _cast(node: exp.Expr, item: Value, kind: Kind) -> Value:
     if isinstance(item.literal, str) and kind != "text":
         return read_as(node, item.literal, kind)
     if item.kind not in ("null", kind) and not (item.kind == "int" and kind == "float"):
-        raise refused(node, f"a cast of {item.kind} to {kind} is not answered here", sqlstate="42846")
+        raise refusal(node, f"a cast of {item.kind} to {kind} is not answered here", sqlstate="42846")
     return item

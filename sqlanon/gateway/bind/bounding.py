@@ -23,9 +23,9 @@ from collections.abc import Iterable, Sequence
 
 from sqlglot import exp
 
-from sqlanon.gateway.bind.core import (Core, key_tree)
+from sqlanon.gateway.bind.core import Core, key_tree
 from sqlanon.gateway.bind.row_work import weigh_nothing
-from sqlanon.gateway.bind.values import (UNIT, number)
+from sqlanon.gateway.bind.values import UNIT, number
 
 HASHED = 1_000  # characters of a column: a longer text would take its time
 UNSTABLE = "unstable"  # marks a query of public rows whose answer may hang on the order in which they are read
@@ -160,7 +160,7 @@ class _Statement:
         return final
 
 
-def thinned(query: exp.Query, columns: Sequence[str], most: int) -> exp.Query:
+def thin_rows(query: exp.Query, columns: Sequence[str], most: int) -> exp.Query:
     """A private relation with at most so many rows a person, chosen by the keyed hash; `columns` are all but the unit.
 
     Before two such relations are joined on the unit: the rows of a person are multiplied there, and how long a

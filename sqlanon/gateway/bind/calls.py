@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sqlanon.gateway.bind.scalars import (Scope, bind, only, refused, spelling)
+from sqlanon.gateway.bind.scalars import Scope, bind, only, refusal, spelling
 
 NAMES: dict[type, str] = {
     exp.Count: "count",
@@ -62,11 +62,11 @@ def call_of(node: exp.Expr, scope: Scope) -> Call | None:
         only(node, "this", "expression")
         inner = call_of(node.this, scope)
         if inner is None:
-            raise refused(node, "FILTER stands after an aggregate", sqlstate="42601")
+            raise refusal(node, "FILTER stands after an aggregate", sqlstate="42601")
         where = node.expression
         only(where, "this")
         if inner.filter is not None:
-            raise refused(node, "two filters on one aggregate are not answered")
+            raise refusal(node, "two filters on one aggregate are not answered")
         return Call(node, inner.name, inner.argument, where.this, inner.population, inner.alpha)
     if isinstance(node, exp.WithinGroup):
         return _within_group(node, scope)
@@ -74,7 +74,7 @@ def call_of(node: exp.Expr, scope: Scope) -> Call | None:
     if name is None:
         if isinstance(node, exp.AggFunc):
             name = node.meta.get("written", node.sql_name())[:60]
-            raise refused(node, f"the aggregate {name}() is not answered")
+            raise refusal(node, f"the aggregate {name}() is not answered")
         return None
     if name == "count":
         return _count(node)
@@ -86,7 +86,7 @@ def call_of(node: exp.Expr, scope: Scope) -> Call | None:
         return Call(node, "quantile", node.this, alpha=_alpha(node, node.args["quantile"], scope))
     only(node, "this")
     if type(node.this) in (exp.Distinct, exp.Order):
-        raise refused(node, f"{spelling(node.this)} in {name.upper()}() is not answered")
+        raise refusal(node, f"{spelling(node.this)} in {name.upper()}() is not answered")
     alpha = {"median": 0.5, "min": 0.01, "max": 0.99}.get(name)
     return Call(node, name, node.this, population=type(node) in (exp.VariancePop, exp.StddevPop), alpha=alpha)
 
@@ -103,7 +103,7 @@ def _count(node: exp.Expr) -> Call:
     if type(inside) is exp.Distinct:
         only(inside, "expressions")
         if len(inside.expressions) != 1:
-            raise refused(node, "COUNT(DISTINCT) takes one column")
+            raise refusal(node, "COUNT(DISTINCT) takes one column")
         return Call(node, "count_distinct", inside.expressions[0])
     return Call(node, "count", inside)
 
@@ -112,11 +112,11 @@ def _within_group(node: exp.WithinGroup, scope: Scope) -> Call:
     only(node, "this", "expression")
     function, order = node.this, node.expression
     if type(function) not in (exp.PercentileCont, exp.PercentileDisc):
-        raise refused(node, "WITHIN GROUP is answered for PERCENTILE_CONT and PERCENTILE_DISC only")
+        raise refusal(node, "WITHIN GROUP is answered for PERCENTILE_CONT and PERCENTILE_DISC only")
     only(function, "this")
     only(order, "expressions")
     if len(order.expressions) != 1:
-        raise refused(node, "WITHIN GROUP takes one column")
+        raise refusal(node, "WITHIN GROUP takes one column")
     ordered = order.expressions[0]
     only(ordered, "this", "nulls_first", "desc")
     alpha = _alpha(node, function.this, scope)
@@ -128,5 +128,5 @@ def _alpha(node: exp.Expr, given: exp.Expr, scope: Scope) -> float:
     bound.must_be("float")
     value = bound.literal
     if not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise refused(node, "a quantile takes one literal between 0 and 1", sqlstate="22003")
+        raise refusal(node, "a quantile takes one literal between 0 and 1", sqlstate="22003")
     return round(float(value), 3)

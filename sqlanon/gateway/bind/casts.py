@@ -8,11 +8,22 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.gateway.bind.functions import (rounded, text_of, written_length)
+from sqlanon.gateway.bind.functions import round_value, text_of, written_length
 from sqlanon.gateway.bind.parameters import EXAMPLES
-from sqlanon.gateway.bind.scalars import (Scope, bind, date_literal, made, number_value, only, read_as, refused, rule, temporal)
-from sqlanon.gateway.bind.type_names import (CAST_KINDS, MOMENTS, REAL, TEXT, TYPE_NAMES, WHOLE, Type)
-from sqlanon.gateway.bind.values import (NUMBERS, TIMES, Interval, Kind, Value, clamp_time, double, number, operand)
+from sqlanon.gateway.bind.scalars import (
+    Scope,
+    bind,
+    date_literal,
+    derive_value,
+    number_value,
+    only,
+    read_as,
+    refusal,
+    rule,
+    temporal,
+)
+from sqlanon.gateway.bind.type_names import CAST_KINDS, MOMENTS, REAL, TEXT, TYPE_NAMES, WHOLE, Type
+from sqlanon.gateway.bind.values import NUMBERS, TIMES, Interval, Kind, Value, clamp_time, double, number, operand
 
 MOST = 10_000  # characters of a text, digits of a number
 DIGITS = 10  # of a fraction, from which on nothing is rounded
@@ -50,11 +61,11 @@ def _sizes(node: exp.Expr, to: exp.Expr, dialect: str) -> list[int]:
     for each in to.expressions:
         text = each.this.name if type(each) is exp.DataTypeParam and type(each.this) is exp.Literal else ""
         if not text.isdigit() or int(text) > MOST:
-            raise refused(node, "a length of a type is a whole number", sqlstate="42601")
+            raise refusal(node, "a length of a type is a whole number", sqlstate="42601")
         found.append(int(text))
     read = 2 if to.this == Type.DECIMAL else int(to.this in REAL or to.this in TEXT or found == [MICROSECONDS])
     if len(found) > read:
-        raise refused(node, f"a cast to {to.sql(dialect)} is not answered", hint="leave the length out")
+        raise refusal(node, f"a cast to {to.sql(dialect)} is not answered", hint="leave the length out")
     return found
 
 
@@ -92,33 +103,35 @@ def _converted(node: exp.Cast, value: Value, to: exp.Expr, sizes: list[int], sco
     target = to.this
     if target in WHOLE and value.kind in NUMBERS and value.bounds is not None:
         whole = exp.Floor(this=exp.Add(this=operand(value), expression=number(0.5)))
-        return made(whole, "int", [value], Interval(value.bounds.low - 0.5, value.bounds.high + 0.5))
+        return derive_value(whole, "int", [value], Interval(value.bounds.low - 0.5, value.bounds.high + 0.5))
     if target in WHOLE and value.kind == "bool":
         cases = exp.Case().when(value.tree.copy(), number(1), copy=False)
         cases = cases.when(exp.Not(this=exp.Paren(this=value.tree.copy())), number(0), copy=False)
-        return made(double(cases), "int", [value], Interval(0, 1))
+        return derive_value(double(cases), "int", [value], Interval(0, 1))
     if target in REAL and value.kind in NUMBERS and value.bounds is not None:
         digits = (*sizes, 0)[1] if sizes and target == Type.DECIMAL else DIGITS
         # A double has not many more digits than these.
         return (
-            rounded(value, digits, "float") if digits < DIGITS else made(operand(value), "float", [value], value.bounds)
+            round_value(value, digits, "float")
+            if digits < DIGITS
+            else derive_value(operand(value), "float", [value], value.bounds)
         )
     tree = text_of(value) if target in TEXT else None
     if tree is not None:
         if sizes and scope.dialect == "postgres":  # DuckDB takes no notice of a length
             tree = exp.Left(this=tree, expression=number(sizes[0]))
         long = written_length(value)
-        return made(tree, "text", [value], keys=None, size=long, looks=long)
+        return derive_value(tree, "text", [value], keys=None, size=long, looks=long)
     if target == Type.DATE and value.kind in TIMES:
-        return made(exp.cast(clamp_time(value.tree), Type.DATE), "date", [value])
+        return derive_value(exp.cast(clamp_time(value.tree), Type.DATE), "date", [value])
     if target in MOMENTS and value.kind in TIMES:
-        return made(exp.cast(clamp_time(value.tree), Type.TIMESTAMP), "timestamp", [value])
+        return derive_value(exp.cast(clamp_time(value.tree), Type.TIMESTAMP), "timestamp", [value])
     if target == Type.TIMESTAMPTZ and value.kind in TIMES:
-        moment = made(exp.cast(clamp_time(value.tree), Type.TIMESTAMP), "timestamp", [value])
+        moment = derive_value(exp.cast(clamp_time(value.tree), Type.TIMESTAMP), "timestamp", [value])
         return replace(moment, zoned=True)
     if target == Type.BOOLEAN and value.kind == "bool":
         return value
-    raise refused(
+    raise refusal(
         node,
         f"a cast of {value.kind} to {to.sql(scope.dialect)} is not answered",
         detail="It could fail on a row, and failures tell about data.",

@@ -12,11 +12,22 @@ from typing import Literal
 from sqlglot import exp
 
 from sqlanon.engines import ColumnInfo
-from sqlanon.errors import (Refused, did_you_mean)
+from sqlanon.errors import Refused, did_you_mean
 from sqlanon.gateway.bind.row_work import weigh_nothing
-from sqlanon.gateway.bind.values import (NUMBERS, TIMES, UNDECLARED, UNIT, Interval, Kind, Relation, Value, as_computed, day_number)
-from sqlanon.policy.gateway import (Gateway, GatewayTable)
-from sqlanon.policy.gateway_column import (MAX_LENGTH, GatewayColumn)
+from sqlanon.gateway.bind.values import (
+    NUMBERS,
+    TIMES,
+    UNDECLARED,
+    UNIT,
+    Interval,
+    Kind,
+    Relation,
+    Value,
+    as_computed,
+    day_number,
+)
+from sqlanon.policy.gateway import Gateway, GatewayTable
+from sqlanon.policy.gateway_column import MAX_LENGTH, GatewayColumn
 
 WHOLE = {
     "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "HUGEINT",
@@ -52,14 +63,14 @@ ELEMENTS = {
 }  # fmt: skip
 
 
-def stored_as(type_name: str) -> str | None:
+def stored_type(type_name: str) -> str | None:
     """PostgreSQL's name of the type of a column that is not stored as what its kind is; None of all others.
 
     DuckDB's VARCHAR is a text; PostgreSQL's is written in small letters, or has a length.
 
-    >>> stored_as("DECIMAL(10,2)"), stored_as("VARCHAR[]"), stored_as("TIME"), stored_as("INTEGER"), stored_as("MAP")
-    ('numeric(10,2)', 'text[]', 'time', 'int4', None)
-    >>> stored_as("VARCHAR"), stored_as("varchar"), stored_as("varchar(12)"), stored_as("BIGINT")
+    >>> [stored_type(name) for name in ("DECIMAL(10,2)", "VARCHAR[]", "TIME", "INTEGER", "MAP")]
+    ['numeric(10,2)', 'text[]', 'time', 'int4', None]
+    >>> stored_type("VARCHAR"), stored_type("varchar"), stored_type("varchar(12)"), stored_type("BIGINT")
     (None, 'varchar', 'varchar(12)', None)
     """
     name = type_name.upper().strip()
@@ -178,7 +189,7 @@ class Catalog:
         columns: dict[str, Value] = {}
         select = exp.Select()
         for info in infos:
-            column, kind, stored = info.name, kind_of(info.type), stored_as(info.type)
+            column, kind, stored = info.name, kind_of(info.type), stored_type(info.type)
             if kind is None and stored is not None and chain is None:
                 kind = "opaque"  # of persons nothing is shown as it is
             if column in hidden or kind is None:
@@ -195,7 +206,10 @@ class Catalog:
             value = _value(name, column, kind, declared.get(column), unit == column, chain is None)
             # What public tables hold is looked at as it is, where no persons are.
             columns[column] = replace(
-                value, stored=stored, uncut=value.uncut and beside_persons, zoned=stored_as(info.type) == "timestamptz"
+                value,
+                stored=stored,
+                uncut=value.uncut and beside_persons,
+                zoned=stored_type(info.type) == "timestamptz",
             )
         select = select.from_(aliased_table(name, "t0"), copy=False)
         if chain is None:

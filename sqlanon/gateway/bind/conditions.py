@@ -7,10 +7,23 @@ from uuid import UUID
 
 from sqlglot import exp
 
-from sqlanon.gateway.bind.arrays import (array_in, elements_of)
+from sqlanon.gateway.bind.arrays import array_in, elements_of
 from sqlanon.gateway.bind.row_work import weigh_comparison
-from sqlanon.gateway.bind.scalars import (Scope, bind, bind_shown, branch, common, made, only, read_as, refused, rule, temporal, text_literal)
-from sqlanon.gateway.bind.values import (NUMBERS, TIMES, Value, clamp_time, hull)
+from sqlanon.gateway.bind.scalars import (
+    Scope,
+    bind,
+    bind_shown,
+    branch,
+    common,
+    derive_value,
+    only,
+    read_as,
+    refusal,
+    rule,
+    temporal,
+    text_literal,
+)
+from sqlanon.gateway.bind.values import NUMBERS, TIMES, Value, clamp_time, hull
 
 READ = ("int", "float", "bool")  # kinds that a text beside them is read as
 # Nodes that compare texts for equality alone; a join with USING does, too.
@@ -24,11 +37,11 @@ def comparable(node: exp.Expr, left: Value, right: Value) -> tuple[exp.Expr, exp
     left, right = _meant(node, left, right), _meant(node, right, left)
     kinds = {left.kind, right.kind} - {"null"}
     if "opaque" in kinds:
-        raise refused(node, "values that are not computed with are not compared", sqlstate="42883")
+        raise refusal(node, "values that are not computed with are not compared", sqlstate="42883")
     if len(kinds) > 1 and (left.nothing or right.nothing):
         return tuple(exp.Null() if side.nothing else side.tree.copy() for side in (left, right))  # type: ignore[return-value]
     if len(kinds) > 1 and not kinds <= set(NUMBERS) and not kinds <= set(TIMES):
-        raise refused(
+        raise refusal(
             node, f"a {left.kind} is compared with a {right.kind}", sqlstate="42883", hint="compare like with like"
         )
     if type(node) in EQUALITIES and kinds <= {"text"}:
@@ -49,7 +62,7 @@ def _meant(node: exp.Expr, value: Value, other: Value) -> Value:
         try:
             return text_literal(str(UUID(value.literal)))
         except ValueError:
-            raise refused(node, "invalid input syntax for type uuid", sqlstate="22P02") from None
+            raise refusal(node, "invalid input syntax for type uuid", sqlstate="22P02") from None
     return read_as(node, value.literal, other.kind) if value.slot is None and other.kind in READ else value
 
 
@@ -57,7 +70,7 @@ def condition(node: exp.Expr | None, scope: Scope) -> Value:
     value = bind(node, scope)
     value.learn("bool")
     if value.kind not in ("bool", "null"):
-        raise refused(node or exp.Null(), f"a condition is needed here, not a {value.kind}", sqlstate="42804")
+        raise refusal(node or exp.Null(), f"a condition is needed here, not a {value.kind}", sqlstate="42804")
     return value
 
 
@@ -68,7 +81,7 @@ def _comparison(node: exp.Binary, scope: Scope) -> Value:
     if given is not None:
         return _of_array(node, given, scope)
     left, right = bind(node.this, scope), bind(node.expression, scope)
-    return made(exp.Paren(this=compared(type(node), node, left, right)), "bool", [left, right])
+    return derive_value(exp.Paren(this=compared(type(node), node, left, right)), "bool", [left, right])
 
 
 def compared(kind: type[exp.Expr], node: exp.Expr, left: Value, right: Value) -> exp.Expr:
@@ -82,7 +95,7 @@ def compared(kind: type[exp.Expr], node: exp.Expr, left: Value, right: Value) ->
 def _connector(node: exp.Binary, scope: Scope) -> Value:
     only(node, "this", "expression", "operator")
     left, right = condition(node.this, scope), condition(node.expression, scope)
-    return made(exp.Paren(this=type(node)(this=left.tree, expression=right.tree)), "bool", [left, right])
+    return derive_value(exp.Paren(this=type(node)(this=left.tree, expression=right.tree)), "bool", [left, right])
 
 
 @rule(exp.Not)
@@ -90,7 +103,7 @@ def _not(node: exp.Not, scope: Scope) -> Value:
     only(node, "this")
     value = condition(node.this, scope)
     # NOT binds less than what may stand around it: NOT (a) IS NULL would be NOT (a IS NULL).
-    return made(exp.Paren(this=exp.Not(this=exp.Paren(this=value.tree))), "bool", [value])
+    return derive_value(exp.Paren(this=exp.Not(this=exp.Paren(this=value.tree))), "bool", [value])
 
 
 @rule(exp.Is)
@@ -98,10 +111,12 @@ def _is(node: exp.Is, scope: Scope) -> Value:
     only(node, "this", "expression", "operator")
     value = (bind_shown if type(node.expression) is exp.Null else bind)(node.this, scope)
     if type(node.expression) not in (exp.Null, exp.Boolean):
-        raise refused(node, "IS takes NULL, TRUE or FALSE", sqlstate="42601")
+        raise refusal(node, "IS takes NULL, TRUE or FALSE", sqlstate="42601")
     if type(node.expression) is exp.Boolean and value.kind not in ("bool", "null"):
-        raise refused(node, f"IS TRUE needs a condition, not a {value.kind}", sqlstate="42804")
-    return made(exp.Paren(this=exp.Is(this=value.shown.copy(), expression=node.expression.copy())), "bool", [value])
+        raise refusal(node, f"IS TRUE needs a condition, not a {value.kind}", sqlstate="42804")
+    return derive_value(
+        exp.Paren(this=exp.Is(this=value.shown.copy(), expression=node.expression.copy())), "bool", [value]
+    )
 
 
 @rule(exp.Between)
@@ -109,24 +124,24 @@ def _between(node: exp.Between, scope: Scope) -> Value:
     only(node, "this", "low", "high")
     value, low, high = (bind(node.args[name], scope) for name in ("this", "low", "high"))
     both = exp.And(this=compared(exp.GTE, node, value, low), expression=compared(exp.LTE, node, value, high))
-    return made(exp.Paren(this=both), "bool", [value, low, high])
+    return derive_value(exp.Paren(this=both), "bool", [value, low, high])
 
 
 @rule(exp.In)
 def _in(node: exp.In, scope: Scope) -> Value:
     if node.args.get("query") is not None:
-        raise refused(node, "IN with a subquery is not answered", hint="list the values, or join a public table")
+        raise refusal(node, "IN with a subquery is not answered", hint="list the values, or join a public table")
     only(node, "this", "expressions")
     value = bind(node.this, scope)
     items = [bind(item, scope) for item in node.expressions]
     if not items:
-        raise refused(node, "IN takes a list of literals", sqlstate="42601")
-    return made(_listed(node, value, items), "bool", [value])
+        raise refusal(node, "IN takes a list of literals", sqlstate="42601")
+    return derive_value(_listed(node, value, items), "bool", [value])
 
 
 def _listed(node: exp.Expr, value: Value, items: Sequence[Value]) -> exp.Expr:
     if any(item.literal is None and item.kind != "null" and not item.nothing for item in items):
-        raise refused(node, "IN takes a list of literals", hint="join a public table for longer lists")
+        raise refusal(node, "IN takes a list of literals", hint="join a public table for longer lists")
     sides = [comparable(node, value, item) for item in items]
     # One date beside one timestamp is held to years that both can be: then it must be, for all of them.
     held = next((left for left, _ in sides if left not in (value.tree, value.whole)), sides[0][0])
@@ -140,12 +155,12 @@ def _of_array(node: exp.Binary, given: exp.Expr, scope: Scope) -> Value:
     value = bind(node.this, scope)
     items = elements_of(node, given, value, scope)
     if items is None:
-        return made(exp.cast(exp.Null(), exp.DataType.Type.BOOLEAN), "bool", [value])
+        return derive_value(exp.cast(exp.Null(), exp.DataType.Type.BOOLEAN), "bool", [value])
     other = type(node) is exp.NEQ
     if not items:
-        return made(exp.Boolean(this=other), "bool", [value])
+        return derive_value(exp.Boolean(this=other), "bool", [value])
     tree = _listed(node, value, items)
-    return made(exp.Paren(this=exp.Not(this=tree)) if other else tree, "bool", [value])
+    return derive_value(exp.Paren(this=exp.Not(this=tree)) if other else tree, "bool", [value])
 
 
 @rule(exp.Case)
@@ -160,14 +175,14 @@ def _case(node: exp.Case, scope: Scope) -> Value:
             tests.append(condition(each.this, scope))
         else:
             equal = compared(exp.EQ, each, subject, other := bind(each.this, scope))
-            tests.append(made(exp.Paren(this=equal), "bool", [subject, other]))
+            tests.append(derive_value(exp.Paren(this=equal), "bool", [subject, other]))
         results.append(bind(each.args["true"], scope))
     default = node.args.get("default")
     results.append(bind(default, scope) if default is not None else Value(exp.Null(), "null", public=True))
-    return chosen(node, tests, results)
+    return build_case(node, tests, results)
 
 
-def chosen(node: exp.Expr, tests: Sequence[Value], results: Sequence[Value]) -> Value:
+def build_case(node: exp.Expr, tests: Sequence[Value], results: Sequence[Value]) -> Value:
     kind = common(node, results)
     tree = exp.Case()
     for test, result in zip(tests, results, strict=False):
@@ -176,7 +191,7 @@ def chosen(node: exp.Expr, tests: Sequence[Value], results: Sequence[Value]) -> 
     finite = all(result.literal is not None or result.kind == "null" for result in results)
     keys = tuple(dict.fromkeys(result.literal for result in results)) if finite else None
     bounds = hull(part.bounds for part in results if part.bounds is not None) if kind in NUMBERS else None
-    return made(tree, kind, [*tests, *results], bounds, keys)
+    return derive_value(tree, kind, [*tests, *results], bounds, keys)
 
 
 @rule(exp.If)
@@ -184,7 +199,7 @@ def _if(node: exp.If, scope: Scope) -> Value:
     only(node, "this", "true", "false")
     other = node.args.get("false")
     results = [bind(node.args["true"], scope), bind(other, scope) if other is not None else Value(exp.Null(), "null")]
-    return chosen(node, [condition(node.this, scope)], results)
+    return build_case(node, [condition(node.this, scope)], results)
 
 
 def conjuncts(node: exp.Expr) -> list[exp.Expr]:

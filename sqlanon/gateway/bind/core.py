@@ -10,8 +10,20 @@ from typing import Any, Literal
 
 from sqlglot import exp
 
-from sqlanon.gateway.bind.row_work import (BYTEWISE, work_of)
-from sqlanon.gateway.bind.values import (NUMBERS, TIMES, UNDECLARED, Interval, Kind, Value, clamp, clamp_time, double, number, operand)
+from sqlanon.gateway.bind.row_work import BYTEWISE, work_of
+from sqlanon.gateway.bind.values import (
+    NUMBERS,
+    TIMES,
+    UNDECLARED,
+    Interval,
+    Kind,
+    Value,
+    clamp,
+    clamp_time,
+    double,
+    number,
+    operand,
+)
 
 # Integers a row: small enough that two thousand million rows cannot overflow 64 bits.
 LARGEST_STEP = 2**31

@@ -12,10 +12,10 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.gateway.bind.catalog import (Schema, stored_as)
+from sqlanon.gateway.bind.catalog import Schema, stored_type
 from sqlanon.gateway.bind.conditions import conjuncts
 from sqlanon.gateway.bind.parameters import TYPES
-from sqlanon.gateway.bind.values import (Relation, Value)
+from sqlanon.gateway.bind.values import Relation, Value
 
 COMPARED: dict[type, Callable[[float, float], bool]] = {
     exp.EQ: operator.eq, exp.NEQ: operator.ne, exp.LT: operator.lt, exp.GT: operator.gt,
@@ -60,7 +60,7 @@ def empty_answer(columns: Mapping[str, Value], labels: tuple[str, ...], schema: 
         stored = value.stored
         if value.source is not None:
             table, column = value.source
-            stored = next((stored_as(info.type) for info in schema.columns[table] if info.name == column), stored)
+            stored = next((stored_type(info.type) for info in schema.columns[table] if info.name == column), stored)
         tree = exp.cast(exp.Null(), _type(value, stored))
         select = select.select(exp.alias_(tree, name, quoted=True), copy=False)
         found[name] = replace(value, tree=exp.Null(), stored=stored, plain=None, unit=False, public=True)

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from sqlanon.gateway.bind.aggregates import Answered
-from sqlanon.gateway.bind.scalars import (Scope, bind)
-from sqlanon.gateway.bind.values import (NUMBERS, double, number)
+from sqlanon.gateway.bind.scalars import Scope, bind
+from sqlanon.gateway.bind.values import NUMBERS, double, number
 
 MOST_STEPS = 6  # of arithmetic; products and quotients repeat their parts four times
 Tree = Callable[[], exp.Expr]

@@ -13,12 +13,12 @@ from typing import Literal
 
 from sqlglot import exp
 
-from sqlanon.gateway.bind.aggregates import (ALL, Answered)
+from sqlanon.gateway.bind.aggregates import ALL, Answered
 from sqlanon.gateway.bind.calls import Call
 from sqlanon.gateway.bind.conditions import condition
-from sqlanon.gateway.bind.core import (WIDEST_BOUNDS, Atom, Core, fixed_point, reference)
-from sqlanon.gateway.bind.scalars import (Scope, bind, refused)
-from sqlanon.gateway.bind.values import (NUMBERS, UNDECLARED, Kind, Value, double, number)
+from sqlanon.gateway.bind.core import WIDEST_BOUNDS, Atom, Core, fixed_point, reference
+from sqlanon.gateway.bind.scalars import Scope, bind, refusal
+from sqlanon.gateway.bind.values import NUMBERS, UNDECLARED, Kind, Value, double, number
 from sqlanon.policy.gateway import Gateway
 
 ANSWERED = ("count", "count_distinct", "sum", "avg")
@@ -36,7 +36,7 @@ class Measure:
 
 
 @dataclass
-class Asked:
+class AggregateRequest:
     """What is asked of one core: conditions of its query sets, integers to sum, and a measure for each atom."""
 
     sets: list[exp.Expr] = field(default_factory=list)
@@ -60,11 +60,11 @@ class Exact:
     """Binds aggregates for a Binder, in place of `aggregates.answered`."""
 
     def __init__(self) -> None:
-        self._asked: dict[int, Asked] = {}
+        self._asked: dict[int, AggregateRequest] = {}
 
-    def of(self, core: Core) -> Asked:
+    def of(self, core: Core) -> AggregateRequest:
         """What is asked of a core. That a group appears tells of all its persons: they are a query set too."""
-        asked = self._asked.setdefault(core.number, Asked())
+        asked = self._asked.setdefault(core.number, AggregateRequest())
         if core.keys:
             asked.present(ALL.copy())
         return asked
@@ -72,16 +72,16 @@ class Exact:
     def __call__(self, call: Call, core: Core, rows: Scope, policy: Gateway) -> Answered:
         if call.name not in ANSWERED:
             hint = "COUNT, COUNT(DISTINCT person), SUM and AVG are"
-            raise refused(call.node, f"{call.name} is not answered exactly", hint=hint)
+            raise refusal(call.node, f"{call.name} is not answered exactly", hint=hint)
         if policy.functions is not None and call.name not in policy.functions:
             hint = f"it allows {', '.join(policy.functions)}"
-            raise refused(call.node, f"the policy does not allow {call.name}", hint=hint, sqlstate="42501")
+            raise refusal(call.node, f"the policy does not allow {call.name}", hint=hint, sqlstate="42501")
         asked = self.of(core)
         value = bind(call.argument, rows) if call.argument is not None else None
         if call.name == "count_distinct":
             if value is None or not value.unit:
                 hint = "COUNT(DISTINCT …) of the privacy unit is, and so is COUNT(*)"
-                raise refused(call.node, "distinct values are not answered exactly", hint=hint)
+                raise refusal(call.node, "distinct values are not answered exactly", hint=hint)
             present = asked.present(_present(None, call, rows))
             return _result(_measured(core, asked, Measure("persons", present)), "int")
         present = asked.present(_present(value, call, rows))
@@ -104,13 +104,13 @@ class Exact:
 def _summed(call: Call, value: Value) -> str:
     """The name of the column that is summed; refuses all that is not a bounded column of a private table."""
     if value.kind not in NUMBERS or value.bounds is None:
-        raise refused(call.node, f"{call.name.upper()}() needs numbers, not {value.kind}", sqlstate="42883")
+        raise refusal(call.node, f"{call.name.upper()}() needs numbers, not {value.kind}", sqlstate="42883")
     if value.source is None or value.public:
         hint = "sum a column as it stands, and choose persons with WHERE"
-        raise refused(call.node, f"{call.name.upper()}() of an expression is not answered exactly", hint=hint)
+        raise refusal(call.node, f"{call.name.upper()}() of an expression is not answered exactly", hint=hint)
     if value.bounds.size > WIDEST_BOUNDS:
         hint = "have low and high declared for it in the policy"
-        raise refused(call.node, f"{call.name.upper()}() of a column without bounds is not answered", hint=hint)
+        raise refusal(call.node, f"{call.name.upper()}() of a column without bounds is not answered", hint=hint)
     return ".".join(value.source)
 
 
@@ -127,7 +127,7 @@ def _flag(holds: exp.Expr, tree: exp.Expr) -> exp.Expr:
     return exp.Case().when(holds.copy(), tree, copy=False).else_(number(0), copy=False)
 
 
-def _measured(core: Core, asked: Asked, measure: Measure, quantum: float = 1.0) -> exp.Expr:
+def _measured(core: Core, asked: AggregateRequest, measure: Measure, quantum: float = 1.0) -> exp.Expr:
     """The column of a measure in the table that holds the answer; an equal one is shared."""
     if measure not in asked.measures:
         asked.measures.append(measure)

@@ -15,13 +15,13 @@ from sqlglot import exp
 from sqlanon.errors import Refused
 from sqlanon.gateway.bind.core import Core
 from sqlanon.gateway.bind.row_work import require_bounded
-from sqlanon.gateway.bind.sources import (Named, Rows, aliased)
+from sqlanon.gateway.bind.sources import FromRows, NamedRelation, alias_relation
 
 MOST_ROWS = 1_000  # of one private row
 MULTIPLIED = 100  # what a join of private tables on the unit counts for beside public ones
 
 
-def fanouts_of(rows: Rows) -> tuple[exp.Select, ...]:
+def fanouts_of(rows: FromRows) -> tuple[exp.Select, ...]:
     """Queries of public tables whose answers, multiplied, are the most rows that one private row becomes.
 
     From the private tables outwards: a public table that is compared with what is reached already gives the rows that
@@ -41,9 +41,9 @@ def fanouts_of(rows: Rows) -> tuple[exp.Select, ...]:
     return tuple(found)
 
 
-def _most(source: Named, column: str | None) -> exp.Select:
+def _most(source: NamedRelation, column: str | None) -> exp.Select:
     """The rows of a public table; with a column, the most of them that share a value of it."""
-    counted = exp.Select().select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(aliased(source))
+    counted = exp.Select().select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(alias_relation(source))
     if column is None:
         return counted
     shares = exp.Subquery(

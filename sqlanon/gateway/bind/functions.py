@@ -11,10 +11,35 @@ from sqlglot import exp
 
 from sqlanon.gateway.bind.conditions import compared
 from sqlanon.gateway.bind.core import key_tree
-from sqlanon.gateway.bind.row_work import (LONGEST_TEXT, pattern_looks)
-from sqlanon.gateway.bind.scalars import (Scope, bind, branch, common, made, numbers, only, refused, rule, spelling, truncated)
+from sqlanon.gateway.bind.row_work import LONGEST_TEXT, pattern_looks
+from sqlanon.gateway.bind.scalars import (
+    Scope,
+    bind,
+    branch,
+    common,
+    derive_value,
+    numbers,
+    only,
+    refusal,
+    rule,
+    spelling,
+    truncate_number,
+)
 from sqlanon.gateway.bind.type_names import Type
-from sqlanon.gateway.bind.values import (NUMBERS, TIMES, Interval, Kind, Value, clamp, clamp_time, double, flushed, hull, number, operand)
+from sqlanon.gateway.bind.values import (
+    NUMBERS,
+    TIMES,
+    Interval,
+    Kind,
+    Value,
+    clamp,
+    clamp_time,
+    double,
+    drop_tiny_digits,
+    hull,
+    number,
+    operand,
+)
 
 # Parts of a date that a person may ask for, and where they lie.
 PARTS = {
@@ -31,7 +56,7 @@ TRUNCATIONS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE")
 def _monotone(node: Any, scope: Scope, tree: Callable[[exp.Expr], exp.Expr], end: Callable[[float], float]) -> Value:
     value = bind(node.this, scope)
     (bounds,) = numbers(node, value)
-    return made(tree(operand(value)), "int", [value], Interval(end(bounds.low), end(bounds.high)))
+    return derive_value(tree(operand(value)), "int", [value], Interval(end(bounds.low), end(bounds.high)))
 
 
 @rule(exp.Floor)
@@ -49,7 +74,7 @@ def _ceil(node: exp.Ceil, scope: Scope) -> Value:
 @rule(exp.Trunc)
 def _trunc(node: exp.Trunc, scope: Scope) -> Value:
     only(node, "this")
-    return _monotone(node, scope, truncated, lambda x: float(math.trunc(x)))
+    return _monotone(node, scope, truncate_number, lambda x: float(math.trunc(x)))
 
 
 @rule(exp.Round)
@@ -61,10 +86,10 @@ def _round(node: exp.Round, scope: Scope) -> Value:
     # What a column is may hang on the text of a statement, and not on its parameters.
     given = node.args.get("decimals")
     kind: Kind = "int" if decimals <= 0 and (given is None or bind(given, scope).slot is None) else "float"
-    return rounded(value, decimals, kind)
+    return round_value(value, decimals, kind)
 
 
-def rounded(value: Value, decimals: int, kind: Kind) -> Value:
+def round_value(value: Value, decimals: int, kind: Kind) -> Value:
     """Rounds by FLOOR(x * 10^n + 0.5): PostgreSQL rounds doubles to whole numbers only."""
     assert value.bounds is not None
     power = 10.0**decimals
@@ -72,7 +97,7 @@ def rounded(value: Value, decimals: int, kind: Kind) -> Value:
     floor = exp.Floor(this=exp.Add(this=scaled, expression=number(0.5)))
     tree: exp.Expr = floor if decimals == 0 else exp.Paren(this=exp.Div(this=floor, expression=number(power)))
     slack = 0.5 / power
-    return made(tree, kind, [value], Interval(value.bounds.low - slack, value.bounds.high + slack))
+    return derive_value(tree, kind, [value], Interval(value.bounds.low - slack, value.bounds.high + slack))
 
 
 @rule(exp.Abs)
@@ -81,7 +106,7 @@ def _abs(node: exp.Abs, scope: Scope) -> Value:
     value = bind(node.this, scope)
     (bounds,) = numbers(node, value)
     low = 0.0 if bounds.low <= 0 <= bounds.high else min(abs(bounds.low), abs(bounds.high))
-    return made(exp.Abs(this=operand(value)), value.kind, [value], Interval(low, bounds.size))
+    return derive_value(exp.Abs(this=operand(value)), value.kind, [value], Interval(low, bounds.size))
 
 
 @rule(exp.Sign)
@@ -89,7 +114,7 @@ def _sign(node: exp.Sign, scope: Scope) -> Value:
     only(node, "this")
     value = bind(node.this, scope)
     numbers(node, value)
-    return made(double(exp.Sign(this=operand(value))), "int", [value], Interval(-1, 1))
+    return derive_value(double(exp.Sign(this=operand(value))), "int", [value], Interval(-1, 1))
 
 
 def _guarded(node: Any, scope: Scope, low: float, high: float, make: Any, end: Callable[[float], float]) -> Value:
@@ -100,7 +125,7 @@ def _guarded(node: Any, scope: Scope, low: float, high: float, make: Any, end: C
     held = clamp(operand(value), low, high)
     outside = exp.LT(this=operand(value), expression=number(low))
     tree = exp.Case().when(outside, exp.Null(), copy=False).else_(make(held), copy=False)
-    return made(tree, "float", [value], Interval(end(inside.low), end(inside.high)))
+    return derive_value(tree, "float", [value], Interval(end(inside.low), end(inside.high)))
 
 
 @rule(exp.Sqrt)
@@ -130,10 +155,10 @@ def _pow(node: exp.Pow, scope: Scope) -> Value:
     power = _whole_literal(node, node.expression, scope, None, 1, 8)
     tree = operand(value)
     for _ in range(power - 1):
-        tree = exp.Mul(this=flushed(tree), expression=operand(value))
+        tree = exp.Mul(this=drop_tiny_digits(tree), expression=operand(value))
     ends = [math.prod([bounds.low] * power), math.prod([bounds.high] * power)]  # ** raises where these are infinite
     low = 0.0 if power % 2 == 0 and bounds.low <= 0 <= bounds.high else min(ends)
-    return made(exp.Paren(this=tree), value.kind, [value], Interval(low, max(ends)))
+    return derive_value(exp.Paren(this=tree), value.kind, [value], Interval(low, max(ends)))
 
 
 def _whole_literal(
@@ -144,7 +169,7 @@ def _whole_literal(
     value = bind(given, scope)
     value.must_be("int")
     if value.kind != "int" or value.literal is None or not least <= value.literal <= most:
-        raise refused(node, f"{spelling(node)} takes a whole number from {least} to {most} here")
+        raise refusal(node, f"{spelling(node)} takes a whole number from {least} to {most} here")
     return int(value.literal)
 
 
@@ -155,7 +180,7 @@ def _extreme(node: exp.Least | exp.Greatest, scope: Scope) -> Value:
     values = [bind(part, scope) for part in (node.this, *node.expressions)]
     kind = common(node, values)
     if kind not in NUMBERS:
-        raise refused(node, f"{spelling(node)} takes numbers here, not {kind}")
+        raise refusal(node, f"{spelling(node)} takes numbers here, not {kind}")
     pick = min if type(node) is exp.Least else max
     intervals = [value.bounds for value in values if value.bounds is not None]
     # A NULL is passed over: only a literal is sure to be there, so only its end is sure to hold.
@@ -168,7 +193,7 @@ def _extreme(node: exp.Least | exp.Greatest, scope: Scope) -> Value:
     if len(sure) == len(intervals):
         low, high = pick(part.low for part in intervals), pick(part.high for part in intervals)
     first, *rest = (branch(value, kind) for value in values)
-    return made(type(node)(this=first, expressions=rest, ignore_nulls=True), kind, values, Interval(low, high))
+    return derive_value(type(node)(this=first, expressions=rest, ignore_nulls=True), kind, values, Interval(low, high))
 
 
 @rule(exp.Coalesce)
@@ -178,7 +203,7 @@ def _coalesce(node: exp.Coalesce, scope: Scope) -> Value:
     kind = common(node, values)
     first, *rest = (branch(value, kind) for value in values)
     bounds = hull(value.bounds for value in values if value.bounds is not None) if kind in NUMBERS else None
-    return made(exp.Coalesce(this=first, expressions=rest), kind, values, bounds)
+    return derive_value(exp.Coalesce(this=first, expressions=rest), kind, values, bounds)
 
 
 @rule(exp.Nullif)
@@ -187,7 +212,7 @@ def _nullif(node: exp.Nullif, scope: Scope) -> Value:
     value, other = bind(node.this, scope), bind(node.expression, scope)
     tree = exp.Case().when(compared(exp.EQ, node, value, other), exp.Null(), copy=False)
     tree = tree.else_(branch(value, value.kind), copy=False)
-    return made(tree, value.kind, [value, other], value.bounds)
+    return derive_value(tree, value.kind, [value, other], value.bounds)
 
 
 # ---- texts
@@ -197,7 +222,7 @@ def _text(node: exp.Expr, part: exp.Expr | None, scope: Scope) -> Value:
     value = bind(part, scope)
     value.learn("text")
     if value.kind not in ("text", "null"):
-        raise refused(node, f"{spelling(node)} needs a text, not {value.kind}", sqlstate="42883")
+        raise refusal(node, f"{spelling(node)} needs a text, not {value.kind}", sqlstate="42883")
     return value
 
 
@@ -205,21 +230,23 @@ def _text(node: exp.Expr, part: exp.Expr | None, scope: Scope) -> Value:
 def _case_of(node: exp.Lower | exp.Upper, scope: Scope) -> Value:
     only(node, "this")
     value = _text(node, node.this, scope)
-    return made(type(node)(this=value.tree.copy()), "text", [value], looks=value.longest)
+    return derive_value(type(node)(this=value.tree.copy()), "text", [value], looks=value.longest)
 
 
 @rule(exp.Trim)
 def _trim(node: exp.Trim, scope: Scope) -> Value:
     only(node, "this")
     value = _text(node, node.this, scope)
-    return made(exp.Trim(this=value.tree.copy()), "text", [value], looks=value.longest)
+    return derive_value(exp.Trim(this=value.tree.copy()), "text", [value], looks=value.longest)
 
 
 @rule(exp.Length)
 def _length(node: exp.Length, scope: Scope) -> Value:
     only(node, "this")
     value = _text(node, node.this, scope)
-    return made(double(exp.Length(this=value.tree.copy())), "int", [value], Interval(0, 2**31), looks=value.longest)
+    return derive_value(
+        double(exp.Length(this=value.tree.copy())), "int", [value], Interval(0, 2**31), looks=value.longest
+    )
 
 
 @rule(exp.Left, exp.Right)
@@ -228,7 +255,7 @@ def _end_of(node: exp.Left | exp.Right, scope: Scope) -> Value:
     value = _text(node, node.this, scope)
     size = _whole_literal(node, node.expression, scope, None, 0, 10_000)
     tree = type(node)(this=value.tree.copy(), expression=number(size))
-    return made(tree, "text", [value], size=min(size, value.longest), looks=value.longest)
+    return derive_value(tree, "text", [value], size=min(size, value.longest), looks=value.longest)
 
 
 @rule(exp.Substring)
@@ -238,7 +265,7 @@ def _substring(node: exp.Substring, scope: Scope) -> Value:
     start = _whole_literal(node, node.args.get("start"), scope, 1, 1, 10_000)
     length = _whole_literal(node, node.args.get("length"), scope, 10_000, 0, 10_000)
     tree = exp.Substring(this=value.tree.copy(), start=number(start), length=number(length))
-    return made(tree, "text", [value], size=min(length, value.longest), looks=value.longest)
+    return derive_value(tree, "text", [value], size=min(length, value.longest), looks=value.longest)
 
 
 def text_of(value: Value) -> exp.Expr | None:
@@ -282,12 +309,12 @@ def _pipe(node: exp.DPipe, scope: Scope) -> Value:
     kinds = {left.kind, right.kind}
     if None in trees or not kinds & {"text", "null"}:
         wrong = next((side.kind for side in (left, right) if side.kind not in ("text", "null")), "null")
-        raise refused(node, f"|| needs a text, not {wrong}", sqlstate="42883", hint="cast one side to text")
+        raise refusal(node, f"|| needs a text, not {wrong}", sqlstate="42883", hint="cast one side to text")
     tree = exp.DPipe(this=trees[0], expression=trees[1], safe=True)
     # Cut, or a text that doubles in each of twenty subqueries runs out of memory for those rows that hold one.
     long = written_length(left) + written_length(right)
     cut = exp.Left(this=tree, expression=number(LONGEST_TEXT))
-    return made(cut, "text", [left, right], size=min(long, LONGEST_TEXT), looks=2 * long)
+    return derive_value(cut, "text", [left, right], size=min(long, LONGEST_TEXT), looks=2 * long)
 
 
 @rule(exp.Like, exp.ILike)
@@ -296,11 +323,11 @@ def _like(node: exp.Like | exp.ILike, scope: Scope) -> Value:
     value, pattern = _text(node, node.this, scope), bind(node.expression, scope)
     pattern.must_be("text")
     if pattern.nothing:
-        return made(exp.cast(exp.Null(), Type.BOOLEAN), "bool", [value])
+        return derive_value(exp.cast(exp.Null(), Type.BOOLEAN), "bool", [value])
     if not isinstance(pattern.literal, str) or "\\" in pattern.literal or pattern.literal.count("%") > 4:
-        raise refused(node, "LIKE takes a literal pattern without backslash and with at most four %")
+        raise refusal(node, "LIKE takes a literal pattern without backslash and with at most four %")
     tree = exp.Paren(this=type(node)(this=value.tree.copy(), expression=pattern.tree.copy()))
-    return made(tree, "bool", [value], looks=pattern_looks(pattern.literal, value.longest) + 2 * value.longest)
+    return derive_value(tree, "bool", [value], looks=pattern_looks(pattern.literal, value.longest) + 2 * value.longest)
 
 
 @rule(exp.StartsWith)
@@ -309,10 +336,10 @@ def _starts_with(node: exp.StartsWith, scope: Scope) -> Value:
     value, prefix = _text(node, node.this, scope), bind(node.expression, scope)
     prefix.must_be("text")
     if not isinstance(prefix.literal, str):
-        raise refused(node, "STARTS_WITH takes a literal text")
+        raise refusal(node, "STARTS_WITH takes a literal text")
     start = exp.Left(this=value.tree.copy(), expression=number(len(prefix.literal)))
     tree = exp.Paren(this=exp.EQ(this=start, expression=prefix.tree.copy()))
-    return made(tree, "bool", [value], looks=2 * len(prefix.literal))
+    return derive_value(tree, "bool", [value], looks=2 * len(prefix.literal))
 
 
 # ---- times
@@ -322,17 +349,17 @@ def _time(node: exp.Expr, part: exp.Expr | None, scope: Scope) -> Value:
     value = bind(part, scope)
     value.must_be("timestamp")
     if value.kind not in TIMES:
-        raise refused(node, f"{spelling(node)} needs a date or timestamp, not {value.kind}", sqlstate="42883")
+        raise refusal(node, f"{spelling(node)} needs a date or timestamp, not {value.kind}", sqlstate="42883")
     return value
 
 
 def part_of(node: exp.Expr, name: str, value: Value, scope: Scope) -> Value:
     if name not in PARTS or (value.kind == "date" and name in ("HOUR", "MINUTE")):
-        raise refused(node, f"EXTRACT of {name} is not answered", hint=f"these are: {', '.join(PARTS).lower()}")
+        raise refusal(node, f"EXTRACT of {name} is not answered", hint=f"these are: {', '.join(PARTS).lower()}")
     low, high = PARTS[name]
     held = clamp_time(value.tree)
     got = exp.Extract(this=exp.Var(this=name), expression=held)
-    return made(exp.cast(got, Type.DOUBLE), "int", [value], Interval(low, high))
+    return derive_value(exp.cast(got, Type.DOUBLE), "int", [value], Interval(low, high))
 
 
 @rule(exp.Extract)
@@ -351,15 +378,15 @@ def _named_part(node: Any, scope: Scope) -> Value:
 def _trunc_time(node: Any, scope: Scope) -> Value:
     only(node, "this", "unit", "zone", "unabbreviate")
     if node.args.get("zone") is not None:
-        raise refused(node, "a time zone in DATE_TRUNC is not answered")
+        raise refusal(node, "a time zone in DATE_TRUNC is not answered")
     value = _time(node, node.this, scope)
     name = str(node.args["unit"].name).upper()
     if name not in TRUNCATIONS:
-        raise refused(
+        raise refusal(
             node, f"DATE_TRUNC to {name} is not answered", hint=f"these are: {', '.join(TRUNCATIONS).lower()}"
         )
     held = exp.cast(clamp_time(value.tree), Type.TIMESTAMP)
     cut = exp.TimestampTrunc(this=held, unit=exp.Var(this=name))
     if scope.dialect != "postgres" and (value.kind == "date" or name not in ("HOUR", "MINUTE")):
-        return made(exp.cast(cut, Type.DATE), "date", [value])
-    return made(cut, "timestamp", [value])
+        return derive_value(exp.cast(cut, Type.DATE), "date", [value])
+    return derive_value(cut, "timestamp", [value])

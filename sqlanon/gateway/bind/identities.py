@@ -42,7 +42,7 @@ READS = (
 
 
 @dataclass(frozen=True)
-class Tables:
+class PolicyTables:
     """`found`: what each name of the policy may mean in the database, one table for nearly all."""
 
     found: Mapping[str, frozenset[Identity]]
@@ -54,12 +54,12 @@ class Tables:
         return {(schema, table): name for (database, schema, table), name in known.items() if database == self.here}
 
 
-def find_tables(engine: Engine, policy: Gateway) -> Tables:
+def find_tables(engine: Engine, policy: Gateway) -> PolicyTables:
     """Find the tables of a policy in the catalogue of the database."""
-    return FINDERS[engine.dialect](engine, policy) if engine.dialect in FINDERS else Tables({}, "")
+    return FINDERS[engine.dialect](engine, policy) if engine.dialect in FINDERS else PolicyTables({}, "")
 
 
-def identify_tables(engine: Engine, policy: Gateway) -> Tables:
+def identify_tables(engine: Engine, policy: Gateway) -> PolicyTables:
     """As `find_tables`; refuse a table that has two names in the policy, and a public one that shows private rows."""
     tables = find_tables(engine, policy)
     seen: dict[Identity, str] = {}
@@ -77,11 +77,11 @@ def identify_tables(engine: Engine, policy: Gateway) -> Tables:
 Spellings = dict[tuple[str, ...], set[Identity]]
 
 
-def _in_duckdb(engine: Engine, policy: Gateway) -> Tables:
+def _in_duckdb(engine: Engine, policy: Gateway) -> PolicyTables:
     here, known, _ = _spellings(engine)
     written = {name: exp.to_table(name, dialect="duckdb").parts for name in policy.tables}
     found = {name: frozenset(known.get(_folded(parts), ())) for name, parts in written.items()}
-    return Tables(found, here)
+    return PolicyTables(found, here)
 
 
 def _spellings(engine: Engine) -> tuple[str, Spellings, dict[Identity, str]]:
@@ -119,7 +119,7 @@ def _tables_in(text: str, known: Spellings) -> set[tuple[str, ...]]:
         return {parts for parts in known if parts[-1] in words}
 
 
-def _in_postgres(engine: Engine, policy: Gateway) -> Tables:
+def _in_postgres(engine: Engine, policy: Gateway) -> PolicyTables:
     names = list(policy.tables)
     asked = []
     for place, name in enumerate(names):
@@ -128,10 +128,10 @@ def _in_postgres(engine: Engine, policy: Gateway) -> Tables:
         asked.append(FOUND.format(place=place, name=exp.Literal.string(written).sql("postgres")))
     rows = engine.query(sqlglot.parse_one(" UNION ALL ".join(asked), read="postgres"))
     found = {names[place]: frozenset([(database, schema, table)]) for place, database, schema, table in rows}
-    return Tables(found, next((database for _, database, _, _ in rows), ""))
+    return PolicyTables(found, next((database for _, database, _, _ in rows), ""))
 
 
-FINDERS: dict[str, Callable[[Engine, Gateway], Tables]] = {"duckdb": _in_duckdb, "postgres": _in_postgres}
+FINDERS: dict[str, Callable[[Engine, Gateway], PolicyTables]] = {"duckdb": _in_duckdb, "postgres": _in_postgres}
 
 
 def _reads(engine: Engine) -> dict[Identity, set[Identity]]:
@@ -147,7 +147,7 @@ def _reads(engine: Engine) -> dict[Identity, set[Identity]]:
     return found
 
 
-def _refuse_public_views(policy: Gateway, tables: Tables, read: Mapping[Identity, set[Identity]]) -> None:
+def _refuse_public_views(policy: Gateway, tables: PolicyTables, read: Mapping[Identity, set[Identity]]) -> None:
     private = {
         identity: name
         for name, found in tables.found.items()

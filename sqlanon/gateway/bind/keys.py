@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date, datetime
 from typing import Any
 
 from sqlglot import exp
 
 from sqlanon.errors import Refused
-from sqlanon.gateway.bind.conditions import (condition, conjuncts)
-from sqlanon.gateway.bind.core import (Core, cross, key_tree)
-from sqlanon.gateway.answer.answer_cache import typed_key
+from sqlanon.gateway.bind.conditions import condition, conjuncts
+from sqlanon.gateway.bind.core import Core, cross, key_tree
 from sqlanon.gateway.bind.parameters import literal_of
-from sqlanon.gateway.bind.scalars import refused
-from sqlanon.gateway.bind.sources import (Named, Rows, aliased)
+from sqlanon.gateway.bind.scalars import refusal
+from sqlanon.gateway.bind.sources import FromRows, NamedRelation, alias_relation
 from sqlanon.gateway.bind.values import Value
 
 MAX_KEYS = 10_000
 
 
-def set_key_mode(core: Core, rows: Rows, where: exp.Expr | None) -> None:
+def set_key_mode(core: Core, rows: FromRows, where: exp.Expr | None) -> None:
     keys = core.keys
     if not keys:
         return
@@ -28,7 +28,7 @@ def set_key_mode(core: Core, rows: Rows, where: exp.Expr | None) -> None:
         core.mode = "declared"
         core.declared = cross([key.keys or () for key in keys])
         if len(core.declared) > MAX_KEYS:
-            raise refused(keys[0].tree, f"more than {MAX_KEYS} declared keys in one answer are not answered")
+            raise refusal(keys[0].tree, f"more than {MAX_KEYS} declared keys in one answer are not answered")
     else:
         owner = {each.table for place in public for each in keys[place].tree.find_all(exp.Column)}
         source = [each for each in rows.sources if {each.alias} == owner and each.relation.nature == "public"]
@@ -46,8 +46,8 @@ def set_key_mode(core: Core, rows: Rows, where: exp.Expr | None) -> None:
             core.rows = core.rows.where(_among(key), copy=True)
 
 
-def _public_keys(source: Named, keys: list[Value], rows: Rows, where: exp.Expr | None) -> exp.Select:
-    relation = aliased(source)
+def _public_keys(source: NamedRelation, keys: list[Value], rows: FromRows, where: exp.Expr | None) -> exp.Select:
+    relation = alias_relation(source)
     select = exp.Select(distinct=exp.Distinct()).from_(relation, copy=False)
     for place, key in enumerate(keys):
         select = select.select(exp.alias_(key_tree(key), f"k{place}"), copy=False)
@@ -63,7 +63,7 @@ def _among(key: Value) -> exp.Expr:
     return exp.In(this=key_tree(key), expressions=[value.tree for value in values])
 
 
-def combined(core: Core, found: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+def combine_keys(core: Core, found: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """The keys of an answer: what a public table holds, with all values of the keys that are declared."""
     domains = [key.keys for key in core.keys if key.keys is not None]
     others = cross([domain for domain in domains if domain is not None])
@@ -78,3 +78,9 @@ def combined(core: Core, found: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ..
                 tuple(next(left) if key.keys is None else typed_key(next(right), key.kind) for key in core.keys)
             )
     return sorted(made, key=lambda key: tuple((value is None, str(value)) for value in key))
+
+
+def typed_key(value: Any, kind: str) -> Any:
+    if kind == "timestamp" and isinstance(value, date) and not isinstance(value, datetime):
+        return datetime.combine(value, datetime.min.time())
+    return value

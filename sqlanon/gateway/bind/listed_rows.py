@@ -7,9 +7,9 @@ from dataclasses import replace
 from sqlglot import exp
 
 from sqlanon.gateway.bind.parameters import TYPES
-from sqlanon.gateway.bind.scalars import (bind, common, only, refused)
-from sqlanon.gateway.bind.sources import Rows
-from sqlanon.gateway.bind.values import (NUMBERS, UNIT, Interval, Kind, Relation, Value, hull)
+from sqlanon.gateway.bind.scalars import bind, common, only, refusal
+from sqlanon.gateway.bind.sources import FromRows
+from sqlanon.gateway.bind.values import NUMBERS, UNIT, Interval, Kind, Relation, Value, hull
 
 MOST_VALUES = 1_000
 MOST_OF_A_SERIES = 100_000
@@ -33,23 +33,23 @@ def _names(node: exp.Expr, usual: list[str]) -> list[str]:
     alias = node.args.get("alias")
     given = [each.name for each in alias.args.get("columns") or ()] if alias is not None else []
     if len(given) > len(usual):
-        raise refused(node, "more names are given than there are columns", sqlstate="42P10")
+        raise refusal(node, "more names are given than there are columns", sqlstate="42P10")
     return [*given, *usual[len(given) :]]
 
 
 def _values(node: exp.Values, dialect: str) -> Relation:
     if len(node.expressions) > MOST_VALUES:
-        raise refused(node, f"VALUES of more than {MOST_VALUES:,} rows are not answered", sqlstate="54000")
-    nowhere = Rows(dialect)
+        raise refusal(node, f"VALUES of more than {MOST_VALUES:,} rows are not answered", sqlstate="54000")
+    nowhere = FromRows(dialect)
     rows: list[list[Value]] = []
     for each in node.expressions:
         cells = each.expressions if type(each) is exp.Tuple else [each.this if type(each) is exp.Paren else each]
         rows.append([bind(cell, nowhere) for cell in cells])
         if any(value.literal is None and value.kind != "null" and not value.nothing for value in rows[-1]):
-            raise refused(node, "VALUES takes literals and parameters")
+            raise refusal(node, "VALUES takes literals and parameters")
     width = len(rows[0])
     if not width or any(len(row) != width for row in rows):
-        raise refused(node, "VALUES lists must all be the same length", sqlstate="42601")
+        raise refusal(node, "VALUES lists must all be the same length", sqlstate="42601")
     kinds: list[Kind] = []
     for place in range(width):
         found = common(node, [row[place] for row in rows])
@@ -69,22 +69,22 @@ def _values(node: exp.Values, dialect: str) -> Relation:
 def _series(node: exp.Table, dialect: str) -> Relation:
     only(node.this, "start", "end", "step", "is_end_exclusive")
     if node.this.args.get("is_end_exclusive"):
-        raise refused(node, "range() is not answered", hint="generate_series() is")
+        raise refusal(node, "range() is not answered", hint="generate_series() is")
     ends: list[int] = []
     for name in ("start", "end", "step"):
         given = node.this.args.get(name)
-        value = bind(given, Rows(dialect)) if given is not None else None
+        value = bind(given, FromRows(dialect)) if given is not None else None
         if value is not None:
             value.must_be("int")
         if value is not None and type(value.literal) is not int:
-            raise refused(node, "generate_series() takes whole numbers here", hint="times are not answered")
+            raise refusal(node, "generate_series() takes whole numbers here", hint="times are not answered")
         ends.append(value.literal if value is not None else 1)
     start, end, step = ends
     if step == 0:
-        raise refused(node, "step size cannot equal zero", sqlstate="22023")
+        raise refusal(node, "step size cannot equal zero", sqlstate="22023")
     if (end - start) // step >= MOST_OF_A_SERIES:
         said = f"a series of more than {MOST_OF_A_SERIES:,} numbers is not answered"
-        raise refused(node, said, sqlstate="54000")
+        raise refusal(node, said, sqlstate="54000")
     numbers = [exp.cast(exp.convert(each), TYPES["int"]) for each in ends]
     call = exp.Anonymous(this="GENERATE_SERIES", expressions=numbers)
     inner = exp.Table(this=call, alias=_alias(1))
@@ -108,9 +108,9 @@ def _column(values: list[Value], kind: Kind) -> Value:
 
 def _relation(node: exp.Expr, inner: exp.Expr, names: list[str], columns: list[Value]) -> Relation:
     if any(name.casefold() == UNIT for name in names):
-        raise refused(node, f"'{UNIT}' is a reserved name")
+        raise refusal(node, f"'{UNIT}' is a reserved name")
     if len({name.casefold() for name in names}) < len(names):
-        raise refused(node, "two columns have the same name", sqlstate="42701", hint="name them after the alias")
+        raise refusal(node, "two columns have the same name", sqlstate="42701", hint="name them after the alias")
     select = exp.Select().from_(inner, copy=False)
     found: dict[str, Value] = {}
     for place, (name, value) in enumerate(zip(names, columns, strict=True)):

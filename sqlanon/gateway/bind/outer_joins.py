@@ -15,9 +15,9 @@ from typing import Literal
 from sqlglot import exp
 
 from sqlanon.errors import Refused
-from sqlanon.gateway.bind.calls import (call_of, is_aggregate)
-from sqlanon.gateway.bind.scalars import refused
-from sqlanon.gateway.bind.sources import Rows
+from sqlanon.gateway.bind.calls import call_of, is_aggregate
+from sqlanon.gateway.bind.scalars import refusal
+from sqlanon.gateway.bind.sources import FromRows
 
 # What an expression is in a row without a person: NULL; NULL or 0; NULL or false; or anything.
 Found = Literal["null", "zero", "false", "any"]
@@ -31,7 +31,12 @@ STRICT = (
 
 
 def require_persons(
-    rows: Rows, where: exp.Expr | None, keys: Sequence[exp.Expr], shown: Iterable[exp.Expr | None], *, answered: bool
+    rows: FromRows,
+    where: exp.Expr | None,
+    keys: Sequence[exp.Expr],
+    shown: Iterable[exp.Expr | None],
+    *,
+    answered: bool,
 ) -> None:
     """Refuse a statement whose answer needs the rows without a person. `shown` is all that may hold aggregates;
     without `answered` it is a subquery, whose rows may be asked for anything."""
@@ -48,7 +53,7 @@ def require_persons(
 
 
 def _refusal(node: exp.Expr) -> Refused:
-    return refused(
+    return refusal(
         node,
         "rows of a public table that no row of a person matches are not read, and this statement asks for them",
         hint="write JOIN in place of LEFT or RIGHT JOIN, and aggregate columns of the private table: COUNT(v.id)",
@@ -61,7 +66,7 @@ def _aggregates(node: exp.Expr) -> list[exp.Expr]:
     return [found for part in node.iter_expressions() for found in _aggregates(part)]
 
 
-def _adds_nothing(node: exp.Expr, rows: Rows) -> bool:
+def _adds_nothing(node: exp.Expr, rows: FromRows) -> bool:
     call = call_of(node, rows)
     assert call is not None
     if call.filter is not None and rows_without_person(call.filter, rows) in ("null", "false"):
@@ -72,17 +77,17 @@ def _adds_nothing(node: exp.Expr, rows: Rows) -> bool:
     return found == "null" or (found == "zero" and call.name == "sum")
 
 
-def _reads_persons(node: exp.Expr, rows: Rows) -> bool:
+def _reads_persons(node: exp.Expr, rows: FromRows) -> bool:
     return any(_is_personal(column, rows) for column in node.find_all(exp.Column))
 
 
-def _is_personal(node: exp.Column, rows: Rows) -> bool:
+def _is_personal(node: exp.Column, rows: FromRows) -> bool:
     found = rows.column(node).shown
     own = {source.alias for source in rows.sources if source.relation.nature == "private"}
     return isinstance(found, exp.Column) and found.table in own
 
 
-def rows_without_person(node: exp.Expr, rows: Rows) -> Found:
+def rows_without_person(node: exp.Expr, rows: FromRows) -> Found:
     """What an expression is where all columns of private tables are NULL."""
     kind = type(node)
     parts = [rows_without_person(part, rows) for part in node.iter_expressions()] if kind is not exp.Column else []
@@ -120,12 +125,12 @@ def rows_without_person(node: exp.Expr, rows: Rows) -> Found:
     return "any"
 
 
-def _is_known(node: exp.Expr, rows: Rows, *, negated: bool) -> bool:
+def _is_known(node: exp.Expr, rows: FromRows, *, negated: bool) -> bool:
     """Whether it asks a column of persons to be there: IS NOT NULL."""
     return negated and type(node.expression) is exp.Null and rows_without_person(node.this, rows) == "null"
 
 
-def _case(node: exp.Expr, rows: Rows) -> Found:
+def _case(node: exp.Expr, rows: FromRows) -> Found:
     subject = node.args.get("this")
     nothing = subject is not None and rows_without_person(subject, rows) == "null"
     found: list[Found] = []

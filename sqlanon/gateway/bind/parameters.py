@@ -14,8 +14,8 @@ from typing import Any
 from sqlglot import exp
 
 from sqlanon.errors import Refused
-from sqlanon.gateway.bind.scalars import (Scope, date_literal, number_literal, number_value, rule, text_literal)
-from sqlanon.gateway.bind.values import (NUMBERS, Interval, Kind, Slot, Value)
+from sqlanon.gateway.bind.scalars import Scope, date_literal, number_literal, number_value, rule, text_literal
+from sqlanon.gateway.bind.values import NUMBERS, Interval, Kind, ParameterSlot, Value
 
 MAX_PARAMETERS = 1000
 MAX_ELEMENTS = 1000  # of an array, and of all that are given
@@ -33,22 +33,22 @@ TYPES: dict[Kind, Any] = {
 @rule(exp.Placeholder)
 def _placeholder(node: exp.Placeholder, scope: Scope) -> Value:
     slot = node.meta.get("slot")
-    if not isinstance(slot, Slot):
+    if not isinstance(slot, ParameterSlot):
         raise Refused("a parameter is not answered here", sqlstate="42601")
     if slot.many:
         raise Refused(f"parameter ${slot.name[:40]} is an array: = ANY(…) and <> ALL(…) are answered of it")
     return slot.bound()
 
 
-def _example(slot: Slot) -> Value:
+def _example(slot: ParameterSlot) -> Value:
     if slot.kind is None:
         return Value(exp.Null(), "null", public=True)
     return literal_as(EXAMPLES[slot.kind], slot.kind)
 
 
-def with_slots(tree: exp.Expr) -> tuple[exp.Expr, dict[str, Slot]]:
+def with_slots(tree: exp.Expr) -> tuple[exp.Expr, dict[str, ParameterSlot]]:
     """The tree with a slot for each parameter: ?, $1, $name and :name."""
-    slots: dict[str, Slot] = {}
+    slots: dict[str, ParameterSlot] = {}
     count = 0
 
     def slotted(node: exp.Expr) -> exp.Expr:
@@ -60,13 +60,15 @@ def with_slots(tree: exp.Expr) -> tuple[exp.Expr, dict[str, Slot]]:
             count += 1
             name = str(count)
         made = exp.Placeholder(this=name)
-        made.meta["slot"] = slots.setdefault(name, Slot(name, _example))
+        made.meta["slot"] = slots.setdefault(name, ParameterSlot(name, _example))
         return made
 
     return tree.transform(slotted, copy=False), slots
 
 
-def fill(slots: Mapping[str, Slot], given: Sequence[Any] | Mapping[str, Any], kinds: Sequence[str] | None) -> None:
+def fill(
+    slots: Mapping[str, ParameterSlot], given: Sequence[Any] | Mapping[str, Any], kinds: Sequence[str] | None
+) -> None:
     """Bind parameters to values; of kinds that are told, such as int or int[], or that the Python values tell."""
     in_order = list(given) if not isinstance(given, Mapping) else []
     by_name = {str(name): value for name, value in given.items()} if isinstance(given, Mapping) else {}
@@ -81,7 +83,7 @@ def fill(slots: Mapping[str, Slot], given: Sequence[Any] | Mapping[str, Any], ki
         raise Refused("more parameters are given than the statement has", sqlstate="08P01")
 
 
-def _fill(slot: Slot, value: Any, kind: str | None) -> None:
+def _fill(slot: ParameterSlot, value: Any, kind: str | None) -> None:
     slot.filled = True
     slot.many = isinstance(value, list | tuple) if kind is None else kind.endswith("[]")
     if not slot.many:
@@ -106,13 +108,13 @@ def kind_named(name: str) -> Kind:
     return next(kind for kind in TYPES if kind == name.removesuffix("[]"))
 
 
-def numbered(slots: Mapping[str, Slot], declared: Sequence[str | None]) -> list[Slot]:
+def number_slots(slots: Mapping[str, ParameterSlot], declared: Sequence[str | None]) -> list[ParameterSlot]:
     """Slots by their number from 1, with the kinds that are declared of some; gaps have slots of their own."""
     for name in slots:
         if not name.isdigit() or not 1 <= int(name) <= MAX_PARAMETERS:
             raise Refused(f"there is no parameter ${name[:40]}", sqlstate="42P02", hint="write $1, $2, …")
     most = max([len(declared), *map(int, slots)])
-    listed = [slots.get(str(number)) or Slot(str(number), _example) for number in range(1, most + 1)]
+    listed = [slots.get(str(number)) or ParameterSlot(str(number), _example) for number in range(1, most + 1)]
     for slot, kind in zip(listed, declared, strict=False):
         slot.kind, slot.many = (None, False) if kind is None else (kind_named(kind), kind.endswith("[]"))
     return listed

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from sqlanon.gateway.bind.aggregates import Answered
-from sqlanon.gateway.bind.calls import (call_of, holds_aggregate, is_aggregate)
-from sqlanon.gateway.bind.core import (Core, key_reference)
-from sqlanon.gateway.bind.plain_aggregates import (person_aggregate, plain_aggregate)
-from sqlanon.gateway.bind.scalars import (bind, refused)
-from sqlanon.gateway.bind.sources import Rows
+from sqlanon.gateway.bind.calls import call_of, holds_aggregate, is_aggregate
+from sqlanon.gateway.bind.core import Core, key_reference
+from sqlanon.gateway.bind.plain_aggregates import person_aggregate, plain_aggregate
+from sqlanon.gateway.bind.scalars import bind, refusal
+from sqlanon.gateway.bind.sources import FromRows
 from sqlanon.gateway.bind.values import Value
 from sqlanon.gateway.bind.windows import window
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class Place:
     """Where an expression stands: what aggregates and windows mean there."""
 
-    rows: Rows
+    rows: FromRows
     kind: str  # rows, plain, person or group
     binder: Binder
     core: Core | None = None
@@ -44,7 +44,7 @@ class Place:
         if self.kind in ("group", "person") or self.grouped:
             name = self.rows.full_name(node)
             said = f'column "{name}" must appear in the GROUP BY clause or be used in an aggregate function'
-            raise refused(node, said, sqlstate="42803")
+            raise refusal(node, said, sqlstate="42803")
         return self.rows.column(node)
 
     def special(self, node: exp.Expr) -> Value | None:
@@ -66,11 +66,11 @@ class Place:
             found = self.binder.aggregate(call, self.core, self.rows, self.binder.catalog.policy)
             self.bars[id(node)] = found
             return found.value
-        raise refused(node, "an aggregate is not allowed here", sqlstate="42803")
+        raise refusal(node, "an aggregate is not allowed here", sqlstate="42803")
 
     def _window(self, node: exp.Window) -> Value:
         if self.kind == "person":
-            raise refused(node, "a window over persons compares them with each other", hint="use it inside a subquery")
+            raise refusal(node, "a window over persons compares them with each other", hint="use it inside a subquery")
         over_persons = self.kind == "rows" and self.rows.nature == "private"
         return window(node, self, self.rows if over_persons else None)
 

@@ -8,10 +8,10 @@ from sqlglot import exp
 
 from sqlanon.gateway.bind.calls import Call
 from sqlanon.gateway.bind.conditions import condition
-from sqlanon.gateway.bind.core import (WIDEST_BOUNDS, fixed_point, quantum_for)
+from sqlanon.gateway.bind.core import WIDEST_BOUNDS, fixed_point, quantum_for
 from sqlanon.gateway.bind.row_work import weigh_comparison
-from sqlanon.gateway.bind.scalars import (Scope, bind, refused)
-from sqlanon.gateway.bind.values import (NUMBERS, UNDECLARED, Interval, Kind, Value, as_computed, double, number)
+from sqlanon.gateway.bind.scalars import Scope, bind, refusal
+from sqlanon.gateway.bind.values import NUMBERS, UNDECLARED, Interval, Kind, Value, as_computed, double, number
 
 
 def plain_aggregate(call: Call, scope: Scope) -> Value:
@@ -59,11 +59,11 @@ def _tree(call: Call, value: Value) -> tuple[exp.Expr, Kind]:
         return exp.Count(this=values), "int"
     if call.name in ("min", "max"):
         if value.kind == "bool":
-            raise refused(call.node, f"{call.name.upper()}() of a condition is not answered", sqlstate="42883")
+            raise refusal(call.node, f"{call.name.upper()}() of a condition is not answered", sqlstate="42883")
         extreme = (exp.Min if call.name == "min" else exp.Max)(this=inner)
         return weigh_comparison(extreme, value.longest, bytewise=False), value.kind
     if value.kind not in NUMBERS:
-        raise refused(call.node, f"{call.name.upper()}() needs numbers, not {value.kind}", sqlstate="42883")
+        raise refusal(call.node, f"{call.name.upper()}() needs numbers, not {value.kind}", sqlstate="42883")
     if call.name in ("median", "quantile"):
         order = exp.Order(expressions=[exp.Ordered(this=double(inner), nulls_first=False)])
         within = exp.WithinGroup(this=exp.PercentileCont(this=number(call.alpha or 0.0)), expression=order)
@@ -95,12 +95,12 @@ def person_aggregate(call: Call, scope: Scope, most_rows: int) -> Value:
         tree = _filtered(tree, call, scope)
         return Value(tree, kind, value.bounds, clamped=False, computed=value.computed, size=value.size)
     if call.name not in ("sum", "avg"):
-        raise refused(call.node, f"{call.name.upper()}() of each person's rows is not answered", hint="use SUM or AVG")
+        raise refusal(call.node, f"{call.name.upper()}() of each person's rows is not answered", hint="use SUM or AVG")
     if value.kind not in NUMBERS or value.bounds is None:
-        raise refused(call.node, f"{call.name.upper()}() needs numbers, not {value.kind}", sqlstate="42883")
+        raise refusal(call.node, f"{call.name.upper()}() needs numbers, not {value.kind}", sqlstate="42883")
     bounds = value.bounds
     if bounds.size > WIDEST_BOUNDS:
-        raise refused(
+        raise refusal(
             call.node,
             f"{call.name.upper()}() of an expression without bounds is not answered",
             hint="bound it: LEAST(GREATEST(x, 0), 100), or have low and high declared for its columns in the policy",

@@ -15,15 +15,15 @@ from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from sqlanon.errors import (Refused, did_you_mean)
+from sqlanon.errors import Refused, did_you_mean
+from sqlanon.gateway.bind.parameters import with_slots
+from sqlanon.gateway.bind.scalars import TESTED, has_half_characters
+from sqlanon.gateway.bind.values import ParameterSlot
 from sqlanon.sqlfront.dialects import READ
 from sqlanon.sqlfront.literals import plain_texts
-from sqlanon.gateway.bind.parameters import with_slots
 from sqlanon.sqlfront.parser_tokens import tokenize
-from sqlanon.gateway.bind.scalars import (TESTED, has_half_characters)
-from sqlanon.gateway.bind.values import Slot
 
-__all__ = ["DIALECTS", "OPTIONS", "TESTED", "Statement", "explained", "parsed", "read"]
+__all__ = ["DIALECTS", "OPTIONS", "TESTED", "ParsedStatement", "parse_statement", "parse_trees", "split_explain"]
 
 MAX_TEXT = 20_000
 MAX_NODES = 3_000
@@ -37,14 +37,14 @@ logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 
 @dataclass(frozen=True)
-class Statement:
+class ParsedStatement:
     tree: exp.Expr
     explain: bool
     options: Mapping[str, Any]
-    slots: Mapping[str, Slot]  # its parameters, by name
+    slots: Mapping[str, ParameterSlot]  # its parameters, by name
 
 
-def read(text: str, dialect: str) -> Statement:
+def parse_statement(text: str, dialect: str) -> ParsedStatement:
     """Parse a statement. Whatever cannot be read is refused with a message that depends on the text alone."""
     if len(text) > MAX_TEXT:
         raise Refused(f"a statement of more than {MAX_TEXT} characters is not answered", sqlstate="54001")
@@ -52,14 +52,14 @@ def read(text: str, dialect: str) -> Statement:
         raise Refused("a statement holds a zero byte", sqlstate="22021")
     if has_half_characters(text):
         raise Refused("a statement holds half a character", sqlstate="22021")
-    explain, text = explained(text)
+    explain, text = split_explain(text)
     try:
         tokens = tokenize(text, dialect)
     except SqlglotError:
         raise Refused("the statement cannot be read: a quote or comment is not closed", sqlstate="42601") from None
     options, text = _options(tokens, text)
     try:
-        trees = parsed(text, READ[dialect])
+        trees = parse_trees(text, READ[dialect])
     except Refused:
         raise
     except Exception as error:  # besides its own errors, the parser has others for what it half knows, as SHOW ALL
@@ -76,12 +76,12 @@ def read(text: str, dialect: str) -> Statement:
         _name_functions(tree, text)
         _write_out_negations(tree)
         tree, slots = with_slots(tree)
-        return Statement(tree, explain, options, slots)
+        return ParsedStatement(tree, explain, options, slots)
     except RecursionError:
         raise Refused("the statement is nested too deeply", sqlstate="54001") from None
 
 
-def parsed(text: str, dialect: DialectType) -> list[exp.Expr | None]:
+def parse_trees(text: str, dialect: DialectType) -> list[exp.Expr | None]:
     """The trees of a text; of PostgreSQL's, each text is a plain one, however it is written."""
     reader = Dialect.get_or_raise(dialect)
     tokens = tokenize(text, reader)
@@ -139,7 +139,7 @@ def _place(error: Exception, text: str) -> int | None:
     return sum(len(line) for line in lines[: details[0]["line"] - 1]) + max(1, details[0].get("col") or 1)
 
 
-def explained(text: str) -> tuple[bool, str]:
+def split_explain(text: str) -> tuple[bool, str]:
     """Whether EXPLAIN stands before the statement, and the text with that word blanked out."""
     word = re.match(r"\s*EXPLAIN\b", text, flags=re.IGNORECASE)
     if word is None:

@@ -16,8 +16,20 @@ import sqlglot
 from sqlglot import exp
 
 from sqlanon.errors import Refused
-from sqlanon.gateway.bind.row_work import (LONGEST_TEXT, weigh_text)
-from sqlanon.gateway.bind.values import (NUMBERS, TIMES, UNDECLARED, WIDEST, Interval, Kind, Value, double, in_days, number, operand)
+from sqlanon.gateway.bind.row_work import LONGEST_TEXT, weigh_text
+from sqlanon.gateway.bind.values import (
+    NUMBERS,
+    TIMES,
+    UNDECLARED,
+    WIDEST,
+    Interval,
+    Kind,
+    Value,
+    double,
+    in_days,
+    number,
+    operand,
+)
 
 # Divisors nearer to zero than this give NULL, so that no quotient overflows.
 TINY = 1e-9
@@ -46,7 +58,7 @@ def bind(node: exp.Expr | None, scope: Scope) -> Value:
     value = bind_shown(node, scope)
     if value.kind == "opaque":
         hint = "select it as it is, or ask whether it IS NULL"
-        raise refused(node or exp.Null(), f"values of type {value.stored} are not computed with", hint=hint)
+        raise refusal(node or exp.Null(), f"values of type {value.stored} are not computed with", hint=hint)
     return value
 
 
@@ -63,7 +75,7 @@ def bind_shown(node: exp.Expr | None, scope: Scope) -> Value:
         if isinstance(node, exp.Subquery | exp.Exists | exp.Query):
             hint = "join the table on the privacy unit, or put the subquery into FROM"
         state = "42883" if type(node) is exp.Anonymous else "0A000"
-        raise refused(node, f"{spelling(node)} is not answered", hint=hint, sqlstate=state)
+        raise refusal(node, f"{spelling(node)} is not answered", hint=hint, sqlstate=state)
     return found_rule(node, scope)
 
 
@@ -95,10 +107,10 @@ def only(node: exp.Expr, *read: str) -> None:
         if name not in read and value not in (None, False, []):
             said = f"{argument_spelling(name)} in {spelling(node)} is not answered"
             detail = f"It is the argument '{name}' of {type(node).__name__}, which is not read here."
-            raise refused(node, said, detail=detail, hint=untested())
+            raise refusal(node, said, detail=detail, hint=parser_hint())
 
 
-def untested() -> str | None:
+def parser_hint() -> str | None:
     """A hint for whoever has a parser that statements were never read with."""
     version = str(vars(sqlglot)["__version__"])
     installed = tuple(int(part) for part in re.findall(r"\d+", version)[:3])
@@ -114,7 +126,7 @@ def position(node: exp.Expr) -> int | None:
     return min(places) + 1 if places else None
 
 
-def refused(
+def refusal(
     node: exp.Expr, message: str, *, hint: str | None = None, sqlstate: str = "0A000", detail: str | None = None
 ) -> Refused:
     return Refused(message, hint=hint, sqlstate=sqlstate, detail=detail, position=position(node))
@@ -138,7 +150,7 @@ def spelling(node: exp.Expr) -> str:
         return named[type(node)]
     # The parser's words are no words of SQL: DPIPE is ||, and a person wrote 'a || b'.
     word = node.key.upper()
-    return word if word in SQL_WORDS and not isinstance(node, exp.Binary) else shortened(node)
+    return word if word in SQL_WORDS and not isinstance(node, exp.Binary) else shorten_sql(node)
 
 
 def argument_spelling(name: str) -> str:
@@ -151,13 +163,13 @@ def argument_spelling(name: str) -> str:
     return ARGUMENTS.get(name, word if word in SQL_WORDS else f"'{word.lower()}'")
 
 
-def shortened(node: exp.Expr) -> str:
+def shorten_sql(node: exp.Expr) -> str:
     """An expression as SQL, for a message."""
     text = node.sql("postgres")
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
-def made(
+def derive_value(
     tree: exp.Expr,
     kind: Kind,
     parts: Sequence[Value],
@@ -190,7 +202,7 @@ def numbers(node: exp.Expr, *values: Value) -> list[Interval]:
     for value in values:
         value.must_be(known)
         if value.kind not in NUMBERS or value.bounds is None:
-            raise refused(node, f"{spelling(node)} needs numbers, not {value.kind}", sqlstate="42883")
+            raise refusal(node, f"{spelling(node)} needs numbers, not {value.kind}", sqlstate="42883")
     return [value.bounds for value in values if value.bounds is not None]
 
 
@@ -204,7 +216,7 @@ def common(node: exp.Expr, values: Sequence[Value]) -> Kind:
         for value in values:
             value.learn(kind)
         return kind
-    raise refused(
+    raise refusal(
         node, f"{spelling(node)} mixes {' and '.join(sorted(kinds))}", sqlstate="42804", hint="cast them to one type"
     )
 
@@ -256,9 +268,9 @@ def number_literal(node: exp.Expr, text: str, kind: Kind | None = None) -> Value
         whole = text.isdigit() if kind is None else kind == "int"
         value: float = int(text) if whole else float(text)
     except ValueError:
-        raise refused(node, f"'{text[:40]}' is not a number", sqlstate="22P02") from None
+        raise refusal(node, f"'{text[:40]}' is not a number", sqlstate="22P02") from None
     if not abs(value) <= 1e18 or (value != 0 and abs(value) < 1e-30):
-        raise refused(node, "a number is too large or too small", sqlstate="22003", hint="up to 18 digits are read")
+        raise refusal(node, "a number is too large or too small", sqlstate="22003", hint="up to 18 digits are read")
     return number_value(value, "int" if whole else "float")
 
 
@@ -278,7 +290,7 @@ def read_as(node: exp.Expr, text: str, kind: Kind) -> Value:
     else:
         return text_literal(text)
     names = {"int": "integer", "float": "double precision", "bool": "boolean"}
-    raise refused(node, f'invalid input syntax for type {names[kind]}: "{text[:40]}"', sqlstate="22P02")
+    raise refusal(node, f'invalid input syntax for type {names[kind]}: "{text[:40]}"', sqlstate="22P02")
 
 
 def number_value(value: float, kind: Kind) -> Value:
@@ -311,7 +323,7 @@ def temporal(node: exp.Expr, text: str, kind: Kind, *, zoned: bool = False) -> V
     try:
         moment = datetime.fromisoformat(found["moment"] if found else text.strip())
     except ValueError:
-        raise refused(node, f"'{text[:40]}' is not a date", sqlstate="22007", hint="write it as 2026-01-31") from None
+        raise refusal(node, f"'{text[:40]}' is not a date", sqlstate="22007", hint="write it as 2026-01-31") from None
     # As PostgreSQL has it: a date or a timestamp without time zone takes no notice of one.
     moment = moment.replace(tzinfo=None)
     if zoned:
@@ -320,7 +332,7 @@ def temporal(node: exp.Expr, text: str, kind: Kind, *, zoned: bool = False) -> V
             try:
                 moment = moment - away if found["sign"] == "+" else moment + away
             except OverflowError:
-                raise refused(node, "a time is out of range", sqlstate="22008") from None
+                raise refusal(node, "a time is out of range", sqlstate="22008") from None
         return replace(date_literal(moment), zoned=True)
     if kind == "date" and moment == datetime.combine(moment.date(), datetime.min.time()):
         return date_literal(moment.date())
@@ -345,7 +357,7 @@ def _neg(node: exp.Neg, scope: Scope) -> Value:
     low, high = -bounds.high, -bounds.low
     if value.literal is not None:
         return replace(number_value(-value.literal, value.kind), slot=value.slot)
-    return made(exp.Neg(this=exp.Paren(this=operand(value))), value.kind, [value], Interval(low, high))
+    return derive_value(exp.Neg(this=exp.Paren(this=operand(value))), value.kind, [value], Interval(low, high))
 
 
 def _operands(node: exp.Binary, scope: Scope) -> tuple[Value, Value]:
@@ -372,10 +384,10 @@ def _arithmetic(node: exp.Binary, scope: Scope) -> Value:
         low, high = min(ends), max(ends)
     tree = exp.Paren(this=type(node)(this=operand(left), expression=operand(right)))
     whole = left.kind == right.kind == "int"
-    return made(tree, "int" if whole else "float", [left, right], Interval(low, high))
+    return derive_value(tree, "int" if whole else "float", [left, right], Interval(low, high))
 
 
-def divided(left: Value, right: Value, a: Interval, b: Interval) -> tuple[exp.Expr, Interval]:
+def divide_values(left: Value, right: Value, a: Interval, b: Interval) -> tuple[exp.Expr, Interval]:
     if sum(1 for _ in right.tree.walk()) > MAX_DIVISOR:
         # It is written three times, and three times again for each division that it stands in.
         raise Refused("a divisor is too long to be answered", sqlstate="54001")
@@ -391,7 +403,7 @@ def divided(left: Value, right: Value, a: Interval, b: Interval) -> tuple[exp.Ex
     return tree, Interval(-reach, reach)
 
 
-def truncated(tree: exp.Expr) -> exp.Expr:
+def truncate_number(tree: exp.Expr) -> exp.Expr:
     return exp.Anonymous(this="TRUNC", expressions=[tree])
 
 
@@ -400,14 +412,14 @@ def _div(node: exp.Binary, scope: Scope) -> Value:
     only(node, "this", "expression", "typed", "safe", "operator")
     left, right = _operands(node, scope)
     a, b = numbers(node, left, right)
-    tree, bounds = divided(left, right, a, b)
+    tree, bounds = divide_values(left, right, a, b)
     # PostgreSQL's / of two integers cuts off the fraction, as DuckDB's // does.
     whole = left.kind == right.kind == "int" and (type(node) is exp.IntDiv or bool(node.args.get("typed")))
     if type(node) is exp.IntDiv and not whole:
-        raise refused(node, "// needs whole numbers", hint="use / and FLOOR()", sqlstate="42883")
+        raise refusal(node, "// needs whole numbers", hint="use / and FLOOR()", sqlstate="42883")
     if whole:
-        return made(truncated(tree), "int", [left, right], bounds)
-    return made(tree, "float", [left, right], bounds)
+        return derive_value(truncate_number(tree), "int", [left, right], bounds)
+    return derive_value(tree, "float", [left, right], bounds)
 
 
 @rule(exp.Mod)
@@ -416,10 +428,12 @@ def _mod(node: exp.Mod, scope: Scope) -> Value:
     left, right = _operands(node, scope)
     a, b = numbers(node, left, right)
     if not left.kind == right.kind == "int":
-        raise refused(node, "% needs whole numbers", sqlstate="42883")
-    quotient, _ = divided(left, right, a, b)
-    rest = exp.Mul(this=operand(right), expression=truncated(quotient))
+        raise refusal(node, "% needs whole numbers", sqlstate="42883")
+    quotient, _ = divide_values(left, right, a, b)
+    rest = exp.Mul(this=operand(right), expression=truncate_number(quotient))
     tree = exp.Paren(this=exp.Sub(this=operand(left), expression=rest))
-    value = made(tree, "int", [left, right], Interval(-b.size if a.low < 0 else 0.0, b.size if a.high > 0 else 0.0))
+    value = derive_value(
+        tree, "int", [left, right], Interval(-b.size if a.low < 0 else 0.0, b.size if a.high > 0 else 0.0)
+    )
     # Of numbers beyond 2**53 what is left may be anything: their quotient is rounded by more than the divisor.
     return replace(value, clamped=max(a.size, b.size) <= WIDEST)

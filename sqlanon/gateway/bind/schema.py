@@ -9,11 +9,11 @@ from typing import Literal
 import sqlglot
 from sqlglot import exp
 
-from sqlanon.engines import (ColumnInfo, Engine)
-from sqlanon.errors import (EngineError, PolicyError, SourceError, did_you_mean)
-from sqlanon.gateway.bind.catalog import (Constraint, Schema, aliased_table, kind_of, stored_as)
-from sqlanon.gateway.bind.identities import (Tables, find_tables, identify_tables)
-from sqlanon.gateway.bind.values import (NUMBERS, OWN, WRITTEN)
+from sqlanon.engines import ColumnInfo, Engine
+from sqlanon.errors import EngineError, PolicyError, SourceError, did_you_mean
+from sqlanon.gateway.bind.catalog import Constraint, Schema, aliased_table, kind_of, stored_type
+from sqlanon.gateway.bind.identities import PolicyTables, find_tables, identify_tables
+from sqlanon.gateway.bind.values import NUMBERS, OWN, WRITTEN
 from sqlanon.policy.gateway import Gateway
 
 # Columns that a PRIMARY KEY or UNIQUE constraint keeps apart, together: schema, table, columns.
@@ -62,7 +62,7 @@ CONSTRAINT_KINDS: dict[str, Literal["primary", "unique", "foreign", "required"]]
 }  # fmt: skip
 
 
-def _constraints(engine: Engine, tables: Tables) -> Iterator[Constraint]:
+def _constraints(engine: Engine, tables: PolicyTables) -> Iterator[Constraint]:
     """The constraints of tables of the policy; a foreign key to another table is left out."""
     text = CONSTRAINTS.get(engine.dialect)
     if text is None:
@@ -170,7 +170,9 @@ def same_when_equal(one: str, other: str) -> bool:
         return _same_numbers(one.upper(), other.upper())
     if None in kinds:
         return False
-    apart = [next((base for base in APART if (stored_as(each) or "").startswith(base)), None) for each in (one, other)]
+    apart = [
+        next((base for base in APART if (stored_type(each) or "").startswith(base)), None) for each in (one, other)
+    ]
     return len(kinds) == 1 and apart[0] == apart[1]
 
 
@@ -205,7 +207,7 @@ def _check_links(policy: Gateway, columns: Mapping[str, Sequence[ColumnInfo]]) -
 
 
 def _collated(
-    engine: Engine, policy: Gateway, tables: Tables, columns: Mapping[str, Sequence[ColumnInfo]]
+    engine: Engine, policy: Gateway, tables: PolicyTables, columns: Mapping[str, Sequence[ColumnInfo]]
 ) -> frozenset[tuple[str, str]]:
     """Columns of texts with a collation of their own. Those of persons must tell all texts apart by their bytes."""
     if engine.dialect == "duckdb":
@@ -286,7 +288,7 @@ def unique_keys(engine: Engine, policy: Gateway) -> frozenset[tuple[str, tuple[s
     return _unique_keys(engine, find_tables(engine, policy))
 
 
-def _unique_keys(engine: Engine, tables: Tables) -> frozenset[tuple[str, tuple[str, ...]]]:
+def _unique_keys(engine: Engine, tables: PolicyTables) -> frozenset[tuple[str, tuple[str, ...]]]:
     text = UNIQUE_KEYS.get(engine.dialect)
     if text is None:
         return frozenset()

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sqlanon.gateway.bind.scalars import (only, refused)
-from sqlanon.gateway.bind.sources import Rows
+from sqlanon.gateway.bind.scalars import only, refusal
+from sqlanon.gateway.bind.sources import FromRows
 from sqlanon.gateway.bind.type_names import TYPE_NAMES
-from sqlanon.gateway.bind.values import (OWN, WRITTEN, Value)
+from sqlanon.gateway.bind.values import OWN, WRITTEN, Value
 
 MAX_ITEMS = 100
 
@@ -24,7 +24,7 @@ class Item:
     label: str = ""  # what a client sees; several may be the same
 
 
-def items_of(node: exp.Select, rows: Rows) -> list[Item]:
+def items_of(node: exp.Select, rows: FromRows) -> list[Item]:
     items: list[Item] = []
     for each in node.expressions:
         stars = rows.star(each)
@@ -38,9 +38,9 @@ def items_of(node: exp.Select, rows: Rows) -> list[Item]:
         label = each.alias if type(each) is exp.Alias else name_of(inner)
         items.append(Item(label, inner, label=label))
     if not node.expressions:
-        raise refused(node, "a SELECT of nothing is not answered")
+        raise refusal(node, "a SELECT of nothing is not answered")
     if not items or len(items) > MAX_ITEMS:
-        raise refused(node, f"a SELECT has 1 to {MAX_ITEMS} columns", sqlstate="54011")
+        raise refusal(node, f"a SELECT has 1 to {MAX_ITEMS} columns", sqlstate="54011")
     taken: set[str] = set()
     for item in items:
         plain, number = item.name, 1
@@ -49,27 +49,27 @@ def items_of(node: exp.Select, rows: Rows) -> list[Item]:
         taken.add(item.name.casefold())
     if any(item.name.casefold().startswith(OWN) and item.name not in WRITTEN for item in items):
         hint = f"names that begin with {OWN} are the gateway's own"
-        raise refused(node, "a column has a reserved name", hint=hint, sqlstate="42939")
+        raise refusal(node, "a column has a reserved name", hint=hint, sqlstate="42939")
     return items
 
 
-def groups_of(node: exp.Select, items: list[Item], rows: Rows) -> list[exp.Expr]:
+def groups_of(node: exp.Select, items: list[Item], rows: FromRows) -> list[exp.Expr]:
     """What is grouped by, with positions and names of the SELECT list replaced by what they stand for."""
     group = node.args.get("group")
     if group is None:
         return []
     only(group, "expressions")
     if not group.expressions:
-        raise refused(group, "GROUP BY takes a list of expressions", sqlstate="42601")
+        raise refusal(group, "GROUP BY takes a list of expressions", sqlstate="42601")
     # A name that is both is the column, as in PostgreSQL.
     named = [item for item in items if not rows.has(item.name)]
-    return [meant(each, items, "GROUP BY", named) for each in group.expressions]
+    return [resolve_item(each, items, "GROUP BY", named) for each in group.expressions]
 
 
-def meant(node: exp.Expr, items: list[Item], clause: str, named: list[Item] | None = None) -> exp.Expr:
+def resolve_item(node: exp.Expr, items: list[Item], clause: str, named: list[Item] | None = None) -> exp.Expr:
     if type(node) is exp.Literal and not node.is_string:
         if not node.this.isdigit() or not 1 <= int(node.this) <= len(items):
-            raise refused(node, f"{clause} position {node.this[:20]} is not in the select list", sqlstate="42P10")
+            raise refusal(node, f"{clause} position {node.this[:20]} is not in the select list", sqlstate="42P10")
         return items[int(node.this) - 1].node
     if type(node) is exp.Column and not node.table:
         for item in items if named is None else named:

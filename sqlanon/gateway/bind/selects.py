@@ -12,24 +12,24 @@ from dataclasses import replace
 from sqlglot import exp
 
 from sqlanon.errors import Refused
-from sqlanon.gateway.bind import (casts, functions)  # noqa: F401  (their rules register themselves)
-from sqlanon.gateway.bind.aggregates import (Aggregate, answered)
-from sqlanon.gateway.bind.error_bars import (Ends, bars_of, holds_noise)
+from sqlanon.gateway.bind import casts, functions  # noqa: F401  (their rules register themselves)
+from sqlanon.gateway.bind.aggregates import Aggregate, bind_aggregate
 from sqlanon.gateway.bind.bounding import UNSTABLE
 from sqlanon.gateway.bind.calls import holds_aggregate
 from sqlanon.gateway.bind.catalog import Catalog
 from sqlanon.gateway.bind.conditions import condition
-from sqlanon.gateway.bind.core import (Core, key_tree)
-from sqlanon.gateway.bind.empty_answers import (empty_answer, excludes_all, limits_to_nothing)
+from sqlanon.gateway.bind.core import Core, key_tree
+from sqlanon.gateway.bind.empty_answers import empty_answer, excludes_all, limits_to_nothing
+from sqlanon.gateway.bind.error_bars import Ends, bars_of, holds_noise
 from sqlanon.gateway.bind.fanout import fanouts_of
-from sqlanon.gateway.bind.select_items import (Item, groups_of, items_of, meant)
 from sqlanon.gateway.bind.keys import set_key_mode
 from sqlanon.gateway.bind.listed_rows import listed_rows
 from sqlanon.gateway.bind.outer_joins import require_persons
 from sqlanon.gateway.bind.places import Place
-from sqlanon.gateway.bind.scalars import (bind, bind_shown, only, refused, spelling)
-from sqlanon.gateway.bind.sources import (Named, Rows, rows_of, thin)
-from sqlanon.gateway.bind.values import (NUMBERS, UNIT, Interval, Relation, Value, hull)
+from sqlanon.gateway.bind.scalars import bind, bind_shown, only, refusal, spelling
+from sqlanon.gateway.bind.select_items import Item, groups_of, items_of, resolve_item
+from sqlanon.gateway.bind.sources import FromRows, NamedRelation, rows_of, thin
+from sqlanon.gateway.bind.values import NUMBERS, UNIT, Interval, Relation, Value, hull
 
 MAX_DEPTH = 20
 MAX_NODES = 30_000  # of a relation, as it is written for an engine
@@ -54,7 +54,7 @@ ALONE = {"uuid", "numeric", "timestamptz"}  # types that are not what they are c
 class Binder:
     """Binds one statement for one principal; collects the cores that it must ask."""
 
-    def __init__(self, catalog: Catalog, principal: str, dialect: str, aggregate: Aggregate = answered) -> None:
+    def __init__(self, catalog: Catalog, principal: str, dialect: str, aggregate: Aggregate = bind_aggregate) -> None:
         self.catalog = catalog
         self.aggregate = aggregate
         self.principal = principal
@@ -68,7 +68,7 @@ class Binder:
 
     def query(self, node: exp.Expr, ctes: dict[str, Relation], depth: int = 0) -> Relation:
         if depth > MAX_DEPTH:
-            raise refused(node, "subqueries are nested too deeply")
+            raise refusal(node, "subqueries are nested too deeply")
         if depth == 0:
             self._beside_persons = self.catalog.holds_persons(node, self.principal)
         if type(node) is exp.Subquery:
@@ -86,10 +86,10 @@ class Binder:
         elif (listed := listed_rows(node, self.dialect)) is not None:
             found = listed
         else:
-            raise refused(node, f"{spelling(node)} is not answered", hint="only SELECT is")
+            raise refusal(node, f"{spelling(node)} is not answered", hint="only SELECT is")
         if sum(1 for _ in found.tree.walk()) > MAX_NODES:
             # A CTE is written wherever it is read: each that reads the one before it twice makes twice as much.
-            raise refused(node, "the statement is too long to be answered", sqlstate="54001")
+            raise refusal(node, "the statement is too long to be answered", sqlstate="54001")
         return found
 
     def _with(self, node: exp.Expr, ctes: dict[str, Relation], depth: int) -> dict[str, Relation]:
@@ -113,7 +113,7 @@ class Binder:
         if listed is not None:
             return listed
         if type(node) is not exp.Table or type(node.this) is not exp.Identifier:
-            raise refused(node, f"{spelling(node)} in FROM is not answered", hint="name a table, or write a subquery")
+            raise refusal(node, f"{spelling(node)} in FROM is not answered", hint="name a table, or write a subquery")
         only(node, "this", "db", "catalog", "alias")
         if len(node.parts) == 1 and node.name.casefold() in ctes:
             return ctes[node.name.casefold()]
@@ -134,7 +134,9 @@ class Binder:
         if where is not None:
             only(where, "this")
             rows.tree = rows.tree.where(condition(where.this, rows).tree, copy=False)
-        if rows.multiplies and self.aggregate is answered:  # an exact answer is of all rows, and its time is no secret
+        if (
+            rows.multiplies and self.aggregate is bind_aggregate
+        ):  # an exact answer is of all rows, and its time is no secret
             thin(rows, where.this if where is not None else None, self.catalog.policy.rows)
         groups = groups_of(node, items, rows)
         if rows.nature != "private":
@@ -172,7 +174,7 @@ class Binder:
         alone = not grouped and not any(holds_aggregate(each) for each in node.expressions)
         return alone and where is not None and excludes_all(where.this)
 
-    def _empty(self, node: exp.Select, rows: Rows, items: list[Item]) -> Relation:
+    def _empty(self, node: exp.Select, rows: FromRows, items: list[Item]) -> Relation:
         place = Place(rows, "rows", self)
         columns = self._bound(items, place)
         self._finished(node, exp.Select(), columns, items, place)  # what is wrong in ORDER BY is refused all the same
@@ -180,16 +182,16 @@ class Binder:
 
     # ---- the four
 
-    def _projection(self, node: exp.Select, rows: Rows, items: list[Item], depth: int) -> Relation:
+    def _projection(self, node: exp.Select, rows: FromRows, items: list[Item], depth: int) -> Relation:
         columns = self._bound(items, Place(rows, "rows", self))
         self._nothing_more(node, depth, "having", "order", "limit", "offset")
         return self._private(rows, columns, [], None, rows.unique)
 
-    def _person(self, node: exp.Select, rows: Rows, items: list[Item], keys: list[Value], depth: int) -> Relation:
+    def _person(self, node: exp.Select, rows: FromRows, items: list[Item], keys: list[Value], depth: int) -> Relation:
         """GROUP BY with the unit: one row a person (and key), exact, still private."""
         self._nothing_more(node, depth, "order", "limit", "offset")
         if node.args.get("distinct") is not None and node.args.get("group") is not None:
-            raise refused(node, "DISTINCT below the aggregate is not answered", hint="GROUP BY alone is distinct")
+            raise refusal(node, "DISTINCT below the aggregate is not answered", hint="GROUP BY alone is distinct")
         place = Place(rows, "person", self, keys=keys)
         columns = self._bound(items, place)
         having = node.args.get("having")
@@ -202,7 +204,7 @@ class Binder:
 
     def _private(
         self,
-        rows: Rows,
+        rows: FromRows,
         columns: Columns,
         groups: list[exp.Expr],
         having: exp.Expr | None,
@@ -235,14 +237,14 @@ class Binder:
             if node.args.get(name) is not None:
                 if depth == 0:
                     raise not_shown()  # there is no aggregate: whoever asks for five rows asks for rows
-                raise refused(
+                raise refusal(
                     node.args[name],
                     f"{name.upper()} below the aggregate is not answered",
                     hint="order and limit the answer itself",
                 )
 
     def _core(
-        self, node: exp.Select, rows: Rows, items: list[Item], keys: list[Value], depth: int, where: exp.Expr | None
+        self, node: exp.Select, rows: FromRows, items: list[Item], keys: list[Value], depth: int, where: exp.Expr | None
     ) -> Relation:
         """One private aggregate: its exact integers become a noisy table, and the rest is SQL over that table."""
         assert rows.unit is not None
@@ -253,7 +255,7 @@ class Binder:
         self.cores.append(core)
         for key in keys:
             if key.kind == "null":
-                raise refused(node, "GROUP BY takes an expression of columns")
+                raise refusal(node, "GROUP BY takes an expression of columns")
         set_key_mode(core, rows, where)
         place = Place(rows, "group", self, core, keys=keys)
         columns = self._bound(items, place)
@@ -282,7 +284,7 @@ class Binder:
             )
         return replace(relation, columns=columns)
 
-    def _unnamed(self, node: exp.Expr, items: list[Item], rows: Rows) -> exp.Expr:
+    def _unnamed(self, node: exp.Expr, items: list[Item], rows: FromRows) -> exp.Expr:
         """HAVING may use names of the SELECT list, as DuckDB allows."""
         named = {item.name.casefold(): item.node for item in items if not rows.has(item.name)}
 
@@ -293,7 +295,9 @@ class Binder:
 
         return node.copy().transform(swap, copy=False)
 
-    def _plain(self, node: exp.Select, rows: Rows, items: list[Item], groups: list[exp.Expr], depth: int) -> Relation:
+    def _plain(
+        self, node: exp.Select, rows: FromRows, items: list[Item], groups: list[exp.Expr], depth: int
+    ) -> Relation:
         having = node.args.get("having")
         aggregated = [*(item.node for item in items), node.args.get("order")]
         grouped = bool(groups) or having is not None
@@ -326,7 +330,7 @@ class Binder:
             select = select.select(exp.alias_(tree, name, quoted=True), copy=False)
         if node.args.get("distinct") is not None:
             if any(value.kind == "opaque" for _, value in columns):
-                raise refused(node, "DISTINCT of values that are not computed with is not answered")
+                raise refusal(node, "DISTINCT of values that are not computed with is not answered")
             select.set("distinct", exp.Distinct())
         select = self._ordered(node, select, columns, items, place)
         for name in ("limit", "offset"):
@@ -339,7 +343,7 @@ class Binder:
                 continue  # LIMIT NULL is none, as in PostgreSQL
             literal = given.literal
             if type(literal) is not int or not 0 <= literal <= 10**9:
-                raise refused(clause, f"{name.upper()} takes a whole number")
+                raise refusal(clause, f"{name.upper()} takes a whole number")
             select = getattr(select, name)(literal, copy=False)
         if select.find(exp.Limit, exp.Offset, exp.Window):
             select.meta[UNSTABLE] = True
@@ -354,7 +358,7 @@ class Binder:
         only(clause, "expressions")
         for each in clause.expressions:
             only(each, "this", "desc", "nulls_first")
-            wanted = meant(each.this, items, "ORDER BY")
+            wanted = resolve_item(each.this, items, "ORDER BY")
             same = [value for item, (_, value) in zip(items, columns, strict=True) if item.node is wanted]
             value = same[0] if same and same[0].kind != "opaque" else bind(wanted, place)
             if _is_constant(value.shown):
@@ -377,15 +381,15 @@ class Binder:
         right = self.query(node.expression, ctes, depth + 1)
         name = node.key.upper()
         if left.nature != right.nature:
-            raise refused(node, f"{name} of private, public and noisy rows is not answered", hint="aggregate first")
+            raise refusal(node, f"{name} of private, public and noisy rows is not answered", hint="aggregate first")
         if len(left.columns) != len(right.columns):
-            raise refused(node, f"each {name} query must have the same number of columns", sqlstate="42601")
+            raise refusal(node, f"each {name} query must have the same number of columns", sqlstate="42601")
         columns: dict[str, Value] = {}
         for (label, a), b in zip(left.columns.items(), right.columns.values(), strict=True):
             if a.kind == "opaque" and (type(node) is not exp.Union or node.args.get("distinct")):
-                raise refused(node, f"{name} of values that are not computed with is not answered", hint="UNION ALL is")
+                raise refusal(node, f"{name} of values that are not computed with is not answered", hint="UNION ALL is")
             if a.kind != b.kind or not _matched(a, b):
-                raise refused(node, f"{name} types {a.kind} and {b.kind} cannot be matched", sqlstate="42804")
+                raise refusal(node, f"{name} types {a.kind} and {b.kind} cannot be matched", sqlstate="42804")
             stored = a.stored if a.stored == b.stored else a.beside if a.beside in ALONE else None
             columns[label] = replace(
                 a, bounds=_wider(a, b), keys=None, unit=a.unit and b.unit, source=None, public=a.public and b.public,
@@ -396,7 +400,7 @@ class Binder:
             )  # fmt: skip
         if left.nature == "private":
             if type(node) is not exp.Union or node.args.get("distinct"):
-                raise refused(node, f"{name} of private rows is not answered", hint="UNION ALL is")
+                raise refusal(node, f"{name} of private rows is not answered", hint="UNION ALL is")
             self._nothing_more(node, depth, "order", "limit", "offset")
         made = type(node)(this=left.tree.copy(), expression=right.tree.copy(), distinct=bool(node.args.get("distinct")))
         if left.nature != "private":
@@ -408,8 +412,8 @@ class Binder:
 
     def _around(self, node: exp.Expr, relation: Relation) -> Relation:
         """A set operation as a subquery, so that ORDER BY and LIMIT are bound by the same rules as elsewhere."""
-        named = Named("sides", "r0", relation)
-        rows = Rows(self.dialect, [named], nature=relation.nature)
+        named = NamedRelation("sides", "r0", relation)
+        rows = FromRows(self.dialect, [named], nature=relation.nature)
         rows.tree = rows.tree.from_(
             exp.Subquery(this=relation.tree, alias=exp.TableAlias(this=exp.to_identifier("r0"))), copy=False
         )
@@ -439,7 +443,7 @@ def _count(clause: exp.Expr) -> exp.Expr:
     only(clause, "direction", "count", "limit_options")
     options = clause.args.get("limit_options")
     if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
-        raise refused(clause, "FETCH with PERCENT or WITH TIES is not answered", hint="FETCH FIRST 5 ROWS ONLY is")
+        raise refusal(clause, "FETCH with PERCENT or WITH TIES is not answered", hint="FETCH FIRST 5 ROWS ONLY is")
     fetched: exp.Expr | None = clause.args.get("count")
     return fetched if fetched is not None else exp.Literal.number(1)
 
@@ -461,7 +465,7 @@ def _labels(items: list[Item]) -> tuple[str, ...]:
     return tuple(item.label for item in items)
 
 
-def _has_noise(node: exp.Expr, rows: Rows) -> bool:
+def _has_noise(node: exp.Expr, rows: FromRows) -> bool:
     """Of an expression over noisy rows: it reads a column with noise, or looks at several rows or at another query."""
     if holds_aggregate(node) or node.find(exp.Window, exp.Query) is not None:
         return True

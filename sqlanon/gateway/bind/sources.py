@@ -10,11 +10,11 @@ from typing import Literal
 from sqlglot import exp
 
 from sqlanon.errors import did_you_mean
-from sqlanon.gateway.bind.bounding import thinned
+from sqlanon.gateway.bind.bounding import thin_rows
 from sqlanon.gateway.bind.catalog import Catalog
-from sqlanon.gateway.bind.conditions import (comparable, condition, conjuncts)
-from sqlanon.gateway.bind.scalars import (bind, only, refused)
-from sqlanon.gateway.bind.values import (UNIT, Nature, Relation, Value)
+from sqlanon.gateway.bind.conditions import comparable, condition, conjuncts
+from sqlanon.gateway.bind.scalars import bind, only, refusal
+from sqlanon.gateway.bind.values import UNIT, Nature, Relation, Value
 
 MAX_SOURCES = 12
 DEFAULT_SCHEMA = "public"
@@ -26,7 +26,7 @@ Linked = Literal["unit", "parent", "child"]
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedRelation:
     """A relation in FROM: the name that the analyst gave it, and the name that it has in the SQL written for it."""
 
     name: str
@@ -49,11 +49,11 @@ class Named:
 
 
 @dataclass
-class Rows:
+class FromRows:
     """The rows of a FROM clause, as a place where names are looked up."""
 
     dialect: str
-    sources: list[Named] = field(default_factory=list)
+    sources: list[NamedRelation] = field(default_factory=list)
     using: dict[str, str] = field(default_factory=dict)  # columns that a USING has merged: whose values they have
     tree: exp.Select = field(default_factory=exp.Select)
     nature: Nature = "public"
@@ -74,24 +74,24 @@ class Rows:
         only(node, "this", "table", "db", "catalog")
         name, table = node.name, node.table
         if isinstance(node.this, exp.Star):
-            raise refused(node, "* is not answered here", hint="name the columns", sqlstate="42601")
+            raise refusal(node, "* is not answered here", hint="name the columns", sqlstate="42601")
         self._require_table(node)
-        found: list[tuple[Named, str]] = []
+        found: list[tuple[NamedRelation, str]] = []
         for source in self.sources:
             if table and not source.is_called(table, node.db):
                 continue
             if any(name.casefold() == hidden.casefold() for hidden in source.relation.hidden):
-                raise refused(node, f'permission denied for column "{name}"', sqlstate="42501")
+                raise refusal(node, f'permission denied for column "{name}"', sqlstate="42501")
             found += [(source, each) for each in source.relation.columns if each.casefold() == name.casefold()]
         exact = [pair for pair in found if pair[1] == name]
         found = exact if len(found) > 1 and exact else found
         if len(found) > 1 and not (name.casefold() in self.using and not table):
             hint = "put the name of its table before it"
-            raise refused(node, f'column reference "{name}" is ambiguous', sqlstate="42702", hint=hint)
+            raise refusal(node, f'column reference "{name}" is ambiguous', sqlstate="42702", hint=hint)
         if not found:
             known = [each for source in self.sources for each in source.relation.columns]
             near = did_you_mean(name, known) or _list(known)
-            raise refused(node, f'column "{name}" does not exist', sqlstate="42703", hint=near)
+            raise refusal(node, f'column "{name}" does not exist', sqlstate="42703", hint=near)
         source, column = next((pair for pair in found if pair[0].alias == self.using.get(name.casefold())), found[0])
         value = source.value(column)
         self.use(value)
@@ -100,11 +100,11 @@ class Rows:
     def _require_table(self, node: exp.Column) -> None:
         """A schema before a column must be that of a table in FROM: Metabase writes "public"."products"."price"."""
         if node.args.get("catalog") is not None:
-            raise refused(node, "cross-database references are not implemented")
+            raise refusal(node, "cross-database references are not implemented")
         if node.db and not any(source.is_called(node.table, node.db) for source in self.sources):
             written = f"{node.db}.{node.table}"
             hint = "a table with an alias has no other name, and no schema"
-            raise refused(node, f'missing FROM-clause entry for table "{written[:80]}"', sqlstate="42P01", hint=hint)
+            raise refusal(node, f'missing FROM-clause entry for table "{written[:80]}"', sqlstate="42P01", hint=hint)
 
     def full_name(self, node: exp.Column) -> str:
         """A column with the name of its table, as an error message has it."""
@@ -161,36 +161,36 @@ def rows_of(
     dialect: str,
     find: FindRelation,
     used: set[tuple[str, str]],
-) -> Rows:
+) -> FromRows:
     """Bind FROM and its joins. `find` gives the relation of a table, a CTE or a subquery."""
     start = select.args.get("from_")
-    rows = Rows(dialect, used=used)
+    rows = FromRows(dialect, used=used)
     if start is None:
         return rows
     only(start, "this")
     joins = select.args.get("joins") or []
     if len(joins) >= MAX_SOURCES:
-        raise refused(select, f"more than {MAX_SOURCES} tables in a FROM are not answered")
+        raise refusal(select, f"more than {MAX_SOURCES} tables in a FROM are not answered")
     first = _named(start.this, 0, rows, find)
     rows.sources.append(first)
-    rows.tree = rows.tree.from_(aliased(first), copy=False)
+    rows.tree = rows.tree.from_(alias_relation(first), copy=False)
     rows.nature = first.relation.nature
     rows.unique = first.relation.unique
     if rows.nature == "private":
         rows.unit = first.tree(UNIT)
     for nested in start.this.args.get("joins") or []:
-        raise refused(nested, "a join inside parentheses is not answered")
+        raise refusal(nested, "a join inside parentheses is not answered")
     for number, join in enumerate(joins, start=1):
         _join(rows, join, _named(join.this, number, rows, find), catalog)
     if rows.privates > MAX_PRIVATES:
-        raise refused(select, f"more than {MAX_PRIVATES} private tables in a FROM are not answered", sqlstate="54001")
+        raise refusal(select, f"more than {MAX_PRIVATES} private tables in a FROM are not answered", sqlstate="54001")
     rows.multiplies = rows.multiplied
     rows.multiplied = rows.multiplied or any(each.relation.multiplied for each in rows.sources)
     rows.joined = math.prod(each.relation.joined for each in rows.sources)
     return rows
 
 
-def thin(rows: Rows, where: exp.Expr | None, counted: int) -> None:
+def thin(rows: FromRows, where: exp.Expr | None, counted: int) -> None:
     """Hold what joins on the unit make of one person to about MOST_JOINED rows; `counted` rows are always left.
 
     What WHERE asks of one side alone is asked before, so that rows which it leaves out take nobody's place.
@@ -211,10 +211,10 @@ def thin(rows: Rows, where: exp.Expr | None, counted: int) -> None:
             if own and node.alias not in optional:
                 columns = [exp.column(exp.to_identifier(name, quoted=True)) for name in (*names, UNIT)]
                 query = exp.Select(expressions=columns).from_(node.copy(), copy=False).where(*own, copy=False)
-            node.set("this", thinned(query, names, most))
+            node.set("this", thin_rows(query, names, most))
 
 
-def _named(node: exp.Expr, number: int, rows: Rows, find: FindRelation) -> Named:
+def _named(node: exp.Expr, number: int, rows: FromRows, find: FindRelation) -> NamedRelation:
     relation = find(node)
     alias = node.args.get("alias")
     if alias is not None:
@@ -225,31 +225,31 @@ def _named(node: exp.Expr, number: int, rows: Rows, find: FindRelation) -> Named
     if isinstance(node, exp.Table) and type(node.this) is not exp.Identifier:
         name = node.alias or "generate_series"
     if any(each.name.casefold() == name.casefold() for each in rows.sources):
-        raise refused(node, f'table name "{name}" specified more than once', sqlstate="42712", hint="use AS")
+        raise refusal(node, f'table name "{name}" specified more than once', sqlstate="42712", hint="use AS")
     # A CTE, which is no table of the policy, has no schema.
     plain = isinstance(node, exp.Table) and not node.alias and relation.table is not None
-    return Named(name, f"r{number}", relation, (node.text("db") or DEFAULT_SCHEMA) if plain else None)
+    return NamedRelation(name, f"r{number}", relation, (node.text("db") or DEFAULT_SCHEMA) if plain else None)
 
 
 def _relabelled(alias: exp.Expr, relation: Relation) -> Relation:
     if alias.args.get("columns"):
-        raise refused(alias, "column names after an alias are not answered", hint="name the columns in the subquery")
+        raise refusal(alias, "column names after an alias are not answered", hint="name the columns in the subquery")
     return relation
 
 
-def aliased(named: Named) -> exp.Expr:
+def alias_relation(named: NamedRelation) -> exp.Expr:
     tree = named.relation.tree
     return exp.Subquery(this=tree.copy(), alias=exp.TableAlias(this=exp.to_identifier(named.alias)))
 
 
-def _join(rows: Rows, join: exp.Join, right: Named, catalog: Catalog) -> None:
+def _join(rows: FromRows, join: exp.Join, right: NamedRelation, catalog: Catalog) -> None:
     only(join, "this", "side", "kind", "on", "using")
     side, kind = (join.args.get("side") or "").upper(), (join.args.get("kind") or "").upper()
     if side not in ("", "LEFT", "RIGHT") or kind not in ("", "INNER", "CROSS", "OUTER"):
-        raise refused(join, f"{side or kind} JOIN is not answered", hint="INNER, LEFT, RIGHT and CROSS JOIN are")
+        raise refusal(join, f"{side or kind} JOIN is not answered", hint="INNER, LEFT, RIGHT and CROSS JOIN are")
     natures = {rows.nature, right.relation.nature}
     if "noisy" in natures and natures != {"noisy"}:
-        raise refused(join, "a noisy result does not join other tables", hint="join first, then aggregate")
+        raise refusal(join, "a noisy result does not join other tables", hint="join first, then aggregate")
     left_private, right_private = rows.nature == "private", right.relation.nature == "private"
     before = list(rows.sources)
     left_unit = rows.unit
@@ -257,13 +257,13 @@ def _join(rows: Rows, join: exp.Join, right: Named, catalog: Catalog) -> None:
     on, linked = _on(rows, join, before, right, catalog)
     if left_private and right_private:
         if not linked:
-            raise refused(
+            raise refusal(
                 join,
                 "two private tables join only on the privacy unit",
                 hint=f"{_unit_hint(rows, catalog)}, or join along a declared link",
             )
         if side == "RIGHT":
-            raise refused(join, "RIGHT JOIN of private tables is not answered", hint="write it as a LEFT JOIN")
+            raise refusal(join, "RIGHT JOIN of private tables is not answered", hint="write it as a LEFT JOIN")
         assert left_unit is not None
         several = sum(each.relation.nature == "private" for each in before) > 1
         once = rows.unique or right.relation.unique or linked == "parent" or (linked == "child" and not several)
@@ -276,7 +276,7 @@ def _join(rows: Rows, join: exp.Join, right: Named, catalog: Catalog) -> None:
         on.append(exp.Boolean(this=True))
     both = exp.and_(*on, copy=False) if on else None
     kind = side or ("INNER" if on else "CROSS")
-    rows.tree = rows.tree.join(aliased(right), on=both, join_type=kind, copy=False)
+    rows.tree = rows.tree.join(alias_relation(right), on=both, join_type=kind, copy=False)
     if right_private and not left_private:
         rows.unit, rows.nature = right.tree(UNIT), "private"
     rows.nature = "noisy" if "noisy" in natures else rows.nature
@@ -286,7 +286,7 @@ def _join(rows: Rows, join: exp.Join, right: Named, catalog: Catalog) -> None:
         rows.sources[-1] = replace(right, relation=_without_unit(right.relation))
 
 
-def _unit_hint(rows: Rows, catalog: Catalog) -> str:
+def _unit_hint(rows: FromRows, catalog: Catalog) -> str:
     """How to join on the unit, which may be a column that is not there for everybody."""
     key = catalog.policy.unit.key
     return f"add ON a.{key} = b.{key}" if rows.has(key) else "join on the privacy unit"
@@ -297,20 +297,20 @@ def _without_unit(relation: Relation) -> Relation:
 
 
 def _on(
-    rows: Rows, join: exp.Join, before: list[Named], right: Named, catalog: Catalog
+    rows: FromRows, join: exp.Join, before: list[NamedRelation], right: NamedRelation, catalog: Catalog
 ) -> tuple[list[exp.Expr], Linked | None]:
     """The conditions of a join, and whether one of them makes both sides the same person's rows."""
     conditions: list[exp.Expr] = []
     linked: Linked | None = None
     on, using = join.args.get("on"), join.args.get("using")
     if using:
-        left_rows = Rows(rows.dialect, before, rows.using, used=rows.used)
+        left_rows = FromRows(rows.dialect, before, rows.using, used=rows.used)
         for identifier in using:
             column = exp.Column(this=identifier)
             if type(identifier) is exp.Column:
                 column = identifier
             a = left_rows.column(column.copy())
-            b = Rows(rows.dialect, [right], used=rows.used).column(column.copy())
+            b = FromRows(rows.dialect, [right], used=rows.used).column(column.copy())
             left_side, right_side = comparable(join, a, b)  # an engine would cast a text to a number, and fail
             conditions.append(exp.EQ(this=left_side, expression=right_side))
             _compare(rows, a, b)
@@ -331,7 +331,7 @@ def _on(
     return conditions, linked
 
 
-def _compare(rows: Rows, a: Value, b: Value) -> None:
+def _compare(rows: FromRows, a: Value, b: Value) -> None:
     if isinstance(a.shown, exp.Column) and isinstance(b.shown, exp.Column):
         rows.equal += [(a.shown, b.shown), (b.shown, a.shown)]
 

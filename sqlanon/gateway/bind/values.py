@@ -11,7 +11,7 @@ from typing import Any, Literal
 from sqlglot import exp
 
 from sqlanon.errors import Refused
-from sqlanon.gateway.bind.row_work import (LONGEST_TEXT, cut_text, weigh, work_of)
+from sqlanon.gateway.bind.row_work import LONGEST_TEXT, cut_text, weigh, work_of
 
 # An opaque value is shown as it is stored, and used for nothing else.
 Kind = Literal["int", "float", "text", "bool", "date", "timestamp", "null", "opaque"]
@@ -60,10 +60,10 @@ def hull(intervals: Iterable[Interval]) -> Interval:
     return Interval(min(part.low for part in parts), max(part.high for part in parts))
 
 
-class Slot:
+class ParameterSlot:
     """A parameter of a statement. Its kind is declared, or learned from where it stands; its value comes later."""
 
-    def __init__(self, name: str, example: Callable[[Slot], Value], kind: Kind | None = None) -> None:
+    def __init__(self, name: str, example: Callable[[ParameterSlot], Value], kind: Kind | None = None) -> None:
         self.name = name
         self.kind = kind  # of an array, that of its elements
         self.type: str | None = None  # PostgreSQL's name of its type, where that is not its kind's
@@ -77,7 +77,7 @@ class Slot:
         """Its value; while there is none, one that stands for all of its kind."""
         return replace(self.value if self.value is not None else self._example(self), slot=self)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Slot:
+    def __deepcopy__(self, memo: dict[int, Any]) -> ParameterSlot:
         return self  # copies of a tree speak of the same parameter
 
 
@@ -99,7 +99,7 @@ class Value:
     literal: Any = None  # of a literal, the Python value
     public: bool = False  # it depends on public tables and literals alone
     computed: bool = False  # the tree is a double, also where the numbers are whole
-    slot: Slot | None = None  # the parameter that it is
+    slot: ParameterSlot | None = None  # the parameter that it is
     nothing: bool = False  # a parameter that is NULL
     stored: str | None = None  # PostgreSQL's name of the type that it is stored as, where that is not its kind's
     plain: exp.Expr | None = None  # as it is stored; the tree is then what is computed with
@@ -256,7 +256,7 @@ def in_days(value: Value) -> Value:
     return Value(clamp(days, bounds.low, bounds.high), "int", bounds, public=value.public, computed=True)
 
 
-def flushed(tree: exp.Expr) -> exp.Expr:
+def drop_tiny_digits(tree: exp.Expr) -> exp.Expr:
     """A double without its digits below 1e-46: PostgreSQL fails on products that are too small for a double."""
     tiny = exp.Literal.number("1e-30")
     return exp.Paren(this=exp.Sub(this=exp.Paren(this=exp.Add(this=tree, expression=tiny)), expression=tiny.copy()))
@@ -277,4 +277,4 @@ def operand(value: Value) -> exp.Expr:
     own = value.tree if value.tree.parent is None else value.tree.copy()
     tree = own if value.computed else double(value.tree)
     held = tree if value.clamped else clamp(tree, value.bounds.low, value.bounds.high)
-    return flushed(held) if value.kind == "float" else held
+    return drop_tiny_digits(held) if value.kind == "float" else held

@@ -25,9 +25,9 @@ import sqlglot
 from sqlglot import exp
 
 from sqlanon.engines import Engine
-from sqlanon.errors import (EngineError, PolicyError, did_you_mean)
-from sqlanon.gateway.controls.control_queries import (QuerySet, earlier_sets)
+from sqlanon.errors import EngineError, PolicyError, did_you_mean
 from sqlanon.gateway.bind.values import UNIT
+from sqlanon.gateway.controls.control_queries import QuerySet, earlier_sets
 from sqlanon.ledger import Ledger
 from sqlanon.policy.gateway import Gateway
 
@@ -79,12 +79,12 @@ def audit(policy: Gateway, principal: str | None = None) -> Audit:
         raise PolicyError(f"the policy has no principal '{principal}'", hint=hint)
     gate = open_gateway(policy)
     try:
-        return audited(gate.engine, gate.ledger, principal)
+        return audit_principal(gate.engine, gate.ledger, principal)
     finally:
         gate.close()
 
 
-def audited(engine: Engine, ledger: Ledger, principal: str | None) -> Audit:
+def audit_principal(engine: Engine, ledger: Ledger, principal: str | None) -> Audit:
     asked = list(earlier_sets(ledger, principal))
     events = {each.event: each.version for each in asked}
     if not asked:

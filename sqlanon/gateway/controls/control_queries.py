@@ -31,27 +31,27 @@ from typing import TYPE_CHECKING, Any
 import sqlglot
 from sqlglot import exp
 
-from sqlanon.errors import (EngineError, Refused, SqlanonError, Withheld)
+from sqlanon.errors import EngineError, Refused, SqlanonError, Withheld
+from sqlanon.gateway.answer.answer_cache import as_text, from_text
+from sqlanon.gateway.answer.linked_keys import require_keys
+from sqlanon.gateway.answer.read_data import Data, read_failure
+from sqlanon.gateway.answer.release_time import ReleaseTime
 from sqlanon.gateway.bind.catalog import Catalog
-from sqlanon.gateway.bind.row_copies import refuse_copies
 from sqlanon.gateway.bind.core import Core
-from sqlanon.gateway.answer.read_data import (Data, failed)
 from sqlanon.gateway.bind.exact_aggregates import Exact
 from sqlanon.gateway.bind.fanout import require_few
-from sqlanon.gateway.price.judged_groups import (JUDGED, Judge, people)
-from sqlanon.gateway.answer.answer_cache import (as_text, from_text)
-from sqlanon.gateway.answer.linked_keys import require_keys
-from sqlanon.gateway.price.mask_names import masked
-from sqlanon.gateway.price.prepared_statement import (Answer, Prepared)
-from sqlanon.gateway.answer.release_time import ReleaseTime
-from sqlanon.gateway.bind.values import (UNIT, number)
+from sqlanon.gateway.bind.row_copies import refuse_copies
+from sqlanon.gateway.bind.values import UNIT, number
+from sqlanon.gateway.price.judged_groups import JUDGED, Judge, people
+from sqlanon.gateway.price.mask_names import mask_names
+from sqlanon.gateway.price.prepared_statement import Answer, PricedStatement
 from sqlanon.ledger import Ledger
 from sqlanon.mechanisms import Cost
 from sqlanon.policy.gateway import Controls
 
 if TYPE_CHECKING:
     from sqlanon.gateway import Gate
-    from sqlanon.gateway.bind.read_statement import Statement
+    from sqlanon.gateway.bind.read_statement import ParsedStatement
 
 EXACT = "exact "  # begins the shape of a charge for an exact answer
 AT_ONCE = 20  # earlier query sets in one statement
@@ -72,7 +72,7 @@ class QuerySet:
     event: int = 0
 
 
-def judges(catalog: Catalog, cores: Sequence[Core], exact: Exact, statement: Statement) -> tuple[Judge, ...]:
+def judges(catalog: Catalog, cores: Sequence[Core], exact: Exact, statement: ParsedStatement) -> tuple[Judge, ...]:
     """What judges each core of a statement."""
     if statement.options:
         raise Refused("an exact answer takes no options of differential privacy", hint="leave WITH … OPTIONS(…) out")
@@ -88,7 +88,7 @@ def judges(catalog: Catalog, cores: Sequence[Core], exact: Exact, statement: Sta
     return tuple(made)
 
 
-def controlled_answer(gate: Gate, prepared: Prepared, principal: str, timeout: float | None) -> Answer:
+def controlled_answer(gate: Gate, prepared: PricedStatement, principal: str, timeout: float | None) -> Answer:
     """The exact answer to a statement, if the controls let it out."""
     controls = gate.policy.controls
     assert controls is not None
@@ -158,9 +158,9 @@ def _asked(
                     tables.append(rows)
                     withheld += left_out
             except Exception as error:
-                failure = error if isinstance(error, Withheld) else failed(charged=True)
+                failure = error if isinstance(error, Withheld) else read_failure(charged=True)
             if not release.wait():
-                failure = failed(charged=True)
+                failure = read_failure(charged=True)
         except BaseException:
             gate.note_failure(charge)
             raise
@@ -266,10 +266,10 @@ def _refuse_recovery(gate: Gate, data: Data, principal: str, event: int) -> None
     controls = gate.policy.controls
     if controls is None or not controls.overlap:
         return
-    from sqlanon.gateway.controls.audit import audited  # which reads query sets as they are kept here
+    from sqlanon.gateway.controls.audit import audit_principal  # which reads query sets as they are kept here
 
     found: list[tuple[Any, ...]] = data.guarded(
-        lambda: [(each.events,) for each in audited(gate.engine, gate.ledger, principal).exposures]
+        lambda: [(each.events,) for each in audit_principal(gate.engine, gate.ledger, principal).exposures]
     )
     if any(event in events for (events,) in found):
         raise withheld_by(controls)
@@ -349,12 +349,12 @@ def _flag(test: exp.Expr) -> exp.Expr:
     return exp.Case().when(test, number(1), copy=False).else_(number(0), copy=False)
 
 
-def plan(gate: Gate, prepared: Prepared, principal: str) -> list[str]:
+def plan(gate: Gate, prepared: PricedStatement, principal: str) -> list[str]:
     """What EXPLAIN tells."""
     controls = gate.policy.controls
     assert controls is not None
     lines = ["Exact, at no cost, under the controls:", f"  {withheld_by(controls).hint}"]
     for judge in prepared.judges:
-        text = masked(judge.answer(), gate.catalog, principal).sql(gate.engine.dialect, pretty=True)
+        text = mask_names(judge.answer(), gate.catalog, principal).sql(gate.engine.dialect, pretty=True)
         lines += ["", f"{judge.core.table} reads:", *(f"    {line}" for line in text.splitlines())]
     return lines

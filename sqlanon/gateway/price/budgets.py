@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from sqlanon.ledger import Ledger
-from sqlanon.ledger.limits import (Left, Limits, span, written)
+from sqlanon.ledger.limits import Left, Limits, format_time, span
 from sqlanon.mechanisms import Cost
 from sqlanon.policy.gateway import Gateway
 
@@ -45,7 +45,9 @@ def _standing(policy: Gateway, ledger: Ledger, principal: str, now: datetime) ->
     start, end = span(now, limits.period)
     granted = Cost()
     for event in ledger.history(principal):
-        if event.kind == "grant" and (start is None or end is None or written(start) <= event.at < written(end)):
+        if event.kind == "grant" and (
+            start is None or end is None or format_time(start) <= event.at < format_time(end)
+        ):
             granted += Cost(event.epsilon, event.delta)
     limit = Cost(limits.epsilon, limits.delta) + granted
     return Standing(principal, limit, granted, ledger.left(principal, limits, now))

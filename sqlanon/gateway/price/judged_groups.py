@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from sqlanon.gateway.bind.catalog import Catalog
+from sqlanon.gateway.bind.core import Core, key_tree
+from sqlanon.gateway.bind.exact_aggregates import AggregateRequest
 from sqlanon.gateway.bind.row_copies import private_tables
-from sqlanon.gateway.bind.core import (Core, key_tree)
-from sqlanon.gateway.bind.exact_aggregates import Asked
-from sqlanon.gateway.bind.values import (UNIT, number)
+from sqlanon.gateway.bind.values import UNIT, number
 from sqlanon.policy.gateway import Controls
 
 JUDGED = "sqlanon_judged"
@@ -37,7 +37,7 @@ class Judge:
     """The controls of a policy, for one core."""
 
     core: Core
-    asked: Asked
+    asked: AggregateRequest
     controls: Controls
     people: exp.Query
     least: int  # persons of a group

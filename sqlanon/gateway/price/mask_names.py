@@ -18,7 +18,7 @@ Tree = TypeVar("Tree", bound=exp.Expr)
 TABLE, COLUMN = "linked", "key"
 
 
-def masked(tree: Tree, catalog: Catalog, principal: str) -> Tree:
+def mask_names(tree: Tree, catalog: Catalog, principal: str) -> Tree:
     """A copy in which tables and columns that are not there for a principal are called alike."""
     made = tree.copy()
     for select in list(made.find_all(exp.Select)):

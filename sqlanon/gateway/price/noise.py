@@ -13,8 +13,19 @@ from typing import Any
 from sqlglot import exp
 
 from sqlanon.errors import Refused
-from sqlanon.gateway.bind.core import (Atom, Core)
-from sqlanon.mechanisms import (Choice, Cost, KeySelection, Mechanism, choose_best, gaussian, laplace, quantile_scores, quantile_sensitivity, select_keys)
+from sqlanon.gateway.bind.core import Atom, Core
+from sqlanon.mechanisms import (
+    Choice,
+    Cost,
+    KeySelection,
+    Mechanism,
+    choose_best,
+    gaussian,
+    laplace,
+    quantile_scores,
+    quantile_sensitivity,
+    select_keys,
+)
 
 KEY_WEIGHT = 0.5  # of the selection of keys, beside a weight of 1 for a count
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.gateway.bind.bounding import (main_statement, value_statement)
+from sqlanon.gateway.bind.bounding import main_statement, value_statement
 from sqlanon.gateway.bind.core import Core
-from sqlanon.gateway.price.judged_groups import Judge
-from sqlanon.gateway.price.noise import (Limit, Noise)
-from sqlanon.gateway.bind.read_statement import Statement
+from sqlanon.gateway.bind.read_statement import ParsedStatement
 from sqlanon.gateway.bind.selects import Binder
-from sqlanon.gateway.bind.values import (Kind, Relation, Slot, Value)
+from sqlanon.gateway.bind.values import Kind, ParameterSlot, Relation, Value
+from sqlanon.gateway.price.judged_groups import Judge
+from sqlanon.gateway.price.noise import Limit, Noise
 from sqlanon.ledger.limits import Left
 from sqlanon.mechanisms import Cost
 
@@ -50,7 +50,7 @@ Written = Callable[[Sequence[int | float]], list[tuple[Any, ...]]]
 
 
 @dataclass(frozen=True)
-class Part:
+class PricedCore:
     """A core with the statements that read it and the noise that covers it."""
 
     core: Core
@@ -62,16 +62,16 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PricedStatement:
     """A statement that was bound and priced: a function of its text, the policy and the schema alone."""
 
-    statement: Statement
+    statement: ParsedStatement
     relation: Relation
     tree: exp.Query
     columns: tuple[str, ...]
     types: tuple[str, ...]  # of the columns, as PostgreSQL names them
     reads: frozenset[tuple[str, str]]  # tables and columns that the statement names; of a table alone, ''
-    parts: tuple[Part, ...]
+    parts: tuple[PricedCore, ...]
     cost: Cost
     limit: Limit
     epsilon: float
@@ -129,11 +129,13 @@ def type_of(value: Value) -> str:
     return value.stored or TYPES[value.kind]
 
 
-def type_of_slot(slot: Slot) -> str:
+def type_of_slot(slot: ParameterSlot) -> str:
     return (slot.type or TYPES[slot.kind or "text"]) + ("[]" if slot.many else "")
 
 
-def shown(relation: Relation, binder: Binder, intervals: bool) -> tuple[exp.Query, tuple[str, ...], tuple[str, ...]]:
+def build_output(
+    relation: Relation, binder: Binder, intervals: bool
+) -> tuple[exp.Query, tuple[str, ...], tuple[str, ...]]:
     """The outermost query: with error bars if asked for, and in a fixed order if the analyst gave none."""
     tree = relation.tree
     assert isinstance(tree, exp.Query)

@@ -6,15 +6,17 @@ import math
 from typing import Any
 
 from sqlanon.errors import Refused
+from sqlanon.gateway.bind.read_statement import ParsedStatement
 from sqlanon.gateway.price.noise import Limit
-from sqlanon.gateway.bind.read_statement import Statement
 from sqlanon.policy.gateway import Gateway
 
 # Of what the policy allows: whatever else a statement might tell, such as by failing, is not to be had for nothing.
 LEAST = 0.01
 
 
-def granted(policy: Gateway, statement: Statement, epsilon: float | None, principal: str) -> tuple[float, float, Limit]:
+def grant_budget(
+    policy: Gateway, statement: ParsedStatement, epsilon: float | None, principal: str
+) -> tuple[float, float, Limit]:
     """What a statement asks for, within what the policy allows: a query can only lower it."""
     most, given = policy.budget.statement, statement.options
     asked = given.get("epsilon", epsilon if epsilon is not None else most.default)

@@ -8,8 +8,8 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from sqlanon.pgwire.codecs import (Codec, NotOffered)
-from sqlanon.pgwire.codecs.numbers import (SPACE, exactly)
+from sqlanon.pgwire.codecs import Codec, NotOffered
+from sqlanon.pgwire.codecs.numbers import SPACE, exactly
 
 # Nothing is tried twice (possessive repeats), so that no text takes long to refuse.
 QUOTED = r'"((?:[^"\\]++|\\.)*+)"'
@@ -21,9 +21,9 @@ NEEDS_QUOTES = re.compile(rf'["\\{{}},{SPACE}]')
 MOST_DIMENSIONS = 6
 
 
-def quoted(text: str) -> str:
+def quote_element(text: str) -> str:
     """
-    >>> quoted("a"), quoted(""), quoted("null"), quoted('say "x"')
+    >>> quote_element("a"), quote_element(""), quote_element("null"), quote_element('say "x"')
     ('a', '""', '"null"', '"say \\\\"x\\\\""')
     """
     if text and text.upper() != "NULL" and not NEEDS_QUOTES.search(text):
@@ -119,7 +119,7 @@ def array(codec: Codec, element_oid: int) -> Codec:
     def written(value: Any, depth: int) -> str:
         if depth > 1:
             return "{" + ",".join(written(each, depth - 1) for each in value) + "}"
-        return "{" + ",".join("NULL" if each is None else quoted(codec.write_text(each)) for each in value) + "}"
+        return "{" + ",".join("NULL" if each is None else quote_element(codec.write_text(each)) for each in value) + "}"
 
     def to_text(value: Any) -> str:
         shape = _shape(value)

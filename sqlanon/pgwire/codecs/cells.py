@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sqlanon.pgwire import types
-from sqlanon.pgwire.types import PgType
 from sqlanon.pgwire.frontend import ProtocolError
+from sqlanon.pgwire.types import PgType
 
 CELL = pa.large_binary()
 Bytes = npt.NDArray[np.uint8]
@@ -52,7 +52,7 @@ def is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
-def held(array: pa.Array, type: PgType) -> pa.Array:
+def cast_array(array: pa.Array, type: PgType) -> pa.Array:
     """The array as the Arrow type of `type`; digits below a microsecond are dropped."""
     target, kind = HELD[type], array.type
     if kind == target:
@@ -82,7 +82,7 @@ def whole(array: pa.Array) -> Whole:
     return np.where(nulls(array), 0, values) if array.null_count else values
 
 
-def fixed(array: pa.Array, table: npt.NDArray[Any]) -> pa.Array:
+def fixed_width_cells(array: pa.Array, table: npt.NDArray[Any]) -> pa.Array:
     """Cells of one width: `table` has one item, or one row of bytes, for each value of `array`."""
     data = np.ascontiguousarray(table)
     width = data.nbytes // max(len(array), 1)
@@ -106,10 +106,10 @@ def inside(array: pa.Array) -> tuple[Whole, Bytes]:
 def sizes(array: pa.Array) -> pa.Array:
     """The length field of each cell: four bytes, -1 for NULL."""
     lengths = np.asarray(pc.binary_length(array).fill_null(-1))
-    return fixed(array.is_valid(), lengths.astype(">i4"))
+    return fixed_width_cells(array.is_valid(), lengths.astype(">i4"))
 
 
-def joined(*parts: pa.Array | bytes, between: bytes = b"") -> pa.Array:
+def join_cells(*parts: pa.Array | bytes, between: bytes = b"") -> pa.Array:
     """Cells side by side; NULL counts as nothing."""
     scalars = [pa.scalar(part, CELL) if isinstance(part, bytes) else part for part in (*parts, between)]
     return pc.binary_join_element_wise(*scalars, null_handling="replace", null_replacement=b"")
@@ -119,7 +119,7 @@ def where_valid(like: pa.Array, array: pa.Array) -> pa.Array:
     return pc.if_else(like.is_valid(), array, pa.scalar(None, CELL)) if like.null_count else array
 
 
-def grouped(lists: pa.Array, elements: pa.Array) -> pa.Array:
+def group_cells(lists: pa.Array, elements: pa.Array) -> pa.Array:
     """The cells of each list's elements, one after the other; `elements` are those of all lists in turn."""
     ends, data = inside(elements)
     return cells(ends[list_offsets(lists)], data)
@@ -130,7 +130,7 @@ def list_offsets(lists: pa.Array) -> Whole:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
 
 
-def redone(
+def rewrite_cells(
     array: pa.Array, mask: npt.NDArray[np.bool_], values: Sequence[Any], write: Callable[[Any], str]
 ) -> pa.Array:
     """Cells with those of the mask written again, one by one; each distinct value once."""

@@ -9,7 +9,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sqlanon.pgwire import types
-from sqlanon.pgwire.codecs.cells import (CELL, HELD, OBJECTS, TEXTS, Whole, cells, fixed, grouped, held, inside, is_list, is_text, joined, list_offsets, nulls, one_by_one, sizes, where_valid, whole)
+from sqlanon.pgwire.codecs.cells import (
+    CELL,
+    HELD,
+    OBJECTS,
+    TEXTS,
+    Whole,
+    cast_array,
+    cells,
+    fixed_width_cells,
+    group_cells,
+    inside,
+    is_list,
+    is_text,
+    join_cells,
+    list_offsets,
+    nulls,
+    one_by_one,
+    sizes,
+    where_valid,
+    whole,
+)
 from sqlanon.pgwire.codecs.cells_text import interval_parts
 from sqlanon.pgwire.types import PgType
 
@@ -42,22 +62,22 @@ def binary_cells(array: pa.Array, type: PgType) -> pa.Array:
         return array.cast(pa.large_string()).cast(CELL)
     if type in (types.JSON, types.JSONB) and is_text(kind):
         text = array.cast(pa.large_string()).cast(CELL)
-        return text if type == types.JSON else where_valid(array, joined(b"\x01", text))
+        return text if type == types.JSON else where_valid(array, join_cells(b"\x01", text))
     if type == types.UUID and kind == pa.binary(16):
         return array.cast(pa.binary()).cast(CELL)
     if type == types.UUID and is_text(kind):
         return _uuid(array)
     if type in OBJECTS and pa.types.is_integer(kind):
-        return fixed(array, np.asarray(array.cast(pa.uint32()).fill_null(0)).astype(">u4"))
+        return fixed_width_cells(array, np.asarray(array.cast(pa.uint32()).fill_null(0)).astype(">u4"))
     if type in HELD:
-        return _held(held(array, type), type)
+        return _held(cast_array(array, type), type)
     if type == types.NUMERIC and (pa.types.is_integer(kind) or pa.types.is_decimal(kind)):
         return _numeric(array)
     if type == types.INTERVAL and pa.types.is_interval(kind):
         months, days, micros = interval_parts(array)
         table = np.empty(len(array), np.dtype([("micros", ">i8"), ("days", ">i4"), ("months", ">i4")]))
         table["micros"], table["days"], table["months"] = micros, days, months
-        return fixed(array, table)
+        return fixed_width_cells(array, table)
     return one_by_one(array, type, 1)
 
 
@@ -65,15 +85,15 @@ def _held(array: pa.Array, type: PgType) -> pa.Array:
     if type == types.BYTEA:
         return array
     if type == types.BOOL:
-        return fixed(array, np.asarray(array.fill_null(False)).astype(np.uint8))
+        return fixed_width_cells(array, np.asarray(array.fill_null(False)).astype(np.uint8))
     if type in NUMBERS:
-        return fixed(array, np.asarray(array.fill_null(0)).astype(NUMBERS[type]))
+        return fixed_width_cells(array, np.asarray(array.fill_null(0)).astype(NUMBERS[type]))
     numbers = whole(array)
     if type == types.DATE:
-        return fixed(array, _moved(numbers, DAYS_BEFORE, 2**31 - 1).astype(">i4"))
+        return fixed_width_cells(array, _moved(numbers, DAYS_BEFORE, 2**31 - 1).astype(">i4"))
     if type == types.TIME:
-        return fixed(array, numbers.astype(">i8"))
-    return fixed(array, _moved(numbers, MICROS_BEFORE, 2**63 - 1).astype(">i8"))
+        return fixed_width_cells(array, numbers.astype(">i8"))
+    return fixed_width_cells(array, _moved(numbers, MICROS_BEFORE, 2**63 - 1).astype(">i8"))
 
 
 def _moved(numbers: Whole, by: int, infinite: int) -> Whole:
@@ -94,7 +114,7 @@ def _uuid(array: pa.Array) -> pa.Array:
         places = [at for at in range(36) if at not in (8, 13, 18, 23)]
         digits = UNHEX[data.reshape(-1, 36)[:, places]]
         if (digits < 16).all():
-            return fixed(array, (digits[:, ::2] << 4) | digits[:, 1::2])
+            return fixed_width_cells(array, (digits[:, ::2] << 4) | digits[:, 1::2])
     return one_by_one(array, types.UUID, 1)
 
 
@@ -149,12 +169,12 @@ def _array(array: pa.Array, element: PgType) -> pa.Array:
     items = array.flatten()
     flat = binary_cells(items, element)
     ends = list_offsets(array)
-    body = grouped(array, joined(sizes(flat), flat))
+    body = group_cells(array, join_cells(sizes(flat), flat))
     lengths = np.diff(ends)
     before = np.concatenate([np.zeros(1, np.int64), np.cumsum(nulls(items))])
     head = np.empty((len(array), 5), ">i4")
     head[:, 0], head[:, 2], head[:, 3], head[:, 4] = 1, element.oid, lengths, 1
     head[:, 1] = before[ends[1:]] > before[ends[:-1]]
     empty = pa.scalar(struct.pack(">iiI", 0, 0, element.oid), CELL)
-    heads = pc.if_else(pa.array(lengths > 0), fixed(pa.array(lengths), head), empty)
-    return where_valid(array, joined(heads, body))
+    heads = pc.if_else(pa.array(lengths > 0), fixed_width_cells(pa.array(lengths), head), empty)
+    return where_valid(array, join_cells(heads, body))

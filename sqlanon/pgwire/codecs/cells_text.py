@@ -7,8 +7,29 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sqlanon.pgwire import types
-from sqlanon.pgwire.codecs.cells import (CELL, HELD, OBJECTS, TEXTS, Mask, Whole, cells, fixed, grouped, held, inside, is_list, is_text, joined, list_offsets, nulls, one_by_one, redone, where_valid, whole)
-from sqlanon.pgwire.codecs.floats import (float4, float8)
+from sqlanon.pgwire.codecs.cells import (
+    CELL,
+    HELD,
+    OBJECTS,
+    TEXTS,
+    Mask,
+    Whole,
+    cast_array,
+    cells,
+    fixed_width_cells,
+    group_cells,
+    inside,
+    is_list,
+    is_text,
+    join_cells,
+    list_offsets,
+    nulls,
+    one_by_one,
+    rewrite_cells,
+    where_valid,
+    whole,
+)
+from sqlanon.pgwire.codecs.floats import float4, float8
 from sqlanon.pgwire.codecs.intervals import write as interval
 from sqlanon.pgwire.types import PgType
 
@@ -37,7 +58,7 @@ def text_cells(array: pa.Array, type: PgType) -> pa.Array:
     if type == types.UUID and kind == pa.binary(16):
         return _uuid(array)
     if type in HELD:
-        return _held(held(array, type), type)
+        return _held(cast_array(array, type), type)
     if type == types.NUMERIC and (pa.types.is_integer(kind) or pa.types.is_decimal(kind)):
         return _numeric(array) if pa.types.is_decimal(kind) else _cast(array)
     if type == types.INTERVAL and pa.types.is_interval(kind):
@@ -56,13 +77,13 @@ def _held(array: pa.Array, type: PgType) -> pa.Array:
         return pc.if_else(array, pa.scalar(b"t", CELL), pa.scalar(b"f", CELL))
     if type == types.BYTEA:
         ends, data = inside(array)
-        return where_valid(array, joined(b"\\x", cells(ends * 2, PAIRS[data], array)))
+        return where_valid(array, join_cells(b"\\x", cells(ends * 2, PAIRS[data], array)))
     if type in (types.FLOAT4, types.FLOAT8):
         return _float(array, double=type == types.FLOAT8)
     if type == types.DATE:
         days = whole(array)
         far = (days < FIRST_DAY) | (days > LAST_DAY)
-        return redone(_cast(_near(array, far)), far, days[far].tolist(), _far_date)
+        return rewrite_cells(_cast(_near(array, far)), far, days[far].tolist(), _far_date)
     if type == types.TIME:
         return _trimmed(_cast(array))
     if type in (types.TIMESTAMP, types.TIMESTAMPTZ):
@@ -70,8 +91,8 @@ def _held(array: pa.Array, type: PgType) -> pa.Array:
         micros = whole(array)
         far = (micros < FIRST_DAY * DAY) | (micros >= (LAST_DAY + 1) * DAY)
         plain = _trimmed(_cast(_near(array.cast(pa.timestamp("us")), far)))
-        plain = where_valid(array, joined(plain, zone.encode())) if zone else plain
-        return redone(plain, far, micros[far].tolist(), lambda value: _far_stamp(value, zone))
+        plain = where_valid(array, join_cells(plain, zone.encode())) if zone else plain
+        return rewrite_cells(plain, far, micros[far].tolist(), lambda value: _far_stamp(value, zone))
     return _cast(array)
 
 
@@ -125,7 +146,7 @@ def _float(array: pa.Array, *, double: bool) -> pa.Array:
     size = np.abs(values)
     usual = (size >= 1e-4) & (size < (1e10 if double else 1e6)) | (size == 0)
     again = values[~usual].tolist()
-    return redone(_cast(array), ~usual, again, float8 if double else float4)
+    return rewrite_cells(_cast(array), ~usual, again, float8 if double else float4)
 
 
 def _numeric(array: pa.Array) -> pa.Array:
@@ -142,7 +163,7 @@ def _numeric(array: pa.Array) -> pa.Array:
     before = pc.utf8_slice_codeunits(padded, 0, -scale).cast(CELL)
     after = pc.utf8_slice_codeunits(padded, -scale).cast(CELL)
     sign = pc.if_else(pc.starts_with(text, "-"), pa.scalar(b"-", CELL), pa.scalar(b"", CELL))
-    return where_valid(array, joined(sign, before, b".", after))
+    return where_valid(array, join_cells(sign, before, b".", after))
 
 
 def _uuid(array: pa.Array) -> pa.Array:
@@ -150,7 +171,7 @@ def _uuid(array: pa.Array) -> pa.Array:
     text = np.full((len(array), 36), ord("-"), np.uint8)
     places = [at for at in range(36) if at not in (8, 13, 18, 23)]
     text[:, places] = PAIRS[data].reshape(-1, 32)
-    return fixed(array, text)
+    return fixed_width_cells(array, text)
 
 
 def interval_parts(array: pa.Array) -> tuple[Whole, Whole, Whole]:
@@ -173,11 +194,11 @@ def _array(array: pa.Array, element: PgType) -> pa.Array:
     quotes = pc.match_substring_regex(flat, NEEDS_QUOTES).fill_null(False)
     if pc.any(quotes).as_py():
         escaped = pc.replace_substring(pc.replace_substring(flat, b"\\", b"\\\\"), b'"', b'\\"')
-        flat = pc.if_else(quotes, joined(b'"', escaped, b'"'), flat)
+        flat = pc.if_else(quotes, join_cells(b'"', escaped, b'"'), flat)
     flat = flat.fill_null(b"NULL")
     ends = list_offsets(array)
     marks = np.full(len(flat), ord(","), np.uint8)
     full = np.diff(ends) > 0
     marks[ends[:-1][full]] = ord("{")
-    body = grouped(array, joined(fixed(flat, marks), flat))
-    return where_valid(array, joined(pc.if_else(pa.array(full), body, pa.scalar(b"{", CELL)), b"}"))
+    body = group_cells(array, join_cells(fixed_width_cells(flat, marks), flat))
+    return where_valid(array, join_cells(pc.if_else(pa.array(full), body, pa.scalar(b"{", CELL)), b"}"))

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from sqlanon.pgwire.codecs import Codec
-from sqlanon.pgwire.codecs.numbers import (SPACE, exactly)
+from sqlanon.pgwire.codecs.numbers import SPACE, exactly
 
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
@@ -59,7 +59,7 @@ ISO = re.compile(rf"P((?:{AMOUNT}[YMWD])*)(?:T((?:{AMOUNT}[HMS])+))?")
 PART = re.compile(rf"({AMOUNT})([A-Z])")
 
 
-class Interval(NamedTuple):
+class PgInterval(NamedTuple):
     """As Arrow's month_day_nano."""
 
     months: int
@@ -99,14 +99,14 @@ def write(months: int, days: int, micros: int) -> str:
     return " ".join(words)
 
 
-def _value(months: int, days: int, micros: int) -> dt.timedelta | Interval:
+def _value(months: int, days: int, micros: int) -> dt.timedelta | PgInterval:
     if not (min(months, days) >= -(2**31) and max(months, days) < 2**31 and -(2**63) <= micros < 2**63):
         raise OverflowError
     if not months and abs(days) < LONGEST:
         value = dt.timedelta(days=days, microseconds=micros)
         if parts(value) == (0, days, micros):
             return value
-    return Interval(months, days, micros * 1000)
+    return PgInterval(months, days, micros * 1000)
 
 
 def _add(total: list[int], amount: str, unit: tuple[int, int, int]) -> None:
@@ -121,7 +121,7 @@ def _add(total: list[int], amount: str, unit: tuple[int, int, int]) -> None:
     total[2] += round(micros + (days - math.trunc(days)) * DAY)
 
 
-def _read(text: str) -> dt.timedelta | Interval:
+def _read(text: str) -> dt.timedelta | PgInterval:
     total = [0, 0, 0]
     stripped = text.strip(SPACE)
     if len(stripped) > MOST_TEXT:
@@ -157,7 +157,7 @@ def _read(text: str) -> dt.timedelta | Interval:
     return _value(*(-each for each in total)) if ago else _value(*total)
 
 
-def _from_binary(data: bytes) -> dt.timedelta | Interval:
+def _from_binary(data: bytes) -> dt.timedelta | PgInterval:
     micros, days, months = exactly(data, ">qii")
     return _value(months, days, micros)
 

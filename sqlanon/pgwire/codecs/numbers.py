@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from sqlanon.pgwire.codecs import Codec
-from sqlanon.pgwire.codecs.floats import (float4, float8)
+from sqlanon.pgwire.codecs.floats import float4, float8
 
 SPACE = " \t\n\r\v\f"
 INTEGER = re.compile(r"[+-]?[0-9]+")

@@ -7,8 +7,8 @@ import struct
 import uuid
 from typing import Any
 
-from sqlanon.pgwire.codecs import (Codec, NotOffered)
-from sqlanon.pgwire.codecs.numbers import (exactly, integer, whole)
+from sqlanon.pgwire.codecs import Codec, NotOffered
+from sqlanon.pgwire.codecs.numbers import exactly, integer, whole
 
 UUID_TEXT = re.compile(r"(\{)?((?:[0-9a-f]{4}-?){7}[0-9a-f]{4})(?(1)\})", re.IGNORECASE)
 ESCAPED = re.compile(rb"\\(?:\\|[0-3][0-7]{2})|[^\\]+|(.)", re.DOTALL)
@@ -28,7 +28,7 @@ def utf8(data: bytes) -> str:
         raise NotUtf8 from None
 
 
-def written(value: Any) -> str:
+def require_text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError
     if "\0" in value:
@@ -81,7 +81,7 @@ def _uuid(value: Any) -> uuid.UUID:
         return value
     if isinstance(value, bytes):
         return uuid.UUID(bytes=value)
-    return _read_uuid(written(value))
+    return _read_uuid(require_text(value))
 
 
 def _read_name(text: str) -> int | str:
@@ -92,7 +92,7 @@ def _read_name(text: str) -> int | str:
 def _write_name(value: Any) -> str:
     if isinstance(value, int):
         return SINGLE.write_text(value) if value else "-"
-    return written(value)
+    return require_text(value)
 
 
 def _name_to_binary(value: Any) -> bytes:
@@ -134,13 +134,13 @@ def vector(codec: Codec, element_oid: int) -> Codec:
     )
 
 
-TEXT = Codec(lambda text: text, written, utf8, lambda value: written(value).encode())
-TEXT_ALONE = Codec(lambda text: text, written, _no_binary, _no_binary)
+TEXT = Codec(lambda text: text, require_text, utf8, lambda value: require_text(value).encode())
+TEXT_ALONE = Codec(lambda text: text, require_text, _no_binary, _no_binary)
 CHAR = Codec(
     _char,
-    lambda value: _char(written(value)),
+    lambda value: _char(require_text(value)),
     lambda data: chr(exactly(data, ">B")[0]) if data != b"\0" else "",
-    lambda value: _char(written(value)).encode() or b"\0",
+    lambda value: _char(require_text(value)).encode() or b"\0",
 )
 BYTEA = Codec(_read_bytea, lambda value: "\\x" + _bytes(value).hex(), bytes, _bytes)
 UUID = Codec(

@@ -8,7 +8,7 @@ import struct
 from typing import Any
 
 from sqlanon.pgwire.codecs import Codec
-from sqlanon.pgwire.codecs.numbers import (SPACE, exactly)
+from sqlanon.pgwire.codecs.numbers import SPACE, exactly
 
 EPOCH = dt.datetime(2000, 1, 1)
 DAYS_BEFORE = EPOCH.toordinal()

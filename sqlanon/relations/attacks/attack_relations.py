@@ -16,12 +16,29 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from sqlanon.relations.classes import (NULL_NODE, Grouping, Prelude, class_values, classes, labels, source, totals)
-from sqlanon.relations.hierarchy_lookups import (long_taxonomy, recoded, source_values)
+from sqlanon.hierarchies import Hierarchy
+from sqlanon.relations.classes import NULL_NODE, Grouping, Prelude, class_values, classes, labels, source, totals
+from sqlanon.relations.hierarchy_lookups import long_taxonomy, recode_columns, source_values
 from sqlanon.relations.row_sets import class_rows
 from sqlanon.relations.source import SUPPRESSED
-from sqlanon.sqltree.tree import (TEXT, alias, bigint, case, column, count_all, double, joined, literal, nested, rows_relation, select, summed, table, text, union_all)
-from sqlanon.hierarchies import Hierarchy
+from sqlanon.sqltree.tree import (
+    TEXT,
+    alias,
+    bigint,
+    case,
+    column,
+    count_all,
+    double,
+    join_clause,
+    literal,
+    nest_query,
+    rows_relation,
+    select,
+    sum_bigint,
+    table,
+    text,
+    union_all,
+)
 
 # What a row of these relations is about.
 UNITS = {"classes": "class_id", "targets": "group_id", "chosen_targets": "group_id"}
@@ -38,7 +55,7 @@ def confidence(attack: exp.Select) -> exp.Select:
         exp.Coalesce(this=broken, expressions=[literal(0)]),
         exp.Max(this=sure.copy()),
         exp.Div(this=weighed, expression=exp.Nullif(this=double(whole.copy()), expression=literal(0.0))),
-        source=nested(attack, "conclusions"),
+        source=nest_query(attack, "conclusions"),
     )
 
 
@@ -78,8 +95,8 @@ def confidence_of_persons(attack: exp.Select, members: str) -> exp.Select:
     worst = select(
         alias(exp.Max(this=exp.column("broken", table="a")), "broken"),
         alias(exp.Max(this=exp.column("confidence", table="a")), "confidence"),
-        source=nested(attack, "a"),
-        joins=[joined(table(members, alias="m"), own)],
+        source=nest_query(attack, "a"),
+        joins=[join_clause(table(members, alias="m"), own)],
         groups=[exp.column("person", table="m")],
     )
     sure = exp.column("confidence")
@@ -88,14 +105,14 @@ def confidence_of_persons(attack: exp.Select, members: str) -> exp.Select:
         exp.Coalesce(this=exp.Sum(this=exp.column("broken")), expressions=[literal(0)]),
         exp.Max(this=sure),
         exp.Avg(this=sure.copy()),
-        source=nested(worst, "persons"),
+        source=nest_query(worst, "persons"),
     )
 
 
 def persons_not_found(attack: exp.Select) -> exp.Select:
     """Persons of whom an attack found nothing."""
     nothing = exp.column("confidence").eq(0)
-    return select(summed(exp.column("persons")), source=nested(attack, "conclusions"), where=nothing)
+    return select(sum_bigint(exp.column("persons")), source=nest_query(attack, "conclusions"), where=nothing)
 
 
 def rows_like(rows: exp.Select, types: Mapping[str, str], dialect: str) -> exp.Select:
@@ -104,14 +121,14 @@ def rows_like(rows: exp.Select, types: Mapping[str, str], dialect: str) -> exp.S
         alias(exp.Cast(this=column(name), to=exp.DataType.build(kind, dialect=dialect)), name, quoted=True)
         for name, kind in types.items()
     ]
-    return select(*chosen, source=nested(rows, "given"))
+    return select(*chosen, source=nest_query(rows, "given"))
 
 
 def as_text(value: exp.Expr) -> exp.Expr:
     return exp.Coalesce(this=text(value), expressions=[literal(NULL_NODE)])
 
 
-def spelt(prelude: Prelude, grouping: Grouping, known: Sequence[str]) -> str:
+def spell_classes(prelude: Prelude, grouping: Grouping, known: Sequence[str]) -> str:
     """The classes of a table with the columns that are known of a target, as text: class_id, records, c1, c2, …"""
 
     def build() -> exp.Query:
@@ -124,13 +141,13 @@ def spelt(prelude: Prelude, grouping: Grouping, known: Sequence[str]) -> str:
 
 def targets(prelude: Prelude, grouping: Grouping) -> str:
     """`prelude` is that of the persons; a group of them is a class of what is known."""
-    made = table(spelt(prelude, grouping, grouping.columns))
+    made = table(spell_classes(prelude, grouping, grouping.columns))
     chosen = [alias(exp.column("class_id"), "group_id"), alias(exp.column("records"), "persons")]
     names = [f"c{place}" for place in range(1, len(grouping.columns) + 1)]
     return prelude.once("targets", (grouping,), lambda: select(*chosen, *names, source=made))
 
 
-def covered(prelude: Prelude, name: str, hierarchy: Hierarchy) -> str:
+def cover_values(prelude: Prelude, name: str, hierarchy: Hierarchy) -> str:
     """Which labels of a hierarchy cover which values: (value, label), for the values of `prelude`."""
 
     def build() -> exp.Query:
@@ -143,7 +160,7 @@ def covered(prelude: Prelude, name: str, hierarchy: Hierarchy) -> str:
     return prelude.once("covered", (name,), build)
 
 
-def fitting(
+def fit_labels(
     prelude: Prelude,
     places: tuple[int, int],
     wanted: str,
@@ -164,12 +181,12 @@ def fitting(
         own, label = exp.column("value", table="v"), exp.column("label", table="o")
         for itself in (label.eq(own), label.isin(literal(SUPPRESSED), literal(root))):
             chosen = [alias(own.copy(), "value"), label.copy()]
-            joins = [joined(nested(occurring.copy(), "o"), itself)]
-            parts.append(select(*chosen, source=nested(values.copy(), "v"), joins=joins))
+            joins = [join_clause(nest_query(occurring.copy(), "o"), itself)]
+            parts.append(select(*chosen, source=nest_query(values.copy(), "v"), joins=joins))
         if regions is not None:
             within = exp.column("value").isin(query=values.copy())
-            parts.append(select("value", "label", source=nested(regions, "r"), where=within))
-        return select("value", "label", source=nested(union_all(parts), "fits")).distinct()
+            parts.append(select("value", "label", source=nest_query(regions, "r"), where=within))
+        return select("value", "label", source=nest_query(union_all(parts), "fits")).distinct()
 
     return prelude.once("fitting", (places, wanted), build)
 
@@ -187,10 +204,10 @@ def target_classes(prelude: Prelude, wanted: str, shown: str, places: Sequence[i
                 equal.append(own.eq(other))
                 continue
             short = f"f{place}"
-            joins.append(joined(table(fits[place - 1], alias=short), exp.column("value", table=short).eq(own)))
+            joins.append(join_clause(table(fits[place - 1], alias=short), exp.column("value", table=short).eq(own)))
             equal.append(exp.column("label", table=short).eq(other))
         # Of whom nothing is known that the table shows, any record may be.
-        joins.append(joined(table(shown, alias="k"), exp.and_(*equal) if equal else exp.true()))
+        joins.append(join_clause(table(shown, alias="k"), exp.and_(*equal) if equal else exp.true()))
         chosen = [exp.column("group_id", table="t"), exp.column("class_id", table="k")]
         return select(*chosen, source=table(wanted, alias="t"), joins=joins)
 
@@ -217,16 +234,16 @@ def region_values(prelude: Prelude, name: str, kind: exp.DataType, known: str, p
     ends = [case((is_range, exp.Cast(this=end, to=kind.copy())), default=exp.Null()) for end in (low, high)]
     inside = exp.and_(own >= ends[0], own.copy() <= ends[1])
     chosen = [alias(as_text(exp.column("value", table="v")), "value"), exp.column("label", table="p")]
-    ranges = select(*chosen, source=table(values, alias="v"), joins=[joined(_of(pieces, "1"), inside)])
+    ranges = select(*chosen, source=table(values, alias="v"), joins=[join_clause(_of(pieces, "1"), inside)])
     node = exp.column("label", table="k").eq(low.copy())
     members = [exp.column("value", table="k"), exp.column("label", table="p")]
-    nodes = select(*members, source=table(known, alias="k"), joins=[joined(_of(pieces, "0"), node)])
+    nodes = select(*members, source=table(known, alias="k"), joins=[join_clause(_of(pieces, "0"), node)])
     return union_all([ranges, nodes])
 
 
 def _of(pieces: str, is_range: str) -> exp.Expr:
     where = exp.column("range").eq(is_range)
-    return nested(select("label", "range", "low", "high", source=table(pieces), where=where), "p")
+    return nest_query(select("label", "range", "low", "high", source=table(pieces), where=where), "p")
 
 
 def named_values(prelude: Prelude, grouping: Grouping, attribute: str) -> str:
@@ -239,7 +256,7 @@ def named_values(prelude: Prelude, grouping: Grouping, attribute: str) -> str:
             alias(as_text(exp.column("label", table="t")), "value"),
             exp.column("records", table="v"),
             source=table(made, alias="v"),
-            joins=[joined(table(known, alias="t"), same)],
+            joins=[join_clause(table(known, alias="t"), same)],
         )
 
     return prelude.once("named_values", (grouping, attribute), build)
@@ -255,15 +272,15 @@ def target_rows(prelude: Prelude, grouping: Grouping) -> str:
 def most_fitting(name: str) -> exp.Select:
     """The most classes that fit one target; `name` is the table target_classes."""
     fitting = select(alias(count_all(), "classes"), source=table(name), groups=["group_id"])
-    return select(exp.Max(this=exp.column("classes")), source=nested(fitting, "fitting"))
+    return select(exp.Max(this=exp.column("classes")), source=nest_query(fitting, "fitting"))
 
 
-def counted(name: str) -> exp.Select:
+def count_table(name: str) -> exp.Select:
     return select(count_all(), source=table(name))
 
 
 def counted_rows(rows: exp.Select) -> exp.Select:
-    return select(count_all(), source=nested(rows.copy(), "rows_of_it"))
+    return select(count_all(), source=nest_query(rows.copy(), "rows_of_it"))
 
 
 def finer_groups(
@@ -284,13 +301,13 @@ def finer_groups(
         at = {**levels, finer: levels[name] - 1}
         outputs = {each: f"c{place}" for place, each in enumerate(persons.columns, start=1)} | {finer: "finer"}
         whose = {persons.person: "person"} if persons.person else {}
-        labelled = recoded(prelude, twice, trees, at, outputs | whose)
+        labelled = recode_columns(prelude, twice, trees, at, outputs | whose)
         groups = [as_text(column(output)) for output in outputs.values()]
         counted = exp.Count(this=exp.Distinct(expressions=[column("person")])) if persons.person else count_all()
         grouped = select(
             *(alias(value, output) for value, output in zip(groups, outputs.values(), strict=True)),
             alias(bigint(counted), "persons"),
-            source=nested(labelled, "labelled"),
+            source=nest_query(labelled, "labelled"),
             groups=[value.copy() for value in groups],
         )
         equal = [
@@ -298,8 +315,8 @@ def finer_groups(
             for place in range(1, len(persons.columns) + 1)
         ]
         chosen = [exp.column("class_id", table="k"), exp.column("persons", table="g")]
-        joins = [joined(table(shown, alias="k"), exp.and_(*equal))]
-        return select(*chosen, source=nested(grouped, "g"), joins=joins)
+        joins = [join_clause(table(shown, alias="k"), exp.and_(*equal))]
+        return select(*chosen, source=nest_query(grouped, "g"), joins=joins)
 
     return prelude.once("finer_groups", (shown, name), build)
 

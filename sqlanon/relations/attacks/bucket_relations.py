@@ -13,9 +13,21 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from sqlanon.relations.attacks.attack_relations import as_text
+from sqlanon.relations.bucketization import GROUP, RECORDS
 from sqlanon.relations.classes import Prelude
-from sqlanon.relations.bucketization import (GROUP, RECORDS)
-from sqlanon.sqltree.tree import (alias, bigint, column, count_all, literal, nested, select, summed, table, text, union_all)
+from sqlanon.sqltree.tree import (
+    alias,
+    bigint,
+    column,
+    count_all,
+    literal,
+    nest_query,
+    select,
+    sum_bigint,
+    table,
+    text,
+    union_all,
+)
 
 Parts = Sequence[Sequence[str]]
 
@@ -51,7 +63,7 @@ def part_cells(prelude: Prelude, main: exp.Select, parts: Parts) -> str:
                     alias(column(GROUP), "bucket"),
                     alias(value, "value"),
                     alias(bigint(count_all()), "n"),
-                    source=nested(main.copy(), "m"),
+                    source=nest_query(main.copy(), "m"),
                     groups=grouped,
                 )
             )
@@ -62,7 +74,7 @@ def part_cells(prelude: Prelude, main: exp.Select, parts: Parts) -> str:
 
 def part_sizes(prelude: Prelude, main: exp.Select) -> str:
     counted = [alias(column(GROUP), "bucket"), alias(bigint(count_all()), "n")]
-    tree = select(*counted, source=nested(main.copy(), "m"), groups=[column(GROUP)])
+    tree = select(*counted, source=nest_query(main.copy(), "m"), groups=[column(GROUP)])
     return prelude.once("part_sizes", (), lambda: tree)
 
 
@@ -76,8 +88,8 @@ def part_secrets(prelude: Prelude, rows: exp.Select, names: Sequence[str], sensi
             alias(column(GROUP), "bucket"),
             alias(value, "value"),
             alias(secret, "secret"),
-            alias(bigint(summed(exp.column(RECORDS)) if counted else count_all()), "n"),
-            source=nested(rows.copy(), "s"),
+            alias(bigint(sum_bigint(exp.column(RECORDS)) if counted else count_all()), "n"),
+            source=nest_query(rows.copy(), "s"),
             groups=grouped,
         )
 

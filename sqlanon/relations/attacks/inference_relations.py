@@ -14,8 +14,24 @@ from itertools import combinations
 from sqlglot import exp
 
 from sqlanon.relations.attacks.attack_relations import as_text
-from sqlanon.relations.classes import (Prelude, source)
-from sqlanon.sqltree.tree import (BIGINT, alias, bigint, case, column, count_all, double, joined, literal, nested, select, summed, table, union_all, window)
+from sqlanon.relations.classes import Prelude, source
+from sqlanon.sqltree.tree import (
+    BIGINT,
+    alias,
+    bigint,
+    case,
+    column,
+    count_all,
+    double,
+    join_clause,
+    literal,
+    nest_query,
+    select,
+    sum_bigint,
+    table,
+    union_all,
+    window,
+)
 
 
 def label_pairs(prelude: Prelude, ours: str, theirs: str) -> str:
@@ -25,7 +41,9 @@ def label_pairs(prelude: Prelude, ours: str, theirs: str) -> str:
         sides = [exp.column("label", table=short) for short in ("a", "b")]
         same = exp.column("value", table="a").eq(exp.column("value", table="b"))
         chosen = [alias(label, name) for label, name in zip(sides, ("ours", "theirs"), strict=True)]
-        return select(*chosen, source=table(ours, alias="a"), joins=[joined(table(theirs, alias="b"), same)]).distinct()
+        return select(
+            *chosen, source=table(ours, alias="a"), joins=[join_clause(table(theirs, alias="b"), same)]
+        ).distinct()
 
     return prelude.once("label_pairs", (ours, theirs), build)
 
@@ -39,9 +57,9 @@ def comparable(prelude: Prelude, shown: str, other: str, pairs: Sequence[str]) -
         for place, made in enumerate(pairs, start=1):
             short = f"p{place}"
             own = exp.column("ours", table=short).eq(exp.column(f"c{place}", table="k"))
-            joins.append(joined(table(made, alias=short), own))
+            joins.append(join_clause(table(made, alias=short), own))
             equal.append(exp.column("theirs", table=short).eq(exp.column(f"c{place}", table="o")))
-        joins.append(joined(table(other, alias="o"), exp.and_(*equal)))
+        joins.append(join_clause(table(other, alias="o"), exp.and_(*equal)))
         chosen = [exp.column("class_id", table="k"), alias(exp.column("class_id", table="o"), "other_id")]
         return select(*chosen, source=table(shown, alias="k"), joins=joins)
 
@@ -58,7 +76,7 @@ def newcomers(prelude: Prelude, listed: tuple[str, str] | None, classes: str) ->
         targets, found = listed
         same = exp.column("group_id", table="f").eq(exp.column("group_id", table="t"))
         chosen = [exp.column(name, table="t") for name in ("group_id", "persons")]
-        fitting = joined(table(found, alias="f"), same, side="LEFT")
+        fitting = join_clause(table(found, alias="f"), same, side="LEFT")
         return select(*chosen, exp.column("class_id", table="f"), source=table(targets, alias="t"), joins=[fitting])
 
     return prelude.once("newcomers", (listed, classes), build)
@@ -85,7 +103,7 @@ def inferences(
             groups=[value.copy() for value in values.values()],
         )
         number = window(exp.RowNumber(), order=[exp.column(label) for label in values])
-        return select(alias(number, "row_id"), exp.Star(), source=nested(grouped, "alike"))
+        return select(alias(number, "row_id"), exp.Star(), source=nest_query(grouped, "alike"))
 
     base = prelude.once("alike", (attribute, tuple(others), person), compressed)
     attacked = listed.get(attribute)
@@ -100,23 +118,23 @@ def inferences(
         counted: exp.Expr = (
             exp.Count(this=exp.Distinct(expressions=[exp.column("person")]))
             if person is not None
-            else summed(exp.column("persons"))
+            else sum_bigint(exp.column("persons"))
         )
         keys = [short[name] for name in known]
         counts = []
         for place, group in enumerate(([*keys, "value"], keys)):
-            made = select(*group, alias(double(counted.copy()), "n"), source=nested(rows.copy(), "r"), groups=group)
-            counts.append(nested(made, f"n{place}"))
+            made = select(*group, alias(double(counted.copy()), "n"), source=nest_query(rows.copy(), "r"), groups=group)
+            counts.append(nest_query(made, f"n{place}"))
         joins = []
         for place, group in enumerate(([*keys, "value"], keys)):
             same = [exp.column(key, table=f"n{place}").eq(exp.column(key, table="r")) for key in group]
-            joins.append(joined(counts[place], exp.and_(*same) if same else exp.true()))
+            joins.append(join_clause(counts[place], exp.and_(*same) if same else exp.true()))
         share = exp.Div(this=exp.column("n", table="n0"), expression=exp.column("n", table="n1"))
         hit = None
         if attacked:
             hit = exp.column("value", table="r").isin(*(literal(value) for value in attacked))
         chosen = [exp.column(name, table="r") for name in ("row_id", "persons")]
-        return select(*chosen, alias(share, "confidence"), source=nested(rows, "r"), joins=joins, where=hit)
+        return select(*chosen, alias(share, "confidence"), source=nest_query(rows, "r"), joins=joins, where=hit)
 
     def build() -> exp.Query:
         sets = [known for size in range(len(others) + 1) for known in combinations(others, size)]
@@ -132,14 +150,14 @@ def priors(prelude: Prelude, targets: str, given: exp.Select, attribute: str, pl
         values = [alias(as_text(column(name)), f"k{place}") for name, place in places.items()]
         own = alias(as_text(column(attribute)), "value")
         chance = alias(double(column("probability")), "prior")
-        rows = select(*values, own, chance, source=nested(given.copy(), "given"))
+        rows = select(*values, own, chance, source=nest_query(given.copy(), "given"))
         same = [exp.column(f"k{place}", table="p").eq(exp.column(f"c{place}", table="t")) for place in places.values()]
         return select(
             exp.column("group_id", table="t"),
             exp.column("value", table="p"),
             exp.column("prior", table="p"),
             source=table(targets, alias="t"),
-            joins=[joined(nested(rows, "p"), exp.and_(*same) if same else exp.true())],
+            joins=[join_clause(nest_query(rows, "p"), exp.and_(*same) if same else exp.true())],
         )
 
     return prelude.once("priors", (targets, attribute), build)
@@ -152,7 +170,7 @@ def improper_priors(priors_table: str, targets: str) -> exp.Select:
     added = select(
         "group_id",
         alias(exp.Sum(this=chance.copy()), "whole"),
-        alias(summed(wrong), "wrong"),
+        alias(sum_bigint(wrong), "wrong"),
         alias(count_all(), "n"),
         alias(exp.Count(this=exp.Distinct(expressions=[exp.column("value")])), "different"),
         source=table(priors_table),
@@ -167,6 +185,6 @@ def improper_priors(priors_table: str, targets: str) -> exp.Select:
     )
     bad = case((proper, literal(0)), default=literal(1))
     same = exp.column("group_id", table="p").eq(exp.column("group_id", table="t"))
-    left = joined(nested(added, "p"), same, side="LEFT")
-    total = exp.Coalesce(this=summed(bad), expressions=[literal(0)])
+    left = join_clause(nest_query(added, "p"), same, side="LEFT")
+    total = exp.Coalesce(this=sum_bigint(bad), expressions=[literal(0)])
     return select(total, source=table(targets, alias="t"), joins=[left])

@@ -14,8 +14,22 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from sqlanon.relations.attacks.attack_relations import named_values
-from sqlanon.relations.classes import (NULL_NODE, Grouping, Prelude, finite)
-from sqlanon.sqltree.tree import (BIGINT, TEXT, alias, case, count_all, double, joined, literal, rows_relation, select, table, union_all, window)
+from sqlanon.relations.classes import NULL_NODE, Grouping, Prelude, finite
+from sqlanon.sqltree.tree import (
+    BIGINT,
+    TEXT,
+    alias,
+    case,
+    count_all,
+    double,
+    join_clause,
+    literal,
+    rows_relation,
+    select,
+    table,
+    union_all,
+    window,
+)
 
 
 def truths(prelude: Prelude, grouping: Grouping, attribute: str | None) -> str:
@@ -49,7 +63,7 @@ def first_beliefs(prelude: Prelude, fitting: str, values: str) -> str:
         same = exp.column("class_id", table="v").eq(exp.column("class_id", table="f"))
         counted = select(
             group, value, alias(double(records), "records"),
-            source=table(fitting, alias="f"), joins=[joined(table(values, alias="v"), same)],
+            source=table(fitting, alias="f"), joins=[join_clause(table(values, alias="v"), same)],
             groups=[group.copy(), value.copy()],
         )  # fmt: skip
         whole = window(exp.Sum(this=exp.column("records")), partition=[exp.column("group_id")])
@@ -102,7 +116,7 @@ def distances(
                 if fits is not None:
                     short = f"f{place}"
                     found = [exp.column("value", table=short).eq(own), exp.column("label", table=short).eq(other)]
-                    joins.append(joined(table(fits[place - 1], alias=short), exp.and_(*found), side="LEFT"))
+                    joins.append(join_clause(table(fits[place - 1], alias=short), exp.and_(*found), side="LEFT"))
                     equal = exp.column("value", table=short).is_(exp.Null()).not_()
                 term = case((equal, literal(0.0)), default=literal(1.0))
             total = exp.Add(this=total, expression=term)
@@ -130,7 +144,7 @@ def labelled_targets(prelude: Prelude, targets: str, places: Sequence[int], fits
             if fits is not None:
                 short = f"f{place}"
                 found = exp.column("value", table=short).eq(own)
-                joins.append(joined(table(fits[place - 1], alias=short), found, side="LEFT"))
+                joins.append(join_clause(table(fits[place - 1], alias=short), found, side="LEFT"))
                 own = exp.column("label", table=short)
             chosen.append(alias(own, f"c{place}"))
         keys = [exp.column(name, table="t") for name in ("group_id", "persons")]

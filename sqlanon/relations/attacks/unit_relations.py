@@ -12,10 +12,22 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from sqlanon.relations.attacks.attack_relations import (as_text, rows_like)
-from sqlanon.relations.classes import (Grouping, Prelude, cells, numbered)
-from sqlanon.sqltree.tree import (alias, bigint, bind, column, count_all, double, joined, nested, select, table, window)
 from sqlanon.families import plugin
+from sqlanon.relations.attacks.attack_relations import as_text, rows_like
+from sqlanon.relations.classes import Grouping, Prelude, cells, number_classes
+from sqlanon.sqltree.tree import (
+    alias,
+    bigint,
+    bind,
+    column,
+    count_all,
+    double,
+    join_clause,
+    nest_query,
+    select,
+    table,
+    window,
+)
 
 Shares = Sequence[tuple[str, str, str]]  # of a unit or a shape, a value, and how likely it is
 
@@ -30,7 +42,7 @@ def number_units(prelude: Prelude, rows: exp.Select, types: Mapping[str, str], k
             alias(window(exp.DenseRank(), order=[column(name) for name in types]), "unit"),
             *(alias(as_text(column(name)), f"c{place}") for place, name in enumerate(types, start=1)),
             *(alias(column(name), f"k{place}") for place, name in enumerate(kept, start=1)),
-            source=nested(alike, "given"),
+            source=nest_query(alike, "given"),
         )
 
     return prelude.once("numbered_units", (tuple(types), tuple(kept)), build)
@@ -63,18 +75,18 @@ def list_persons(made_units: str, columns: int, most: int) -> exp.Select:
 def order_values(rows: exp.Select, name: str, type_: str, dialect: str) -> exp.Select:
     """The different values of a column as text, in the order of the database."""
     alike = rows_like(rows.copy(), {name: type_}, dialect)
-    different = select(column(name), source=nested(alike, "given")).distinct()
+    different = select(column(name), source=nest_query(alike, "given")).distinct()
     known = column(name).is_(exp.Null()).not_()
-    return select(as_text(column(name)), source=nested(different, "different"), where=known).order_by(column(name))
+    return select(as_text(column(name)), source=nest_query(different, "different"), where=known).order_by(column(name))
 
 
 def list_rows(rows: exp.Select, names: Sequence[str], most: int) -> exp.Select:
     """Some columns of a table as text."""
-    return select(*(as_text(column(name)) for name in names), source=nested(rows.copy(), "given")).limit(most)
+    return select(*(as_text(column(name)) for name in names), source=nest_query(rows.copy(), "given")).limit(most)
 
 
 def count_nulls(rows: exp.Select, name: str) -> exp.Select:
-    return select(count_all(), source=nested(rows.copy(), "given"), where=column(name).is_(exp.Null()))
+    return select(count_all(), source=nest_query(rows.copy(), "given"), where=column(name).is_(exp.Null()))
 
 
 def target_units(prelude: Prelude, targets: str, made: str, places: Sequence[tuple[int, int]]) -> str:
@@ -84,7 +96,7 @@ def target_units(prelude: Prelude, targets: str, made: str, places: Sequence[tup
         equal = [exp.column(f"c{own}", table="t").eq(exp.column(f"c{other}", table="u")) for own, other in places]
         chosen = [exp.column("group_id", table="t"), exp.column("unit", table="u")]
         return select(
-            *chosen, source=table(targets, alias="t"), joins=[joined(table(made, alias="u"), exp.and_(*equal))]
+            *chosen, source=table(targets, alias="t"), joins=[join_clause(table(made, alias="u"), exp.and_(*equal))]
         )
 
     return prelude.once("target_units", (targets, made), build)
@@ -97,7 +109,7 @@ def judged_targets(prelude: Prelude, targets: str, fitting: str, made: str, shar
     without = select(
         exp.column("group_id", table="f"),
         source=table(fitting, alias="f"),
-        joins=[joined(nested(known, "s"), own, side="LEFT")],
+        joins=[join_clause(nest_query(known, "s"), own, side="LEFT")],
         where=exp.column("unit", table="s").is_(exp.Null()),
     )
     judged = exp.column("group_id").isin(query=without).not_()
@@ -121,7 +133,7 @@ def class_nodes(prelude: Prelude, grouping: Grouping, attribute: str) -> str:
 
     def build() -> exp.Query:
         rows = select(exp.Star(), source=table(cells(prelude, grouping, attribute)))
-        shown = nested(numbered(prelude, grouping, rows, ["original", "records"]), "n")
+        shown = nest_query(number_classes(prelude, grouping, rows, ["original", "records"]), "n")
         label = as_text(exp.column("original"))
         rank = window(exp.DenseRank(), order=[label.copy()])
         return select("class_id", alias(rank, "value"), "records", alias(label, "label"), source=shown)
@@ -145,7 +157,7 @@ def class_units(prelude: Prelude, shapes: str, fitting: str, given: Shares) -> t
         exp.column("value", table="g"),
         alias(double(exp.column("share", table="g")), "share"),
         source=table(shapes, alias="s"),
-        joins=[joined(table(loaded, alias="g"), same)],
+        joins=[join_clause(table(loaded, alias="g"), same)],
     )
     found = select("group_id", unit, source=table(fitting))
     made = select(unit.copy(), "records", source=table(shapes))

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from sqlanon.relations.attacks.attack_relations import as_text
 from sqlanon.relations.classes import Prelude
-from sqlanon.sqltree.tree import (alias, column, count_all, double, joined, nested, select, table)
+from sqlanon.sqltree.tree import alias, column, count_all, double, join_clause, nest_query, select, table
 
 
 def single_rows(prelude: Prelude, name: str, rows: exp.Select, keys: Sequence[str], noisy: str) -> str:
@@ -22,7 +22,7 @@ def single_rows(prelude: Prelude, name: str, rows: exp.Select, keys: Sequence[st
         return select(
             *(alias(value, f"k{place}") for place, value in enumerate(values, start=1)),
             alias(exp.Max(this=double(column(noisy))), "v"),
-            source=nested(rows.copy(), "r"),
+            source=nest_query(rows.copy(), "r"),
             groups=[value.copy() for value in values],
         ).having(count_all().eq(1))
 
@@ -35,7 +35,7 @@ def versions(prelude: Prelude, truth: str, ours: str, theirs: str, keys: int) ->
         for short, made in (("o", ours), ("t", theirs)):
             names = [f"k{place}" for place in range(1, keys + 1)]
             same = [exp.column(name, table=short).eq(exp.column(name, table="s")) for name in names]
-            joins.append(joined(table(made, alias=short), exp.and_(*same)))
+            joins.append(join_clause(table(made, alias=short), exp.and_(*same)))
         found = {"truth": "s", "ours": "o", "theirs": "t"}
         known = [exp.column("v", table=short).is_(exp.Null()).not_() for short in found.values()]
         chosen = [alias(exp.column("v", table=short), name) for name, short in found.items()]

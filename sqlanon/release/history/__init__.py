@@ -8,23 +8,34 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from sqlanon.relations import history_relations as relations
-from sqlanon.relations.classes import Prelude
-from sqlanon.relations.source import (relation, table_tree)
-from sqlanon.sqltree.tree import (alias, bind, column, count_all, joined, literal, referenced, select, table, with_verdict)
 from sqlanon.engines import Engine
-from sqlanon.errors import (NotReleased, PolicyError)
+from sqlanon.errors import NotReleased, PolicyError
 from sqlanon.families import plugin
 from sqlanon.policy import Policy
-from sqlanon.policy.history import (JOINED, HistoryUse)
-from sqlanon.release.history.joined_releases import (keep_shown, require_named)
-from sqlanon.release.history.joined_releases import measured as joined_results
-from sqlanon.release.history.comparison import (BUILT, PREFIX, AcrossResult, Comparison, find_members, places, tables)
-from sqlanon.release.history.hold_back import hold_back
-from sqlanon.release.history.history_tables import Kept
+from sqlanon.policy.history import JOINED, HistoryUse
+from sqlanon.relations import history_relations as relations
+from sqlanon.relations.classes import Prelude
+from sqlanon.relations.source import relation, table_tree
+from sqlanon.release.history.comparison import BUILT, PREFIX, AcrossResult, Comparison, find_members, places, tables
 from sqlanon.release.history.earlier_releases import read_past
-from sqlanon.release.history.label_paths import (comparable, paths_of)
+from sqlanon.release.history.history_tables import HistoryTables
+from sqlanon.release.history.hold_back import hold_back
+from sqlanon.release.history.joined_releases import keep_shown, require_named
+from sqlanon.release.history.joined_releases import measure_joins as joined_results
+from sqlanon.release.history.label_paths import comparable, paths_of
 from sqlanon.release.targets.target import Staged
+from sqlanon.sqltree.tree import (
+    alias,
+    bind,
+    column,
+    count_all,
+    find_references,
+    join_clause,
+    literal,
+    select,
+    table,
+    with_verdict,
+)
 
 
 def compare(
@@ -42,7 +53,7 @@ def compare(
     of its labels, where they have any; `also` names models for which rows wait only where nothing else helps;
     `counterfeits` is the number of rows of nobody, where there may be any; `cuts` the table of those that are new."""
     assert policy.history is not None and policy.person is not None
-    kept = Kept(engine, name)
+    kept = HistoryTables(engine, name)
     rows = relation(engine.resolve(staged.source), engine.dialect)
     kinds = {item.name: item.type for item in engine.columns(rows)}
     kept.require_key(secret or "", policy, kinds[policy.person])
@@ -85,17 +96,17 @@ def _newly_held(found: Comparison, held: str) -> int:
         exp.column("version", table="p").eq(literal(found.kept.version)),
     )
     fresh = exp.or_(exp.column("group_id", table="h").eq(0), exp.column("group_id", table="p").is_(exp.Null()).not_())
-    past = joined(table(found.kept.table("past"), alias="p"), last, side="LEFT")
+    past = join_clause(table(found.kept.table("past"), alias="p"), last, side="LEFT")
     return int(found.engine.query(select(count_all(), source=table(held, alias="h"), joins=[past], where=fresh))[0][0])
 
 
 def _measured(found: Comparison, use: HistoryUse, place: int) -> AcrossResult:
     model = plugin("history", use.name)
-    if not referenced(model.sql) <= BUILT:
+    if not find_references(model.sql) <= BUILT:
         raise PolicyError(f"{use.name} cannot be checked in a policy yet", hint="take stable_partition")
     filled = model.filled(use.params)
     own = tables(found, place)
-    if "comparable" in referenced(model.sql):
+    if "comparable" in find_references(model.sql):
         own["comparable"] = comparable(found)
     result = found.make("result", with_verdict(bind(model.sql, filled, own)))
     return found.counted(result, model, filled, found.attributes[place - 1])

@@ -9,16 +9,16 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.relations import history_relations as relations
-from sqlanon.relations.classes import (Grouping, Prelude, classes)
-from sqlanon.sqltree.tree import (alias, count_all, literal, select, table, union_all)
 from sqlanon.engines import Engine
-from sqlanon.engines.temp_tables import (drop_steps, run_steps)
-from sqlanon.errors import (PolicyError, SqlanonError)
+from sqlanon.engines.temp_tables import drop_steps, run_steps
+from sqlanon.errors import PolicyError, SqlanonError
 from sqlanon.families import Plugin
 from sqlanon.policy import Policy
 from sqlanon.policy.history import HistoryUse
-from sqlanon.release.history.history_tables import Kept
+from sqlanon.relations import history_relations as relations
+from sqlanon.relations.classes import Grouping, Prelude, classes
+from sqlanon.release.history.history_tables import HistoryTables
+from sqlanon.sqltree.tree import alias, count_all, literal, select, table, union_all
 
 PREFIX = "sqlanon_history"
 # Relations that are built for every comparison; a model that reads others cannot be asked for yet.
@@ -63,7 +63,7 @@ class Comparison:
     name: str
     policy: Policy
     engine: Engine
-    kept: Kept
+    kept: HistoryTables
     prelude: Prelude
     members: str
     attributes: tuple[str | None, ...]

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from sqlanon.lattice.problem import (Problem, Stable)
-from sqlanon.relations import history_relations as relations
-from sqlanon.sqltree.tree import (alias, column, joined, nested, select, table)
 from sqlanon.errors import PolicyError
-from sqlanon.release.history.history_tables import Kept
+from sqlanon.lattice.problem import Problem, Stable
+from sqlanon.relations import history_relations as relations
+from sqlanon.release.history.history_tables import HistoryTables
+from sqlanon.sqltree.tree import alias, column, join_clause, nest_query, select, table
 
 
 def read_past(task: Problem, name: str, secret: str | None) -> None:
@@ -23,7 +23,7 @@ def read_past(task: Problem, name: str, secret: str | None) -> None:
         _cuts(task, name, secret)
 
 
-def _people(task: Problem, kept: Kept, secret: str | None) -> exp.Select:
+def _people(task: Problem, kept: HistoryTables, secret: str | None) -> exp.Select:
     """(original, person): the persons of the source by their keyed hashes, if the key is the right one."""
     policy, engine = task.policy, task.engine
     assert policy.person is not None
@@ -33,14 +33,14 @@ def _people(task: Problem, kept: Kept, secret: str | None) -> exp.Select:
     return select(
         alias(column(policy.person), "original"),
         alias(relations.person_hash(policy.person, engine.dialect), "person"),
-        source=nested(task.prelude.rows.copy(), "source"),
+        source=nest_query(task.prelude.rows.copy(), "source"),
         joins=[exp.Join(this=table(key, alias="secret"), kind="CROSS")],
     )
 
 
-def _of_person(kept: Kept) -> exp.Join:
+def _of_person(kept: HistoryTables) -> exp.Join:
     same = exp.column("person", table="p").eq(exp.column("person", table="h"))
-    return joined(table(kept.table("persons"), alias="p"), same)
+    return join_clause(table(kept.table("persons"), alias="p"), same)
 
 
 def _signatures(task: Problem, name: str, secret: str | None) -> None:
@@ -48,7 +48,7 @@ def _signatures(task: Problem, name: str, secret: str | None) -> None:
     if relations.CLASS in task.policy.columns:
         raise PolicyError(f"'{relations.CLASS}' is the column that tells classes apart", hint="rename yours")
     with task.engine.transaction():
-        kept = Kept(task.engine, name)
+        kept = HistoryTables(task.engine, name)
         people = _people(task, kept, secret)  # opens what is kept
         own = {short: kept.table(short) for short in ("past", "past_values")}
         found = task.prelude.once("signatures", (name,), lambda: relations.step("signatures", {}, own))
@@ -57,8 +57,8 @@ def _signatures(task: Problem, name: str, secret: str | None) -> None:
             exp.column("original", table="h"),
             exp.column("signature", table="s"),
             alias(exp.column("version", table="s"), "seen"),
-            source=nested(people, "h"),
-            joins=[_of_person(kept), joined(table(found, alias="s"), group)],
+            source=nest_query(people, "h"),
+            joins=[_of_person(kept), join_clause(table(found, alias="s"), group)],
         )
         task.past = task.prelude.once("known_people", (name,), lambda: known)
         task.past_version = kept.version
@@ -72,13 +72,13 @@ def _cuts(task: Problem, name: str, secret: str | None) -> None:
     uses = policy.history.uses(policy.models, sensitive=bool(policy.sensitive))
     asked = [use.params for use in uses if use.name == "stable_partition"]
     with task.engine.transaction():
-        kept = Kept(task.engine, name)
+        kept = HistoryTables(task.engine, name)
         people = _people(task, kept, secret)
         cuts = select(exp.Star(), source=table(kept.table("cuts")))
         known = select(
             exp.column("original", table="h"),
             exp.column("group_id", table="p"),
-            source=nested(people, "h"),
+            source=nest_query(people, "h"),
             joins=[_of_person(kept)],
         )
         task.stable = Stable(

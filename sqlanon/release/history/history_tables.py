@@ -8,12 +8,12 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from sqlanon.sqltree.tree import (count_all, literal, select, table, union_all)
 from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError
 from sqlanon.policy import Policy
-from sqlanon.release.history import sealed_tables as sealing
-from sqlanon.release.record import (newest, spelling)
+from sqlanon.release.history import sealed_tables
+from sqlanon.release.record import newest, spelling
+from sqlanon.sqltree.tree import count_all, literal, select, table, union_all
 
 SHORTEST_KEY = 16
 COLUMNS: dict[str, dict[str, str]] = {
@@ -36,7 +36,7 @@ COLUMNS: dict[str, dict[str, str]] = {
 }  # fmt: skip
 
 
-class Kept:
+class HistoryTables:
     """The history of one release; empty tables before its first version.
 
     Where the policy asks for it, tables of persons and groups are stored encrypted. They are read through temporary
@@ -107,7 +107,7 @@ class Kept:
         """Read what is encrypted, and from now on write it so if the policy asks for it."""
         assert policy.history is not None
         self._seals = policy.history.encrypt
-        stored = [short for short in sealing.SEALED if self._engine.find([self._sealed(short)]) is not None]
+        stored = [short for short in sealed_tables.SEALED if self._engine.find([self._sealed(short)]) is not None]
         if stored and not self._seals:
             raise policy.error(
                 "what is kept of this release is encrypted, and the policy does not ask for it any more",
@@ -116,11 +116,11 @@ class Kept:
             )
         if not self._seals:
             return
-        sealing.load_key(self._engine, secret)
+        sealed_tables.load_key(self._engine, secret)
         values = self.table("past_values")
         for short in stored:
-            made = f"{sealing.OPENED}_{short}"
-            rows = sealing.opened(
+            made = f"{sealed_tables.OPENED}_{short}"
+            rows = sealed_tables.unseal_rows(
                 self._engine.dialect, short, COLUMNS[short], self._sealed(short), values, self.version
             )
             self._engine.create_temporary(made, rows)
@@ -145,7 +145,7 @@ class Kept:
 
     def replace(self, short: str, parts: Sequence[exp.Query]) -> None:
         """Written anew, and put in the place of the old one: most rows change with each release."""
-        seals = self._seals and short in sealing.SEALED
+        seals = self._seals and short in sealed_tables.SEALED
         plain, new = f"{self._prefix}_{short}", f"{self._prefix}_{short}_next"
         own = self._sealed(short) if seals else plain
         names = [exp.column(name) for name in COLUMNS[short]]
@@ -154,7 +154,7 @@ class Kept:
         ]
         rows = union_all(listed)
         if seals:
-            rows = sealing.sealed(self._engine.dialect, short, COLUMNS[short], rows, self.version + 1)
+            rows = sealed_tables.seal_rows(self._engine.dialect, short, COLUMNS[short], rows, self.version + 1)
         self._engine.execute(exp.Create(this=table(new), kind="TABLE", expression=rows))
         for old in {own, plain}:
             self._engine.execute(exp.Drop(tables=[table(old)], kind="TABLE", exists=True))
@@ -169,7 +169,7 @@ class Kept:
 
     def close(self) -> None:
         """Leave nothing decrypted behind."""
-        self._engine.drop_temporary([*self._opened.values(), *([sealing.KEY] if self._seals else [])])
+        self._engine.drop_temporary([*self._opened.values(), *([sealed_tables.KEY] if self._seals else [])])
         self._opened.clear()
 
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from sqlanon.relations import history_relations as relations
-from sqlanon.sqltree.tree import (alias, bind, joined, literal, nested, select, table, window)
 from sqlanon.families import plugin
 from sqlanon.policy.history import HistoryUse
-from sqlanon.release.history.comparison import (Comparison, places, tables)
+from sqlanon.relations import history_relations as relations
+from sqlanon.release.history.comparison import Comparison, places, tables
 from sqlanon.release.history.label_paths import comparable
+from sqlanon.sqltree.tree import alias, bind, join_clause, literal, nest_query, select, table, window
 
 EVERYBODY = 2**62
 # Models that hold in the end if those wait who break them; what else breaks is refused.
@@ -67,7 +67,7 @@ def _for_partition(found: Comparison, use: HistoryUse, place: int) -> exp.Query 
         return None
     same = [exp.column(name, table="m").eq(exp.column(name, table="c")) for name in ("group_id", "class_id")]
     members = table(found.members, alias="m")
-    whole = select(*_chosen(), source=members, joins=[joined(table(cells, alias="c"), exp.and_(*same))])
+    whole = select(*_chosen(), source=members, joins=[join_clause(table(cells, alias="c"), exp.and_(*same))])
     # The hash of a person has nothing to do with its data: taking the first is taking any.
     ranked = select(
         *_chosen(),
@@ -75,11 +75,13 @@ def _for_partition(found: Comparison, use: HistoryUse, place: int) -> exp.Query 
         alias(_rank(), "place"),
         source=members.copy(),
         joins=[
-            joined(table(short, alias="s"), exp.column("group_id", table="s").eq(exp.column("group_id", table="m")))
+            join_clause(
+                table(short, alias="s"), exp.column("group_id", table="s").eq(exp.column("group_id", table="m"))
+            )
         ],
     )
     within = exp.column("place") <= exp.column("quota")
-    few = select("person", "original", "group_id", source=nested(ranked, "r"), where=within)
+    few = select("person", "original", "group_id", source=nest_query(ranked, "r"), where=within)
     return exp.union(whole, few, distinct=True)
 
 

@@ -13,25 +13,37 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.relations import joined_releases as joins
+from sqlanon.engines import Engine
+from sqlanon.engines.temp_tables import drop_steps, run_steps
+from sqlanon.errors import PolicyError
+from sqlanon.evidence.hierarchies import build_hierarchies
+from sqlanon.families import Plugin, plugin
+from sqlanon.policy import Policy, parse
+from sqlanon.policy.history import JOINED, HistoryUse
 from sqlanon.relations import history_relations as relations
-from sqlanon.relations.joined_releases import Shown
+from sqlanon.relations import joined_releases as joins
 from sqlanon.relations.classes import Prelude
 from sqlanon.relations.compressed_rows import root_only
 from sqlanon.relations.hierarchy_lookups import long_taxonomy
-from sqlanon.relations.source import (relation, table_parts, table_tree)
-from sqlanon.sqltree.tree import (alias, bind, column, count_all, literal, nested, referenced, select, table, uses_column, with_verdict)
-from sqlanon.engines import Engine
-from sqlanon.engines.temp_tables import (drop_steps, run_steps)
-from sqlanon.errors import PolicyError
-from sqlanon.evidence.hierarchies import build_hierarchies
-from sqlanon.families import (Plugin, plugin)
-from sqlanon.policy import (Policy, parse)
-from sqlanon.policy.history import (JOINED, HistoryUse)
-from sqlanon.release.history.comparison import (PREFIX, AcrossResult, Comparison, unknown_values)
+from sqlanon.relations.joined_releases import ShownTable
+from sqlanon.relations.source import relation, table_parts, table_tree
+from sqlanon.release.history.comparison import PREFIX, AcrossResult, Comparison, unknown_values
 from sqlanon.release.history.history_tables import prefix_of
-from sqlanon.release.record import (CURRENT, Version, newest, of_version, spelling, versions)
+from sqlanon.release.record import CURRENT, Version, newest, of_version, spelling, versions
 from sqlanon.release.targets.target import Staged
+from sqlanon.sqltree.tree import (
+    alias,
+    bind,
+    column,
+    count_all,
+    find_references,
+    literal,
+    nest_query,
+    select,
+    table,
+    uses_column,
+    with_verdict,
+)
 
 ON_JOINS = frozenset(["classes", "class_values", "totals"])  # what models of one release may ask of a join
 RECORDS = "\u2205 records"
@@ -123,7 +135,7 @@ def keep_shown(engine: Engine, name: str) -> None:
     counted = select(
         *(column(each) for each in names),
         alias(count_all(), RECORDS, quoted=True),
-        source=nested(shown, "release"),
+        source=nest_query(shown, "release"),
         groups=[column(each) for each in names],
     )
     made = table(_copy_of(engine, item.release, item.version))
@@ -135,7 +147,7 @@ def _visible(engine: Engine, staged: Staged) -> list[str]:
     return [item.name for item in engine.columns(rows) if item.name not in staged.hidden]
 
 
-def measured(found: Comparison, staged: Staged, uses: Sequence[HistoryUse]) -> tuple[AcrossResult, ...]:
+def measure_joins(found: Comparison, staged: Staged, uses: Sequence[HistoryUse]) -> tuple[AcrossResult, ...]:
     """What the models of joins find, for each of the releases beside, version by version."""
     wanted = [use for use in uses if use.name in JOINED]
     if not wanted:
@@ -177,14 +189,14 @@ def _joined(found: Comparison, staged: Staged, other: Other, version: int, use: 
     model = plugin("history", use.name)
     looked_up = sensitive if use.attribute is None else (use.attribute,)
     places: list[tuple[str | None, int]] = [(name, sensitive.index(name) + 1) for name in looked_up]
-    if "joined_values" not in referenced(model.sql) or not places:
+    if "joined_values" not in find_references(model.sql) or not places:
         places = [(None, 0)]
     for attribute, place in places:
-        if "unknown" in referenced(model.sql):
+        if "unknown" in find_references(model.sql):
             own["unknown"] = unknown_values(found)
         if place:
             own["joined_values"] = found.make("joined_values", joins.values_of(pairs, place))
-        elif "joined_values" in referenced(model.sql):
+        elif "joined_values" in find_references(model.sql):
             nothing = select("class_id", alias(literal(""), "value"), "records", source=table(own["joined"]))
             own["joined_values"] = found.make("joined_values", nothing.where(exp.false()))
         yield _result(found, model, model.filled(use.params), own, attribute, beside=other.name)
@@ -203,7 +215,7 @@ def _own_models(
         if use.name == "k_anonymity":
             continue  # counted for each release, above: pairs are more than persons
         special = model.classes or model.counts or uses_column(model.sql, "number")
-        if special or not referenced(model.sql) <= ON_JOINS:
+        if special or not find_references(model.sql) <= ON_JOINS:
             raise PolicyError(
                 f"{use.name} cannot be measured on a join of releases",
                 hint="say what must hold there by 'sequential_privacy: {x: […], k: …, h: …}' under 'history'",
@@ -228,8 +240,8 @@ def _result(
     return found.counted(result, model, filled, attribute, name=name, beside=beside)
 
 
-def _shown(found: Comparison, kind: str, rows: exp.Select, columns: Sequence[str], records: str | None) -> Shown:
-    return Shown(found.make(kind, joins.rows(rows, columns, records)), tuple(columns))
+def _shown(found: Comparison, kind: str, rows: exp.Select, columns: Sequence[str], records: str | None) -> ShownTable:
+    return ShownTable(found.make(kind, joins.rows(rows, columns, records)), tuple(columns))
 
 
 def _common(policy: Policy, other: Other, mine: Sequence[str], theirs: Sequence[str]) -> list[str]:
@@ -250,7 +262,7 @@ def _common(policy: Policy, other: Other, mine: Sequence[str], theirs: Sequence[
 
 
 def _matching(
-    found: Comparison, other: Other, common: Sequence[str], ours: Shown, theirs: Shown
+    found: Comparison, other: Other, common: Sequence[str], ours: ShownTable, theirs: ShownTable
 ) -> dict[str, str | None]:
     """For each common column the table of the labels that match, or None where only equal values do."""
     made: dict[str, str | None] = {}

@@ -9,15 +9,15 @@ import json
 
 from sqlglot import exp
 
+from sqlanon.errors import PolicyError
 from sqlanon.lattice.problem import Problem
 from sqlanon.lattice.solution import Solution
 from sqlanon.relations import history_relations as relations
 from sqlanon.relations.compressed_rows import Domain
-from sqlanon.sqltree.tree import (alias, bigint, joined, literal, select, table, text, union_all)
-from sqlanon.errors import PolicyError
-from sqlanon.release.evidence_document import written
-from sqlanon.release.history.comparison import (PREFIX, Comparison)
-from sqlanon.release.record import (of_version, spelling, versions)
+from sqlanon.release.evidence_document import serialize_policy
+from sqlanon.release.history.comparison import PREFIX, Comparison
+from sqlanon.release.record import of_version, spelling, versions
+from sqlanon.sqltree.tree import alias, bigint, join_clause, literal, select, table, text, union_all
 
 
 def paths_of(task: Problem, solution: Solution) -> exp.Query | None:
@@ -61,7 +61,7 @@ def comparable(found: Comparison) -> str:
         literal(1),
         source=table(kept.table("past_classes"), alias="c"),
         joins=[
-            joined(
+            join_clause(
                 table(own["past_paths"], alias="p"),
                 exp.column("version", table="p").eq(exp.column("version", table="c")),
                 side="LEFT",
@@ -86,7 +86,7 @@ def comparable(found: Comparison) -> str:
 
 def _written_otherwise(found: Comparison) -> set[str]:
     """Quasi-identifiers whose hierarchy was another one in the policy of an earlier release."""
-    now = json.loads(written(found.policy))["hierarchies"]
+    now = json.loads(serialize_policy(found.policy))["hierarchies"]
     other, spelt = set(), spelling(found.engine)
     for item in versions(found.engine):
         if spelt(item.release) != spelt(found.name):

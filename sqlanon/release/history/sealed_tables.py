@@ -18,9 +18,9 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from sqlanon.relations.rewrite import sha256
-from sqlanon.sqltree.tree import (alias, bigint, joined, literal, nested, select, table, text)
 from sqlanon.engines import Engine
+from sqlanon.relations.rewrite import sha256
+from sqlanon.sqltree.tree import alias, bigint, join_clause, literal, nest_query, select, table, text
 
 # What tells of persons. The others hold what was published, as it was published.
 SEALED = ("persons", "past", "candidates", "group_values")
@@ -37,7 +37,7 @@ def load_key(engine: Engine, secret: str) -> None:
     engine.load_temporary(KEY, ["key"], [[key]])
 
 
-def sealed(dialect: str, short: str, columns: Mapping[str, str], rows: exp.Query, version: int) -> exp.Query:
+def seal_rows(dialect: str, short: str, columns: Mapping[str, str], rows: exp.Query, version: int) -> exp.Query:
     """The rows of a table as they are stored."""
     hidden = _hidden(columns)
     numbers: list[exp.Expr | str] = [
@@ -48,39 +48,41 @@ def sealed(dialect: str, short: str, columns: Mapping[str, str], rows: exp.Query
     ]
     plain: list[exp.Expr | str] = [exp.column(name, table="r") for name in columns if name in PLAIN]
     secret = exp.column("key", table="s")
-    coded = select(*plain, *numbers, secret, source=nested(rows, "r"), joins=[_key()])
+    coded = select(*plain, *numbers, secret, source=nest_query(rows, "r"), joins=[_key()])
     said = [exp.column(name, table="c") for name in columns]
     digest = _hash(dialect, "mark", short, version, said)
     mark = exp.cast(exp.Substring(this=digest, start=literal(1), length=literal(MARK)), "uuid")
     names = [exp.column(name, table="c") for name in columns]
-    marked = select(*names, alias(mark, "mark"), exp.column("key", table="c"), source=nested(coded, "c"))
+    marked = select(*names, alias(mark, "mark"), exp.column("key", table="c"), source=nest_query(coded, "c"))
     own = [name for name in columns if name in PLAIN]
     stream = alias(_stream(dialect, short, version), "stream")
-    streamed = select(*own, *hidden, "mark", stream, source=nested(marked, "c"))
+    streamed = select(*own, *hidden, "mark", stream, source=nest_query(marked, "c"))
     mixed = [alias(_mixed(dialect, name, place), name) for place, name in enumerate(hidden)]
-    return select(*own, "mark", *mixed, source=nested(streamed, "d")).order_by("mark")
+    return select(*own, "mark", *mixed, source=nest_query(streamed, "d")).order_by("mark")
 
 
-def opened(dialect: str, short: str, columns: Mapping[str, str], stored: str, values: str, version: int) -> exp.Query:
+def unseal_rows(
+    dialect: str, short: str, columns: Mapping[str, str], stored: str, values: str, version: int
+) -> exp.Query:
     """The rows of a table as they were before; a text that was never published is not found, and its row is missing."""
     hidden = _hidden(columns)
     own = [name for name in columns if name in PLAIN]
     streamed = select(
         *(exp.column(name, table="c") for name in (*own, *hidden)),
         alias(_stream(dialect, short, version), "stream"),
-        source=nested(select(exp.Star(), source=table(stored), joins=[_key()]), "c"),
+        source=nest_query(select(exp.Star(), source=table(stored), joins=[_key()]), "c"),
     )
     mixed = [alias(_mixed(dialect, name, place), name) for place, name in enumerate(hidden)]
-    numbers = select(*own, *mixed, source=nested(streamed, "d"))
+    numbers = select(*own, *mixed, source=nest_query(streamed, "d"))
     texts = [name for name in hidden if columns[name] == "text"]
     if not texts:
-        return select(*columns, source=nested(numbers, "n"))
+        return select(*columns, source=nest_query(numbers, "n"))
     (name,) = texts
     token = _token(dialect, exp.column("attribute", table="v"), exp.column("value", table="v"))
     distinct = select("attribute", "value", source=table(values)).distinct()
     known = select(
         exp.column("attribute", table="v"), exp.column("value", table="v"), alias(token, "token"),
-        source=nested(distinct, "v"), joins=[_key()],
+        source=nest_query(distinct, "v"), joins=[_key()],
     )  # fmt: skip
     same = exp.and_(
         exp.column("attribute", table="k").eq(exp.column("attribute", table="n")),
@@ -89,7 +91,7 @@ def opened(dialect: str, short: str, columns: Mapping[str, str], stored: str, va
     chosen = [
         alias(exp.column("value", table="k"), name) if item == name else exp.column(item, table="n") for item in columns
     ]
-    return select(*chosen, source=nested(numbers, "n"), joins=[joined(nested(known, "k"), same)])
+    return select(*chosen, source=nest_query(numbers, "n"), joins=[join_clause(nest_query(known, "k"), same)])
 
 
 def _hidden(columns: Mapping[str, str]) -> list[str]:

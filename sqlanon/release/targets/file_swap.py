@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from sqlanon.engines.companion_files import (evidence_file, file_digest, recorded_digests)
+from sqlanon.engines.companion_files import evidence_file, file_digest, recorded_digests
 
 
 def replace_together(main: Path, new: Mapping[Path, Path], gone: Iterable[Path]) -> None:

@@ -16,13 +16,22 @@ from pathlib import Path
 from typing import Any
 
 from sqlanon.engines import Engine
-from sqlanon.engines.manifest import (FORMAT, MANIFEST, read_manifest)
-from sqlanon.errors import (EngineError, PolicyError)
-from sqlanon.plan import Planned
-from sqlanon.policy import (Policy, Source)
-from sqlanon.release.record import (CURRENT, RETIRED, SUPERSEDED, WITHDRAWN, Recorded, Shown, Version, read_evidence)
+from sqlanon.engines.manifest import FORMAT, MANIFEST, read_manifest
+from sqlanon.errors import EngineError, PolicyError
+from sqlanon.plan import RecordedPlan
+from sqlanon.policy import Policy, Source
+from sqlanon.release.record import (
+    CURRENT,
+    RETIRED,
+    SUPERSEDED,
+    WITHDRAWN,
+    RecordedRelease,
+    Version,
+    VersionDetails,
+    read_evidence,
+)
 from sqlanon.release.rewrite_release import Rewriting
-from sqlanon.release.targets.target import (Staged, shared)
+from sqlanon.release.targets.target import Staged, describe_audience
 
 FILES = "release-"  # how our files begin
 STAGED = ".staged-"
@@ -39,10 +48,10 @@ class FolderTarget:
     def __post_init__(self) -> None:
         self._folder = Path(self.name)
         self._lock: int | None = None
-        self._plan: Planned | None = None
+        self._plan: RecordedPlan | None = None
         self._data: str | None = None
 
-    def require_ours(self) -> Recorded | None:
+    def require_ours(self) -> RecordedRelease | None:
         if self._folder.exists() and not self._folder.is_dir():
             raise PolicyError(f"'{self.name}' is a file", hint="give the release a folder of its own")
         if not self._folder.is_dir():
@@ -58,7 +67,7 @@ class FolderTarget:
         return None
 
     def described(self, staged: Staged) -> dict[str, str]:
-        return {"kind": self.kind, "name": self.name, "file": _file(self._next()), **shared(self.audience)}
+        return {"kind": self.kind, "name": self.name, "file": _file(self._next()), **describe_audience(self.audience)}
 
     def stage(self, how: Rewriting) -> Staged:
         if how.hidden:
@@ -68,7 +77,7 @@ class FolderTarget:
                 "sets of rows must be shared",
             )
         self._folder.mkdir(exist_ok=True)
-        self._lock = locked(self._folder)
+        self._lock = lock_folder(self._folder)
         staged = self._folder / f"{STAGED}{os.getpid()}.parquet"
         try:
             self._sweep()
@@ -78,7 +87,7 @@ class FolderTarget:
             raise
         return Staged(str(staged), Source(path=str(staged)))
 
-    def swap(self, staged: Staged, plan: Planned, document: Mapping[str, Any], data_version: str | None) -> None:
+    def swap(self, staged: Staged, plan: RecordedPlan, document: Mapping[str, Any], data_version: str | None) -> None:
         self._plan, self._data = plan, data_version
 
     def finish(self, staged: Staged, document: Mapping[str, Any]) -> None:
@@ -86,13 +95,13 @@ class FolderTarget:
         number = self._next()
         path = self._folder / _file(number)
         try:
-            known = synced(Path(staged.name))
+            known = sync_file(Path(staged.name))
             os.replace(staged.name, path)
             _written(self._folder / _evidence(number), json.dumps(document, ensure_ascii=False, indent=2))
-            shown = Shown(self.audience, self._data, known, path.name)
+            shown = VersionDetails(self.audience, self._data, known, path.name)
             plan = self._plan
             new = Version(self.name, number, CURRENT, str(document["created"]), plan.hash, plan.policy, shown)
-            earlier = listed(self._folder)
+            earlier = list_versions(self._folder)
             for place, item in enumerate(earlier):
                 if item.status == CURRENT:
                     earlier[place] = replace(item, status=SUPERSEDED)
@@ -109,7 +118,7 @@ class FolderTarget:
         self._unlock()
 
     def _next(self) -> int:
-        return max((item.version for item in listed(self._folder)), default=0) + 1
+        return max((item.version for item in list_versions(self._folder)), default=0) + 1
 
     def _unlock(self) -> None:
         if self._lock is not None:
@@ -118,23 +127,23 @@ class FolderTarget:
 
     def _sweep(self) -> None:
         """Files of a run that was killed: no manifest ever named them."""
-        versions = listed(self._folder)
+        versions = list_versions(self._folder)
         named = {item.shown.behind for item in versions} | {_evidence(item.version) for item in versions}
         for item in self._folder.iterdir():
             if item.name.startswith((STAGED, ".writing-")) or (item.name.startswith(FILES) and item.name not in named):
                 item.unlink(missing_ok=True)
 
 
-def listed(folder: Path) -> list[Version]:
+def list_versions(folder: Path) -> list[Version]:
     """What was ever published into a folder, the newest first."""
     found = read_manifest(folder)
     made = found["versions"] if found is not None else []
-    return [Version(**{**item, "shown": Shown(**item["shown"])}) for item in map(_parsed, made)]
+    return [Version(**{**item, "shown": VersionDetails(**item["shown"])}) for item in map(_parsed, made)]
 
 
 def _parsed(item: dict[str, Any]) -> dict[str, Any]:
     own = dict(item)
-    own["shown"] = {key: own.pop(key) for key in Shown.__dataclass_fields__}
+    own["shown"] = {key: own.pop(key) for key in VersionDetails.__dataclass_fields__}
     return own
 
 
@@ -142,7 +151,7 @@ def save(folder: Path, versions: list[Version], *, keep: int) -> None:
     """Put a new manifest in the place of the old one, then remove the files that nobody needs.
 
     The file that was shown a moment ago stays: whoever has read the old manifest is about to open it."""
-    until_now = next((item.version for item in listed(folder) if item.status == CURRENT), None)
+    until_now = next((item.version for item in list_versions(folder) if item.status == CURRENT), None)
     waiting = [item for item in versions if item.shown.behind and item.status != CURRENT]
     spare = [item for item in waiting if item.version == until_now]
     gone = {item.version for item in waiting[keep:] if item not in spare}
@@ -181,10 +190,10 @@ def rollback(policy: Policy, now: Version, wanted: Version) -> None:
         raise PolicyError(
             f"the file of version {wanted.version} is not the one that was shown then", hint="publish anew"
         )
-    lock = locked(folder)
+    lock = lock_folder(folder)
     try:
         changed = {now.version: WITHDRAWN, wanted.version: CURRENT}
-        versions = [replace(item, status=changed.get(item.version, item.status)) for item in listed(folder)]
+        versions = [replace(item, status=changed.get(item.version, item.status)) for item in list_versions(folder)]
         save(folder, versions, keep=max(1, policy.release.keep))
     finally:
         os.close(lock)
@@ -192,10 +201,10 @@ def rollback(policy: Policy, now: Version, wanted: Version) -> None:
 
 def retire(folder: Path) -> None:
     """Show no file any more, and remove all of them; the evidence stays."""
-    lock = locked(folder)
+    lock = lock_folder(folder)
     try:
         status = {CURRENT: RETIRED}
-        versions = [replace(item, status=status.get(item.status, item.status)) for item in listed(folder)]
+        versions = [replace(item, status=status.get(item.status, item.status)) for item in list_versions(folder)]
         files = [item.shown.behind for item in versions if item.shown.behind]
         save(folder, [replace(item, shown=replace(item.shown, behind=None)) for item in versions], keep=0)
         for name in files:
@@ -204,7 +213,7 @@ def retire(folder: Path) -> None:
         os.close(lock)
 
 
-def locked(folder: Path) -> int:
+def lock_folder(folder: Path) -> int:
     """One at a time writes into a folder; the lock goes with its process."""
     made = os.open(folder / ".lock", os.O_CREAT | os.O_RDWR, 0o600)
     try:
@@ -215,7 +224,7 @@ def locked(folder: Path) -> int:
     return made
 
 
-def synced(path: Path) -> str:
+def sync_file(path: Path) -> str:
     """On the disk before anybody is told of it; its SHA-256."""
     with path.open("rb") as file:
         os.fsync(file.fileno())

@@ -15,18 +15,29 @@ from typing import Any, Protocol
 
 from sqlglot import exp
 
+from sqlanon.engines import Engine, table_name
+from sqlanon.engines.companion_files import companion_file, evidence_file, file_digest
+from sqlanon.engines.engine import WRITABLE
+from sqlanon.errors import EngineError, PolicyError, SourceError
+from sqlanon.plan import RecordedPlan
+from sqlanon.policy import Policy, Source
 from sqlanon.relations.bucketization import companion
-from sqlanon.relations.source import (READERS, query_tree, table_parts, table_tree)
-from sqlanon.sqltree.tree import column
-from sqlanon.engines import (WRITABLE, Engine, table_name)
-from sqlanon.engines.companion_files import (companion_file, evidence_file, file_digest)
-from sqlanon.errors import (EngineError, PolicyError, SourceError)
-from sqlanon.plan import Planned
-from sqlanon.policy import (Policy, Source)
-from sqlanon.release.targets.file_swap import (clear_leftovers, replace_together)
+from sqlanon.relations.source import READERS, query_tree, table_parts, table_tree
 from sqlanon.release.fingerprint import fingerprint
-from sqlanon.release.record import (CURRENT, Recorded, Shown, foreign, forget_table, of_file, of_relation, record, versions_of)
+from sqlanon.release.record import (
+    CURRENT,
+    RecordedRelease,
+    VersionDetails,
+    foreign,
+    forget_table,
+    of_file,
+    of_relation,
+    record,
+    versions_of,
+)
 from sqlanon.release.rewrite_release import Rewriting
+from sqlanon.release.targets.file_swap import clear_leftovers, replace_together
+from sqlanon.sqltree.tree import column
 
 
 @dataclass(frozen=True)
@@ -44,12 +55,14 @@ class Target(Protocol):
     kind: str
     name: str
 
-    def require_ours(self) -> Recorded | None:
+    def require_ours(self) -> RecordedRelease | None:
         """Refuse to replace what somebody else made; the record of the release that would be replaced, if any."""
 
     def described(self, staged: Staged) -> dict[str, Any]: ...
     def stage(self, how: Rewriting) -> Staged: ...
-    def swap(self, staged: Staged, plan: Planned, document: Mapping[str, Any], data_version: str | None) -> None: ...
+    def swap(
+        self, staged: Staged, plan: RecordedPlan, document: Mapping[str, Any], data_version: str | None
+    ) -> None: ...
     def finish(self, staged: Staged, document: Mapping[str, Any]) -> None: ...
     def discard(self, staged: Staged) -> None: ...
 
@@ -114,7 +127,7 @@ class RelationTarget:
     audience: str | None = None
     keep: int = 0  # tables of earlier versions that stay behind a view
 
-    def require_ours(self) -> Recorded | None:
+    def require_ours(self) -> RecordedRelease | None:
         there = self.engine.find(table_parts(self.name))
         if there is None:
             return None
@@ -123,7 +136,7 @@ class RelationTarget:
             raise foreign(there.kind, self.name)
         return ours
 
-    def require_free(self, endings: Iterable[str]) -> Recorded | None:
+    def require_free(self, endings: Iterable[str]) -> RecordedRelease | None:
         """Refuse to replace tables and views that do not belong to this release; its record, if it was published."""
         ours = self.require_ours()
         known = [self.engine.find(table_parts(name)) for name in ours.companions] if ours is not None else []
@@ -139,7 +152,7 @@ class RelationTarget:
         belonging = {companion(self.name, ending): "view" for ending in staged.views}
         belonging |= {companion(self.name, ending): "table" for ending in staged.companions}
         also = {"companions": belonging} if belonging else {}
-        return {"kind": self.kind, "name": self.name, **behind, **also, **shared(self.audience)}
+        return {"kind": self.kind, "name": self.name, **behind, **also, **describe_audience(self.audience)}
 
     def stage(self, how: Rewriting) -> Staged:
         ending = "staged" if self.kind == "table" else datetime.now(UTC).strftime("%Y%m%d%H%M%S%f")
@@ -149,7 +162,7 @@ class RelationTarget:
             create(self.engine, companion(name, ending), query)
         return Staged(name, Source(table=name), how.hidden, tuple(how.companions), how.views)
 
-    def swap(self, staged: Staged, plan: Planned, document: Mapping[str, Any], data_version: str | None) -> None:
+    def swap(self, staged: Staged, plan: RecordedPlan, document: Mapping[str, Any], data_version: str | None) -> None:
         _without_hidden(self.engine, staged)
         rows = exp.select("*").from_(table_tree(staged.name))
         # Of rows that may be shown again, and that a gateway may show: both only if nobody changed them since.
@@ -161,13 +174,13 @@ class RelationTarget:
             for name in (companion(self.name, ending) for ending in (*staged.companions, *staged.views))
         }
         also = json.dumps(belonging) if belonging else None
-        shown = Shown(self.audience, data_version, known, behind, also)
+        shown = VersionDetails(self.audience, data_version, known, behind, also)
         record(self.engine, self.name, plan, document, old, shown)
         if old is not None and old.table is not None and not self.keep:
             _drop(self.engine, old.table, "table")  # also one of before the record named it
         self.prune(self.keep)
 
-    def show(self, name: str, staged: Staged | None = None) -> Recorded | None:
+    def show(self, name: str, staged: Staged | None = None) -> RecordedRelease | None:
         """Let others see a table, or a view of it, in place of what they saw; the record of that."""
         shown = name
         if self.kind == "view":
@@ -211,7 +224,7 @@ class RelationTarget:
         return None  # the transaction takes it back
 
 
-def shared(audience: str | None) -> dict[str, str]:
+def describe_audience(audience: str | None) -> dict[str, str]:
     """With whom, for the evidence."""
     return {} if audience is None else {"audience": audience}
 
@@ -265,7 +278,7 @@ class FileTarget:
     audience: str | None = None
     kind: str = "path"
 
-    def require_ours(self) -> Recorded | None:
+    def require_ours(self) -> RecordedRelease | None:
         path = Path(self.name)
         if path.suffix.lower() not in READERS:  # of a policy that was put together in Python
             raise PolicyError(f"'{self.name}' is neither a Parquet nor a CSV file", hint="end it in .parquet or .csv")
@@ -278,9 +291,9 @@ class FileTarget:
                 if os.path.lexists(file):
                     raise foreign("folder" if file.is_dir() else "file", str(file))
             return None
-        return Recorded(self.name, document)
+        return RecordedRelease(self.name, document)
 
-    def require_free(self, endings: Iterable[str]) -> Recorded | None:
+    def require_free(self, endings: Iterable[str]) -> RecordedRelease | None:
         """Refuse to replace files that do not belong to this release; its evidence, if it was published."""
         ours = self.require_ours()
         known = {Path(name).name for name in ours.companions} if ours is not None else set()
@@ -299,7 +312,7 @@ class FileTarget:
             also["companions"] = {name: "file" for name in written if name != self.name}
             if staged.source.path is not None:  # and not a plan
                 also["sha256"] = {name: file_digest(Path(file)) for name, file in written.items()}
-        return {"kind": self.kind, "name": self.name, **also, **shared(self.audience)}
+        return {"kind": self.kind, "name": self.name, **also, **describe_audience(self.audience)}
 
     def stage(self, how: Rewriting) -> Staged:
         path = Path(self.name)
@@ -321,7 +334,7 @@ class FileTarget:
             raise
         return staged
 
-    def swap(self, staged: Staged, plan: Planned, document: Mapping[str, Any], data_version: str | None) -> None:
+    def swap(self, staged: Staged, plan: RecordedPlan, document: Mapping[str, Any], data_version: str | None) -> None:
         return None
 
     def finish(self, staged: Staged, document: Mapping[str, Any]) -> None:

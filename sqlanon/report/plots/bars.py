@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from sqlanon.report.markup import Html
-from sqlanon.report.plots.svg import (CHARACTER, bar, frame, label, length, line, words)
-from sqlanon.report.wording import (columns_of, compact, count, shorten)
+from sqlanon.report.plots.svg import CHARACTER, bar, frame, label, length, line, words
+from sqlanon.report.wording import columns_of, compact, count, shorten
 
 WIDTH = 270.0
 ROW = 19.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from sqlanon.report.markup import (Html, element)
-from sqlanon.report.plots.svg import (bar, frame, line)
+from sqlanon.report.markup import Html, element
+from sqlanon.report.plots.svg import bar, frame, line
 from sqlanon.report.wording import measure
 
 WIDTH, HEIGHT = 120.0, 14.0

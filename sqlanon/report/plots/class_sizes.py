@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sqlanon.report.markup import Html
-from sqlanon.report.plots.svg import (bar, frame, length, line, words)
-from sqlanon.report.wording import (compact, count, plural)
+from sqlanon.report.plots.svg import bar, frame, length, line, words
+from sqlanon.report.wording import compact, count, plural
 
 WIDTH, ROW, TOP = 360.0, 22.0, 30.0
 MIDDLE, VALUE = 86.0, 46.0  # room for the sizes and for the number at the end of a bar
@@ -15,7 +15,7 @@ ROOM = (WIDTH - MIDDLE) / 2 - VALUE
 
 
 @dataclass(frozen=True)
-class Sizes:
+class SizeBand:
     """Rows in classes of so many records, and whether all such classes are smaller than required."""
 
     smallest: int
@@ -31,7 +31,7 @@ class Sizes:
     @property
     def label(self) -> str:
         """
-        >>> Sizes(8, 15, None, None, False).label, Sizes(2**20, 2**21 - 1, None, None, False).label
+        >>> SizeBand(8, 15, None, None, False).label, SizeBand(2**20, 2**21 - 1, None, None, False).label
         ('8–15', '1M–2.1M')
         """
         return self.name if self.largest < 10_000 else _range(self.smallest, self.largest, lambda n: compact(n, 2))
@@ -41,7 +41,7 @@ def _range(smallest: int, largest: int, shown: Callable[[int], str]) -> str:
     return shown(smallest) if smallest == largest else f"{shown(smallest)}–{shown(largest)}"
 
 
-def _side(row: Sizes, y: float, top: int, *, after: bool) -> list[Html]:
+def _side(row: SizeBand, y: float, top: int, *, after: bool) -> list[Html]:
     found = row.after if after else row.before
     if found is None:
         return []
@@ -63,7 +63,7 @@ def _side(row: Sizes, y: float, top: int, *, after: bool) -> list[Html]:
     ]
 
 
-def pyramid(rows: Sequence[Sizes], required: str | None) -> Html:
+def pyramid(rows: Sequence[SizeBand], required: str | None) -> Html:
     """Mirrored bars, one pair for each range of class sizes; ranges that are too small stand on a warning ground."""
     top = max((side[0] for row in rows for side in (row.before, row.after) if side), default=0)
     height = TOP + ROW * len(rows) + 6
@@ -87,9 +87,9 @@ def pyramid(rows: Sequence[Sizes], required: str | None) -> Html:
     return frame("Class sizes", _described(rows), WIDTH, height, heads, drawn)
 
 
-def _described(rows: Sequence[Sizes]) -> str:
+def _described(rows: Sequence[SizeBand]) -> str:
     """
-    >>> _described([Sizes(1, 1, (10, 10), (0, 0), True), Sizes(2, 3, (4, 2), (14, 5), True)])
+    >>> _described([SizeBand(1, 1, (10, 10), (0, 0), True), SizeBand(2, 3, (4, 2), (14, 5), True)])
     'Rows by size of their class. Before: 1: 10, 2–3: 4. After: 1: 0, 2–3: 14.'
     """
     parts = ["Rows by size of their class."]

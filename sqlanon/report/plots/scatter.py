@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sqlanon.report.markup import (Html, element)
-from sqlanon.report.plots.svg import (frame, line, ticks, words)
+from sqlanon.report.markup import Html, element
+from sqlanon.report.plots.svg import frame, line, ticks, words
 from sqlanon.report.wording import share
 
 WIDTH, HEIGHT = 420.0, 320.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from sqlanon.report.markup import (Content, Html, element)
+from sqlanon.report.markup import Content, Html, element
 from sqlanon.report.wording import shorten
 
 CHARACTER = 7.7  # units that a character of a label takes at most on average: a digit of a wide font at 12 px

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
-from sqlanon.report.markup import (Html, element)
-from sqlanon.report.plots.svg import (frame, line, ticks, words)
+from sqlanon.report.markup import Html, element
+from sqlanon.report.plots.svg import frame, line, ticks, words
 from sqlanon.report.wording import share
 
 WIDTH, HEIGHT = 360.0, 250.0

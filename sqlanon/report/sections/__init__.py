@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sqlanon.report.document import Document
-from sqlanon.report.sections import (attacks, choice, privacy, trace, utility, verdict)
+from sqlanon.report.sections import attacks, choice, privacy, trace, utility, verdict
 from sqlanon.report.sections.parts import Section
 
 # In the order in which they are read: the verdict, what is promised and what is not, what it costs, why, and how.
@@ -14,7 +14,7 @@ SECTIONS: tuple[Callable[[Document], Section | None], ...] = (
     privacy.requirements,
     privacy.linked_rows,
     privacy.risks,
-    attacks.measured,
+    attacks.risk_measures,
     attacks.attacks,
     privacy.not_protected,
     utility.losses,
@@ -22,7 +22,7 @@ SECTIONS: tuple[Callable[[Document], Section | None], ...] = (
     utility.distributions,
     utility.workload,
     choice.tradeoff,
-    privacy.suppressed,
+    privacy.suppression,
     choice.candidates,
     choice.plan,
     trace.policy,

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from sqlanon.families import family
-from sqlanon.report.document import (Document, items, mapping, part, quantity, ratio, text)
-from sqlanon.report.markup import (Content, element)
-from sqlanon.report.sections.parts import (Column, Section, bullets, name, paragraph, section, small, strong, table)
-from sqlanon.report.wording import (NOTHING, count, first_sentence, model_title, share, shorten)
+from sqlanon.report.document import Document, items, mapping, part, quantity, ratio, text
+from sqlanon.report.markup import Content, element
+from sqlanon.report.sections.parts import ReportColumn, Section, bullets, name, paragraph, section, small, strong, table
+from sqlanon.report.wording import NOTHING, count, first_sentence, model_title, share, shorten
 
 # A measure of risk, its number, its title and what it says.
 MEASURES = (
@@ -31,7 +31,7 @@ OF_ATTRIBUTE = (
 )
 
 
-def measured(document: Document) -> Section | None:
+def risk_measures(document: Document) -> Section | None:
     """All risk measures, side by side."""
     found = mapping(document.raw.get("risks"))
     sides = [mapping(found.get("source")), mapping(found.get("release"))]
@@ -47,7 +47,7 @@ def measured(document: Document) -> Section | None:
             rows += _row(_in_units(units, title), _in_units(units, meaning), text(attribute), values)
     if not rows:
         return None
-    columns = [Column("Measure"), Column("Before", True), Column("After", True)]
+    columns = [ReportColumn("Measure"), ReportColumn("Before", True), ReportColumn("After", True)]
     return section(
         "risk-measures",
         "Risk measures",
@@ -87,7 +87,7 @@ def attacks(document: Document) -> Section | None:
     notes = [text(note) for note in items(found.get("notes"))]
     if not rows and not notes:
         return None
-    columns = [Column("Attack"), Column("Before", True), Column("After", True)]
+    columns = [ReportColumn("Attack"), ReportColumn("Before", True), ReportColumn("After", True)]
     made = (
         table("How many persons or rows each attack breaks, and how surely", columns, rows, stacked=True)
         if rows

@@ -5,12 +5,26 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from sqlanon.report.document import (Candidate, Document, MapPoint, mapping, text)
-from sqlanon.report.markup import (Content, Html, element)
+from sqlanon.report.document import Document, MapPoint, ReportCandidate, mapping, text
+from sqlanon.report.markup import Content, Html, element
 from sqlanon.report.plots.tradeoff import lines
-from sqlanon.report.sections.parts import (Column, Section, beside, code, details, listing, name, paragraph, section, small, status, strong, table)
+from sqlanon.report.sections.parts import (
+    ReportColumn,
+    Section,
+    beside,
+    code,
+    details,
+    listing,
+    name,
+    paragraph,
+    section,
+    small,
+    status,
+    strong,
+    table,
+)
 from sqlanon.report.sections.utility import loss_words
-from sqlanon.report.wording import (NOTHING, compact, count, listed, plural, share)
+from sqlanon.report.wording import NOTHING, compact, count, list_names, plural, share
 
 MOST_CANDIDATES = 40
 STEPS = 7  # of the colours of the heat map
@@ -70,13 +84,13 @@ def _axis(minimize: str, loss: float) -> str:
     return loss_words(minimize, loss) if loss_words(minimize, 0.5).endswith("%") else compact(loss)
 
 
-def _changes(candidate: Candidate, chosen: Mapping[str, int]) -> list[tuple[str, int, int]]:
+def _changes(candidate: ReportCandidate, chosen: Mapping[str, int]) -> list[tuple[str, int, int]]:
     """Attributes whose level differs: (name, level of the release, level of the candidate)."""
     both = [(key, chosen[key], level) for key, level in candidate.levels.items() if key in chosen]
     return [(key, ours, theirs) for key, ours, theirs in both if ours != theirs]
 
 
-def _difference(candidate: Candidate, chosen: Mapping[str, int]) -> Content:
+def _difference(candidate: ReportCandidate, chosen: Mapping[str, int]) -> Content:
     changes = _changes(candidate, chosen)
     told: list[Content] = []
     for key, ours, theirs in changes:
@@ -88,7 +102,7 @@ def _difference(candidate: Candidate, chosen: Mapping[str, int]) -> Content:
     return told or name(every, 120)
 
 
-def _why_not(candidate: Candidate, document: Document, ours: float | None) -> str:
+def _why_not(candidate: ReportCandidate, document: Document, ours: float | None) -> str:
     allowed = document.allowed
     if candidate.holds is False:
         if allowed is not None and candidate.suppressed is not None and candidate.suppressed > allowed:
@@ -108,12 +122,12 @@ def candidates(document: Document) -> Section | None:
     ours = document.loss.get(document.minimize) if document.minimize else None
     minimize = document.minimize or "ncp"
     columns = [
-        Column("Candidate"), Column("Loss", True), Column("Rows suppressed", True), Column("Requirements"),
-        Column("Why not"),
+        ReportColumn("Candidate"), ReportColumn("Loss", True), ReportColumn("Rows suppressed", True),
+        ReportColumn("Requirements"), ReportColumn("Why not"),
     ]  # fmt: skip
     rows: list[list[Content]] = []
     if ours is not None and document.levels:
-        levels = listed([f"{key} {level}" for key, level in document.levels.items()], most=12)
+        levels = list_names([f"{key} {level}" for key, level in document.levels.items()], most=12)
         mine: list[Content] = [element("span", "This release", class_="title"), small(element("bdi", levels))]
         rows.append([mine, strong(loss_words(minimize, ours)), count(document.suppressed),
                      status(document.verdict, "met", "not met"), NOTHING])  # fmt: skip
@@ -145,7 +159,11 @@ def plan(document: Document) -> Section | None:
         told.append(paragraph(element("bdi", why)))
     if document.levels and not document.attributes:
         rows: list[list[Content]] = [[name(key), count(level)] for key, level in document.levels.items()]
-        told.append(table("Levels of generalization", [Column("Attribute"), Column("Level", True)], rows, narrow=True))
+        told.append(
+            table(
+                "Levels of generalization", [ReportColumn("Attribute"), ReportColumn("Level", True)], rows, narrow=True
+            )
+        )
     written = json.dumps(given, indent=2, ensure_ascii=False, default=str)
     return section("plan", "The plan", *told, details("The plan as data (JSON)", listing(written)))
 

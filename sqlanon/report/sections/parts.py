@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlanon.report.markup import (Content, Html, element)
+from sqlanon.report.markup import Content, Html, element
 from sqlanon.report.wording import shorten
 
 MOST_NAME = 48  # columns of a name in a text; all of it is under the pointer
@@ -20,7 +20,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Column:
+class ReportColumn:
     title: str
     numeric: bool = False
 
@@ -62,7 +62,7 @@ def status(holds: bool | None, yes: str = "holds", no: str = "broken") -> Html:
 
 
 def table(
-    caption: Content, columns: Sequence[Column], rows: Sequence[Sequence[Content]], *, stacked: bool = False,
+    caption: Content, columns: Sequence[ReportColumn], rows: Sequence[Sequence[Content]], *, stacked: bool = False,
     narrow: bool = False, marked: int | None = None,
 ) -> Html:  # fmt: skip
     """A table whose first column names the row. Stacked, each row becomes a card on a narrow screen.
@@ -89,7 +89,7 @@ def table(
     return element("div", made, class_="scroll")
 
 
-def _cell(tag: str, column: Column, content: Content, **attributes: str) -> Html:
+def _cell(tag: str, column: ReportColumn, content: Content, **attributes: str) -> Html:
     return element(tag, content, class_="number" if column.numeric else None, **attributes)
 
 

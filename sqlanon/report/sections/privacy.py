@@ -6,12 +6,36 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
-from sqlanon.report.document import (Bin, Check, Document, items, mapping, ratio, text)
-from sqlanon.report.markup import (Content, Html, element)
+from sqlanon.report.document import Bin, Document, ReportCheck, items, mapping, ratio, text
+from sqlanon.report.markup import Content, Html, element
 from sqlanon.report.plots.bullet import bullet
-from sqlanon.report.plots.class_sizes import (Sizes, pyramid)
-from sqlanon.report.sections.parts import (Column, Section, beside, bullets, name, paragraph, section, small, status, strong, table)
-from sqlanon.report.wording import (NOTHING, count, distinguished, first_sentence, listed, measure, model_title, odds, plural, share, shorten)
+from sqlanon.report.plots.class_sizes import SizeBand, pyramid
+from sqlanon.report.sections.parts import (
+    ReportColumn,
+    Section,
+    beside,
+    bullets,
+    name,
+    paragraph,
+    section,
+    small,
+    status,
+    strong,
+    table,
+)
+from sqlanon.report.wording import (
+    NOTHING,
+    count,
+    distinguish,
+    first_sentence,
+    list_names,
+    measure,
+    model_title,
+    odds,
+    plural,
+    share,
+    shorten,
+)
 
 
 def _asked(params: Mapping[str, Any]) -> str:
@@ -26,22 +50,22 @@ def _brief(value: Any) -> str:
     if isinstance(value, int | float):
         return measure(value) if isinstance(value, float) else count(value)
     if isinstance(value, list | tuple):
-        return listed([shorten(str(item), 24) for item in value], most=4)
+        return list_names([shorten(str(item), 24) for item in value], most=4)
     return shorten(str(value), 40)
 
 
-def _requirement(check: Check) -> list[Content]:
+def _requirement(check: ReportCheck) -> list[Content]:
     of: list[Content] = [" of ", name(check.attribute)] if check.attribute else []
     lines: list[Content] = [element("span", model_title(check.model), of, class_="title")]
     asked = _asked(check.params)
-    against = f"known to an attacker: {listed([shorten(item, 32) for item in check.qid])}" if check.qid else ""
+    against = f"known to an attacker: {list_names([shorten(item, 32) for item in check.qid])}" if check.qid else ""
     for line in (asked, against, first_sentence(check.summary)):
         if line:
             lines.append(small(element("bdi", shorten(line, 400))))
     return lines
 
 
-def _margin(check: Check) -> Content:
+def _margin(check: ReportCheck) -> Content:
     if check.margin is None or check.measured is None or check.required is None or not isfinite(check.margin):
         return NOTHING
     words = "none to spare" if check.margin == 0 else ("+" if check.margin > 0 else "−") + measure(abs(check.margin), 3)
@@ -52,7 +76,7 @@ def _margin(check: Check) -> Content:
     return [words, part, drawn]
 
 
-def _result(check: Check) -> Content:
+def _result(check: ReportCheck) -> Content:
     told: list[Content] = [status(check.holds)]
     if check.broken_classes:
         of = f" of {count(check.classes)}" if check.classes is not None else ""
@@ -67,12 +91,12 @@ def requirements(document: Document) -> Section | None:
     if not document.checks:
         return None
     columns = [
-        Column("Requirement"), Column("Required", True), Column("Measured", True),
-        Column("Margin", True), Column("Result"),
+        ReportColumn("Requirement"), ReportColumn("Required", True), ReportColumn("Measured", True),
+        ReportColumn("Margin", True), ReportColumn("Result"),
     ]  # fmt: skip
     rows: list[list[Content]] = []
     for check in document.checks:
-        measured, required = distinguished(check.measured, check.required)
+        measured, required = distinguish(check.measured, check.required)
         bound = "at least " if check.worse_when_smaller else "at most "
         wanted = bound + required if check.required is not None else NOTHING
         found = strong(measured) if check.measured is not None else "no row to measure"
@@ -118,7 +142,7 @@ def risks(document: Document) -> Section | None:
         if values != [None, None]:
             cells = [_risk_cell(value, whole=key == "uniques") for value in values]
             rows.append([[element("span", title, class_="title"), small(meaning)], *cells])
-    columns = [Column("Risk"), Column("Before", True), Column("After", True)]
+    columns = [ReportColumn("Risk"), ReportColumn("Before", True), ReportColumn("After", True)]
     return section(
         "risks",
         "Risk of being recognized",
@@ -138,7 +162,7 @@ def _risk_cell(value: Any, *, whole: bool) -> Content:
     return [strong(share(value)), small(chance) if chance else None]
 
 
-def _sizes(document: Document) -> list[Sizes]:
+def _sizes(document: Document) -> list[SizeBand]:
     k = document.smallest_class
     required = k.required if k and k.required is not None else 0
     before = {(item.smallest, item.largest): item for item in document.sizes_before}
@@ -149,7 +173,7 @@ def _sizes(document: Document) -> list[Sizes]:
         return (item.records, item.classes) if item else (0, 0) if found else None
 
     return [
-        Sizes(*edges, side(before, edges), side(after, edges), too_small=edges[1] < required)
+        SizeBand(*edges, side(before, edges), side(after, edges), too_small=edges[1] < required)
         for edges in sorted(before.keys() | after.keys())
     ]
 
@@ -161,8 +185,8 @@ def class_sizes(document: Document) -> Section | None:
     k = document.smallest_class
     required = measure(k.required) if k and k.required is not None else None
     sides = [side for side in ("before", "after") if getattr(sizes[0], side) is not None]
-    columns = [Column("Class size")]
-    columns += [Column(f"{what} {side}", True) for side in sides for what in ("Classes", "Rows")]
+    columns = [ReportColumn("Class size")]
+    columns += [ReportColumn(f"{what} {side}", True) for side in sides for what in ("Classes", "Rows")]
     rows: list[list[Content]] = []
     for row in sizes:
         pairs = [getattr(row, side) for side in sides]
@@ -194,7 +218,7 @@ def not_protected(document: Document) -> Section | None:
     )
 
 
-def suppressed(document: Document) -> Section | None:
+def suppression(document: Document) -> Section | None:
     if document.suppressed is None:
         return None
     return section("suppressed", "Suppressed rows", paragraph(_suppressed_words(document)), _limit(document))
@@ -206,7 +230,7 @@ def _suppressed_words(document: Document) -> list[Content]:
         return ["No row was suppressed: every row is in the release."]
     of = f" of {plural(document.records, 'row')} ({share(ratio(number, document.records))})" if document.records else ""
     names = list(dict.fromkeys(model_title(check.model) for check in document.checks))
-    why = f" ({listed(names)})" if names else ""
+    why = f" ({list_names(names)})" if names else ""
     were = "was" if number == 1 else "were"
     return [
         strong(f"{count(number)}{of}" if of else plural(number, "row")),

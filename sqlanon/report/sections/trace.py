@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sqlanon.report.document import (Document, mapping, text)
-from sqlanon.report.markup import (Content, element)
-from sqlanon.report.sections.parts import (Column, Section, code, details, listing, name, paragraph, section, table)
-from sqlanon.report.wording import (count, moment)
+from sqlanon.report.document import Document, mapping, text
+from sqlanon.report.markup import Content, element
+from sqlanon.report.sections.parts import ReportColumn, Section, code, details, listing, name, paragraph, section, table
+from sqlanon.report.wording import count, moment
 
 
 def policy(document: Document) -> Section | None:
@@ -51,7 +51,7 @@ def versions(document: Document) -> Section:
     ]
     rows.append(["sqlanon", code(document.version)])
     rows += [[name(text(key)), code(text(version))] for key, version in mapping(document.raw.get("versions")).items()]
-    columns = [Column("What"), Column("Value")]
+    columns = [ReportColumn("What"), ReportColumn("Value")]
     return section(
         "versions", "Versions and hashes", table("To repeat and verify this release", columns, rows, narrow=True)
     )

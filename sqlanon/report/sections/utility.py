@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlanon.report.document import (Attribute, Distribution, Document, metric)
-from sqlanon.report.markup import (Content, Html, element)
-from sqlanon.report.plots.bars import (MOST_BARS, bars, distribution, label_room)
-from sqlanon.report.sections.parts import (Column, Section, beside, code, details, meter, name, paragraph, section, small, strong, table)
+from sqlanon.report.document import Attribute, Distribution, Document, metric
+from sqlanon.report.markup import Content, Html, element
+from sqlanon.report.plots.bars import MOST_BARS, bars, distribution, label_room
+from sqlanon.report.sections.parts import (
+    ReportColumn,
+    Section,
+    beside,
+    code,
+    details,
+    meter,
+    name,
+    paragraph,
+    section,
+    small,
+    strong,
+    table,
+)
 from sqlanon.report.sections.verdict import is_share
-from sqlanon.report.wording import (NOTHING, count, first_sentence, measure, plural, share, shorten)
+from sqlanon.report.wording import NOTHING, count, first_sentence, measure, plural, share, shorten
 
 ROLES = {"quasi_identifier": "quasi-identifier"}
 MOST_LABELS = 200  # of a distribution, in a plot
@@ -31,7 +44,12 @@ def _overall(document: Document) -> Html | None:
         target = [element("span", "minimized", class_="tag")] if metric_name in first else []
         value = loss_words(metric_name, document.loss[metric_name])
         rows.append([[code(metric_name), *target, *meaning], strong(value)])
-    return table("Overall, over all rows; larger is worse", [Column("Metric"), Column("Loss", True)], rows, narrow=True)
+    return table(
+        "Overall, over all rows; larger is worse",
+        [ReportColumn("Metric"), ReportColumn("Loss", True)],
+        rows,
+        narrow=True,
+    )
 
 
 def _level(attribute: Attribute) -> Content:
@@ -51,7 +69,7 @@ def _per_attribute(attributes: Sequence[Attribute]) -> Html | None:
     if not attributes:
         return None
     weighted = any(item.weight not in (None, 1) for item in attributes)
-    columns = [Column("Attribute"), Column("Level"), Column("Released as"), Column("Loss")]
+    columns = [ReportColumn("Attribute"), ReportColumn("Level"), ReportColumn("Released as"), ReportColumn("Loss")]
     rows: list[list[Content]] = []
     for item in attributes:
         role = ROLES.get(item.role, item.role.replace("_", " "))
@@ -61,7 +79,7 @@ def _per_attribute(attributes: Sequence[Attribute]) -> Html | None:
             name(item.what, 80) if item.what else NOTHING, element("span", lost, class_="metered"),
         ]  # fmt: skip
         rows.append(row + ([measure(item.weight)] if weighted else []))
-    columns += [Column("Weight", True)] if weighted else []
+    columns += [ReportColumn("Weight", True)] if weighted else []
     return table(
         "By attribute; level 0 is the original value, the last level tells nothing", columns, rows, stacked=True
     )
@@ -101,7 +119,7 @@ def _listed(attribute: str, found: Distribution) -> Html:
             left = len(rows) - len(listed) + more
             rest = f", and {plural(left, 'more value')}" if left else ""
             caption = [name(attribute), f" {side}{rest}"]
-            tables.append(table(caption, [Column("Value"), Column("Rows", True)], listed))
+            tables.append(table(caption, [ReportColumn("Value"), ReportColumn("Rows", True)], listed))
     return details("Numbers", *tables)
 
 
@@ -161,5 +179,5 @@ def workload(document: Document) -> Section | None:
         "Error of queries",
         paragraph(f"The same{many}counting queries were put to the source and to the release. The relative error is "
                   "how far the answer of the release is off, as a share of the true answer."),
-        beside(plot, table("Relative error", [Column("Queries with"), Column("Error", True)], rows)),
+        beside(plot, table("Relative error", [ReportColumn("Queries with"), ReportColumn("Error", True)], rows)),
     )  # fmt: skip

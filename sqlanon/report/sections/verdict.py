@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sqlanon.report.document import (Check, Document, items, mapping, metric, ratio, text)
-from sqlanon.report.markup import (Content, Html, element, together)
-from sqlanon.report.sections.parts import (Section, bullets, code, paragraph, strong)
-from sqlanon.report.wording import (count, distinguished, measure, model_title, odds, plural, share)
+from sqlanon.report.document import Document, ReportCheck, items, mapping, metric, ratio, text
+from sqlanon.report.markup import Content, Html, element, together
+from sqlanon.report.sections.parts import Section, bullets, code, paragraph, strong
+from sqlanon.report.wording import count, distinguish, measure, model_title, odds, plural, share
 
 KINDS = {"table": "the table ", "view": "the view ", "path": "the file "}
 
@@ -38,12 +38,12 @@ def _sentence(document: Document) -> Html:
     return together(happened, ", but ", strong(what), ": it must not be passed on.")
 
 
-def broken_words(check: Check) -> str:
+def broken_words(check: ReportCheck) -> str:
     """What is wrong with a requirement, with its numbers."""
     of = f" of {check.attribute}" if check.attribute else ""
     told = f"{model_title(check.model)}{of}"
     if check.measured is not None and check.required is not None:
-        measured, required = distinguished(check.measured, check.required)
+        measured, required = distinguish(check.measured, check.required)
         told += f": {required} required, {measured} measured"
     if check.broken_records and check.broken_classes:
         told += f", in {plural(check.broken_classes, 'class')} with {plural(check.broken_records, 'row')}"

@@ -1,0 +1,126 @@
+"""Laws of the rooms: a module imports from below its layer only, there are no cycles, private modules stay private."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "sqlanon"
+# From the top down: a module imports only from lines below its own, never sideways. The longest name that fits counts.
+LAYERS = [
+    {"__main__"},
+    {"cli"},
+    {"demo"},
+    {"cli.console", "cli.console_gateway", "cli.console_publish"},
+    {"server", "schedule"},
+    {"pgcatalog"},
+    {"marginals"},
+    {"gateway.synthetic"},
+    {"gateway"},
+    {"gateway.controls"},
+    {"gateway.answer"},
+    {"gateway.price"},
+    {"gateway.bind"},
+    {"sqlfront", "pgwire"},
+    {"release"},
+    {"algorithms", "evidence.attacks"},
+    {"evidence"},
+    {"evidence.utility"},
+    {"evidence.risk"},
+    {"buckets", "cells", "regions"},
+    {"lattice"},
+    {"engines", "ledger"},
+    {"relations.attacks"},
+    {"relations"},
+    {"plan"},
+    {"policy", "report"},
+    {"hierarchies", "transformations"},
+    {"mechanisms"},
+    {"sqltree", "families"},
+    {"errors"},
+    {""},  # sqlanon itself: its version
+]
+
+
+def _modules() -> dict[str, Path]:
+    found = {}
+    for path in PACKAGE.rglob("*.py"):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        found[".".join(part for part in parts if part != "__init__")] = path
+    return found
+
+
+MODULES = _modules()
+
+
+def _imports(module: str) -> set[str]:
+    """The modules of sqlanon that a module imports anywhere in it, also for the type checker alone."""
+    found = set()
+    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                found.add(inner if inner.removeprefix("sqlanon.") in MODULES else node.module)
+    inside = {name for name in found if name == "sqlanon" or name.startswith("sqlanon.")}
+    return {name.removeprefix("sqlanon").removeprefix(".") for name in inside} - {module}
+
+
+IMPORTS = {module: _imports(module) for module in MODULES}
+
+
+def _room(module: str) -> tuple[int, str] | None:
+    """The layer of a module, and the entry that puts it there."""
+    parts = module.split(".")
+    for length in range(len(parts), 0, -1):
+        name = ".".join(parts[:length])
+        for layer, names in enumerate(LAYERS):
+            if name in names:
+                return layer, name
+    return None
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_a_module_imports_from_below_its_layer(module: str) -> None:
+    own = _room(module)
+    assert own is not None, f"{module} is in no layer: add its package to LAYERS"
+    if module == "":  # offers the public names, and imports each of them only when it is used
+        return
+    for other in IMPORTS[module]:
+        room = _room(other)
+        assert room is not None, f"{module} imports {other}, which is no module of sqlanon"
+        assert room == own or room[0] > own[0], f"{module} imports {other}, which is not below it"
+
+
+def test_private_modules_are_imported_by_their_package_alone() -> None:
+    crossing = [
+        (module, other)
+        for module, others in IMPORTS.items()
+        for other in others
+        if other.rpartition(".")[2].startswith("_")
+        and not f"{module}.".startswith(f"{other.rpartition('.')[0]}.")
+        and other != "__main__"
+    ]
+    assert crossing == []
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    """Also not for the type checker: who reads one of them would have to read all."""
+    reached: dict[str, set[str]] = {}
+    for module in MODULES:
+        seen: set[str] = set()
+        waiting = [module]
+        while waiting:
+            for other in IMPORTS[waiting.pop()] - seen - {""}:
+                seen.add(other)
+                waiting.append(other)
+        reached[module] = seen
+    cycles = {
+        frozenset({module} | {o for o in seen if module in reached[o]})
+        for module, seen in reached.items()
+        if module in seen
+    }
+    assert sorted(map(sorted, cycles)) == []
