@@ -24,6 +24,29 @@ settings.register_profile(
 settings.load_profile("sqlanon")
 
 SHARED = Path(__file__).parents[2] / "shared"
+_FULL = False
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--full", action="store_true", help="every test, with all examples of properties (make test-full)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    global _FULL
+    _FULL = config.getoption("--full")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without --full, leave out what is marked so: another test, which runs, shows the same on less."""
+    if not config.getoption("--full"):
+        left = [item for item in items if item.get_closest_marker("full") is not None]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item.get_closest_marker("full") is None]
+
+
+def examples(number: int) -> int:
+    """So many examples of a property with --full, and a fifth of them without."""
+    return number if _FULL else max(3, number // 5)
 
 
 def shared(*parts: str) -> Path:

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from conftest import Database
+from conftest import Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transforming import KEY, OTHER_KEY, changed, people, policy, with_people
@@ -22,7 +22,7 @@ USE: dict[str, Any] = {"columns": ["age", "job", "town"], "alpha": 0.4, "beta": 
 HUNDREDTHS = st.integers(1, 99).map(lambda n: Fraction(n, 100))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(alpha=HUNDREDTHS, beta=HUNDREDTHS, d=HUNDREDTHS, gamma=HUNDREDTHS)
 def test_the_condition_is_that_of_the_definition(alpha: Fraction, beta: Fraction, d: Fraction, gamma: Fraction) -> None:
     """By Bayes, for every prior up to d: a published record, and one that is not."""

@@ -12,7 +12,7 @@ import parting
 import pytest
 from brute_minimality import blocks_of
 from click.testing import CliRunner
-from conftest import Database
+from conftest import Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parting import anatomy, patients, published, with_patients
@@ -152,7 +152,7 @@ def require_right(
     assert number == len(found)
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(
     values=st.lists(st.sampled_from(["a", "b", "c", "d", "e", "f", None]), min_size=1, max_size=30),
     least=st.integers(2, 5),

@@ -6,7 +6,7 @@ from typing import Any
 
 import brute_attacks as brute
 import pytest
-from conftest import Database
+from conftest import Database, examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -105,7 +105,7 @@ def same(found: Outcome | None, wanted: list[brute.Conclusion]) -> None:
 
 
 @given(table=persons, chosen=levels, knowledge=st.integers(0, 3), gain=st.sampled_from([0.0, 0.2, 0.5]))
-@settings(max_examples=5)
+@settings(max_examples=examples(5))
 def test_what_classes_give_away(database: Database, table: Table, chosen: Levels, knowledge: int, gain: float) -> None:
     database.table("t", COLUMNS, table)
     database.table("r", LABELS, released(table, chosen))
@@ -125,7 +125,7 @@ def test_what_classes_give_away(database: Database, table: Table, chosen: Levels
 
 
 @given(table=persons, others=persons, chosen=st.lists(levels, min_size=12, max_size=12), one=st.booleans())
-@settings(max_examples=5)
+@settings(max_examples=examples(5))
 def test_what_an_external_table_adds(
     database: Database, table: Table, others: Table, chosen: list[Levels], one: bool
 ) -> None:
@@ -145,7 +145,7 @@ def test_what_an_external_table_adds(
 
 
 @given(table=persons, later=persons, chosen=levels, again=levels)
-@settings(max_examples=5)
+@settings(max_examples=examples(5))
 def test_what_two_releases_tell_together(
     database: Database, table: Table, later: Table, chosen: Levels, again: Levels
 ) -> None:
@@ -167,7 +167,7 @@ def test_what_two_releases_tell_together(
 
 
 @given(table=persons, chosen=levels, l=st.integers(2, 3), t=st.sampled_from([0.1, 0.3]))
-@settings(max_examples=5)
+@settings(max_examples=examples(5))
 def test_models_withstand_their_attacks(duck: Database, table: Table, chosen: Levels, l: int, t: float) -> None:  # noqa: E741
     from sqlanon.evidence.checks import check
 
@@ -286,7 +286,7 @@ def test_an_empty_table_breaks_nobody(duck: Database) -> None:
 
 
 @given(table=persons, chosen=levels, rounds=st.integers(0, 3), listed=st.booleans())
-@settings(max_examples=5)
+@settings(max_examples=examples(5))
 def test_what_is_learned_from_all_classes(
     database: Database, table: Table, chosen: Levels, rounds: int, listed: bool
 ) -> None:
@@ -325,7 +325,7 @@ def test_smokers_are_told_from_others(duck: Database) -> None:
 
 
 @given(table=persons, others=persons, chosen=levels, noisy=st.booleans(), listed=st.booleans())
-@settings(max_examples=5)
+@settings(max_examples=examples(5))
 def test_the_nearest_records(
     database: Database, table: Table, others: Table, chosen: Levels, noisy: bool, listed: bool
 ) -> None:
@@ -375,7 +375,7 @@ def test_many_targets_are_sampled(duck: Database, monkeypatch: pytest.MonkeyPatc
     data=st.data(),
     bound=st.sampled_from([0.3, 0.5, 0.6]),
 )
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_the_worlds_that_remain(groups: list[list[int]], data: st.DataObject, bound: float) -> None:
     """Against every placement of the value, world by world."""
     counts = [data.draw(st.integers(0, sum(sizes))) for sizes in groups]
@@ -397,7 +397,7 @@ def test_the_worlds_that_remain(groups: list[list[int]], data: st.DataObject, bo
     data=st.data(),
     least=st.integers(2, 3),
 )
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_the_worlds_of_all_values(groups: list[int], others: list[int], data: st.DataObject, least: int) -> None:
     """Two classes, whose values are placed in all ways: one group of either that has too few values is enough."""
     from collections import Counter
@@ -469,7 +469,7 @@ def test_splink_links_those_who_are_alone(database: Database) -> None:
         st.tuples(st.sampled_from(sorted(JOBS)), st.sampled_from([21, 25, 32, 38, 47])), min_size=4, max_size=20
     )
 )
-@settings(max_examples=5)
+@settings(max_examples=examples(5))
 def test_splink_weighs_columns_as_fellegi_and_sunter_do(duck: Database, table: list[tuple[str, int]]) -> None:
     """Jobs and ages that are not equally frequent, with several persons alike: how often a column agrees by chance is
     taken from all pairs, and the rest follows by hand. That persons agree with their own record in 99 of 100 is given,

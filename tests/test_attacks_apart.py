@@ -10,7 +10,7 @@ import brute_attacks as brute
 import duckdb
 import pytest
 from click.testing import CliRunner
-from conftest import Database
+from conftest import Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -65,7 +65,7 @@ def put(database: Database, given: Buckets, algorithm: str) -> list[tuple[str, s
 
 
 @given(table=buckets, algorithm=st.sampled_from([ANATOMY, SLICING]), rounds=st.integers(0, 3))
-@settings(max_examples=6)
+@settings(max_examples=examples(6))
 def test_all_ways_to_put_parts_together(database: Database, table: Buckets, algorithm: str, rounds: int) -> None:
     rows = put(database, table, algorithm)
     policy = parse(POLICY % algorithm)

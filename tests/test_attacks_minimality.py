@@ -17,7 +17,7 @@ from typing import Any
 import brute_minimality as brute
 import pytest
 from click.testing import CliRunner
-from conftest import Database
+from conftest import Database, examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from test_worked_examples import fill
@@ -131,7 +131,7 @@ def anatomies(draw: Any) -> tuple[list[int], list[str], int, int]:
 
 
 @given(table=anatomies())
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_anatomy_against_all_worlds(table: tuple[list[int], list[str], int, int]) -> None:
     """Also that all worlds with the same blocks deal the same groups with the same probability: brute force tries all
     orders in which values and rows may be drawn, where there are not too many of them."""
@@ -357,7 +357,7 @@ def test_two_who_show_the_lung_have_the_flu(database: Database) -> None:
     size=st.integers(1, 3),
     data=st.data(),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_guarding_nodes_against_all_worlds(tree: brute.Tree, p_breach: float, size: int, data: Any) -> None:
     leaves = [leaf for leaf in tree if leaf not in tree.values()]
     named = [*guarding_of(tree, p_breach).nodes, None]
@@ -520,7 +520,7 @@ def as_release(people: Sequence[tuple[str, tuple[int, ...]]], classes: brute.Cla
 
 
 @given(made=st.integers(2, 6).flatmap(rows_of_people), m=st.sampled_from([2, 2, 3]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_invariance_against_all_worlds(made: tuple[Any, list[str]], m: int) -> None:
     people, values = made
     classes, _ = brute.invariant_classes(people, {str(key): value for key, value in enumerate(values)}, {}, m)
@@ -529,7 +529,7 @@ def test_invariance_against_all_worlds(made: tuple[Any, list[str]], m: int) -> N
 
 
 @given(made=st.integers(3, 5).flatmap(rows_of_people), data=st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_two_releases_against_all_worlds(made: tuple[Any, list[str]], data: Any) -> None:
     """Persons leave, come and move; rows of nobody stand in for who left."""
     people, values = made

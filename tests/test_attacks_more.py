@@ -7,7 +7,7 @@ from typing import Any
 
 import brute_attacks as brute
 import pytest
-from conftest import Database
+from conftest import Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_attacks import (
@@ -90,7 +90,7 @@ def test_releases_of_other_columns_are_not_compared(patients: Database) -> None:
 
 
 @given(table=persons, later=persons, chosen=levels, again=levels, listed=st.booleans())
-@settings(max_examples=5)
+@settings(max_examples=examples(5))
 def test_newcomers(database: Database, table: Table, later: Table, chosen: Levels, again: Levels, listed: bool) -> None:
     everybody = table + later
     database.table("t", COLUMNS, everybody)
@@ -135,7 +135,7 @@ def test_30_and_us_tell_cancer(database: Database) -> None:
         max_size=8,
     ),
 )
-@settings(max_examples=5)
+@settings(max_examples=examples(5))
 def test_values_of_a_join(
     database: Database, ours: list[tuple[str, str]], theirs: list[tuple[tuple[str, str], str | None]]
 ) -> None:
@@ -161,7 +161,7 @@ def test_values_of_a_join(
 
 
 @given(table=persons, chosen=levels, listed=st.booleans())
-@settings(max_examples=5)
+@settings(max_examples=examples(5))
 def test_any_columns_tell_a_value(database: Database, table: Table, chosen: Levels, listed: bool) -> None:
     shown = released(table, chosen)
     database.table("t", COLUMNS, table)
@@ -220,7 +220,7 @@ VALUES = ["flu", "cold", "hiv", "ebola", None]
     by_job=st.booleans(),
     ratio=st.sampled_from([0.0, 1.5]),
 )
-@settings(max_examples=6)
+@settings(max_examples=examples(6))
 def test_what_is_believed_after(
     database: Database, table: Table, chosen: Levels, weights: list[list[int]], by_job: bool, ratio: float
 ) -> None:

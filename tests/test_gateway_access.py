@@ -12,6 +12,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from conftest import examples
 from gateway_world import COLUMNS, EXACT, World, people, policy, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -174,7 +175,7 @@ NAMES = [
 PIECES = st.sampled_from(NAMES)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     st.lists(PIECES, min_size=1, max_size=3), PIECES, st.none() | st.tuples(PIECES, PIECES), st.none() | PIECES,
     st.none() | PIECES, st.sampled_from(DIALECTS), st.booleans(),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Database
+from conftest import Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -361,14 +361,14 @@ PEOPLE_AND_CONTROLS: dict[str, Any] = {
 
 
 @given(**PEOPLE_AND_CONTROLS)
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 def test_groups_are_let_out_as_the_rules_say(tmp_path_factory: Any, **drawn: Any) -> None:
     groups_are_let_out_as_the_rules_say(tmp_path_factory, **drawn)
 
 
 @pytest.mark.long
 @given(**PEOPLE_AND_CONTROLS)
-@settings(max_examples=90)
+@settings(max_examples=examples(90))
 def test_groups_are_let_out_as_the_rules_say_in_full(tmp_path_factory: Any, **drawn: Any) -> None:
     groups_are_let_out_as_the_rules_say(tmp_path_factory, **drawn)
 
@@ -468,14 +468,14 @@ OVERLAPS: dict[str, Any] = {
 
 
 @given(**OVERLAPS)
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 def test_overlap_is_as_brute_force_says(tmp_path_factory: Any, **drawn: Any) -> None:
     overlap_is_as_brute_force_says(tmp_path_factory, **drawn)
 
 
 @pytest.mark.long
 @given(**OVERLAPS)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_overlap_is_as_brute_force_says_in_full(tmp_path_factory: Any, **drawn: Any) -> None:
     overlap_is_as_brute_force_says(tmp_path_factory, **drawn)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Database
+from conftest import Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_gateway_controls import Site, ask, exam, withheld
@@ -152,7 +152,7 @@ def test_isolated_columns_are_those_of_the_row_space(rows: list[list[int]]) -> N
 
 
 @given(sets=st.lists(st.sets(st.integers(0, 7), min_size=2, max_size=6), max_size=6), twice=st.sets(st.integers(0, 7)))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_persons_are_exposed_as_brute_force_says(tmp_path_factory: Any, sets: list[set[int]], twice: set[int]) -> None:
     site = Site(Database(connect(":memory:")), tmp_path_factory.mktemp("site"))
     # Some persons have a second row, which counts for as much as the first.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Database
+from conftest import Database, examples
 from gateway_grammar import SOURCES, TAME, Asked, Source, rows, statements, without
 from gateway_world import COLUMNS, PUBLISHED, REGIONS, World, policy, put, world
 from hypothesis import HealthCheck, given, settings
@@ -237,7 +237,7 @@ def test_the_grammar_is_answered(duck: Neighbours) -> None:
     """A grammar whose statements are refused would test nothing."""
     counted = {"answered": 0, "refused": 0}
 
-    @settings(max_examples=60, suppress_health_check=QUIET, deadline=None, database=None, derandomize=True)
+    @settings(max_examples=examples(60), suppress_health_check=QUIET, deadline=None, database=None, derandomize=True)
     @given(asked=statements())
     def run(asked: Asked) -> None:
         try:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import sqlglot
-from conftest import Database
+from conftest import Database, examples
 from hierarchy_labels import assert_functions, labels_of, made
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,7 +22,7 @@ from sqlglot import exp
 
 from sqlanon.hierarchies import Hierarchy
 
-properties = settings(max_examples=25)
+properties = settings(max_examples=examples(25))
 
 
 # Codes
@@ -164,7 +164,7 @@ PREFIXES = [
 
 
 @pytest.mark.parametrize("params", PREFIXES, ids=str)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(texts=st.lists(V4 | V6 | NOISE | BROKEN, min_size=1, max_size=40))
 def test_a_network_covers_its_addresses(database: Database, params: dict[str, Any], texts: list[str]) -> None:
     found = labels_of(database, made("ip", **params), "TEXT", texts)

@@ -13,12 +13,12 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from conftest import Database
+from conftest import Database, examples
 from hierarchy_labels import assert_functions, labels_of, made
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-properties = settings(max_examples=25)
+properties = settings(max_examples=examples(25))
 
 SCALES: list[dict[str, Any]] = [
     {"widths": [5, 10, 20]},

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
-from conftest import Database
+from conftest import Database, examples
 from histories import Release, load, measure, pasts, seen, sets_of_two, violations
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -65,7 +65,7 @@ def histories(draw: Any, releases: int = 3) -> list[Release]:
     ]
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(releases=histories())
 def test_two_releases_leave_what_incremental_diversity_says(duck: Database, releases: list[Release]) -> None:
     """For each set of persons that it measures, whatever the limit: nobody in it is told from fewer values."""
@@ -81,7 +81,7 @@ def test_two_releases_leave_what_incremental_diversity_says(duck: Database, rele
             assert all(len(left[person]) >= measured for person in persons), (version, before, now)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(releases=histories(), limit=st.integers(2, 3))
 def test_a_promise_that_holds_at_each_release_holds_for_all_pairs(
     duck: Database, releases: list[Release], limit: int
@@ -109,7 +109,7 @@ def test_three_releases_together_may_tell_more_than_pairs(duck: Database) -> Non
     assert violations(duck, "m_invariance", 2)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(releases=histories())
 def test_intersections_leave_what_composition_says(duck: Database, releases: list[Release]) -> None:
     """Who knows the classes of one person alone takes a record of each: they agree on so many values, and no more."""
@@ -132,7 +132,7 @@ def test_intersections_leave_what_composition_says(duck: Database, releases: lis
 TEAMS = [{"ann": "flu", "bob": "gout"}, {"eve": "flu", "joe": "hiv"}, {"kim": "flu", "liv": "gout", "max": "hiv"}]
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(
     moves=st.lists(st.tuples(*(st.sampled_from([None, 1, 2]) for _ in TEAMS)), min_size=2, max_size=5),
     strays=st.lists(st.sampled_from([None, None, "ann", "kim", "max"]), min_size=5, max_size=5),
@@ -182,7 +182,7 @@ def invariant_histories(draw: Any) -> tuple[list[Release], dict[str, tuple[str, 
     return releases, signature
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(history=invariant_histories())
 def test_invariance_leaves_all_values_over_all_releases(
     duck: Database, history: tuple[list[Release], dict[str, tuple[str, ...]]]

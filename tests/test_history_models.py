@@ -7,7 +7,7 @@ from typing import Any
 
 import history_oracles
 import pytest
-from conftest import Database
+from conftest import Database, examples
 from histories import Release, load, measure, violations
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -49,20 +49,20 @@ def check(database: Database, releases: list[Release], limit: int) -> None:
         assert measure(database, model, limit) == expected, model
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(releases=histories(), limit=st.integers(2, 4))
 def test_models_agree_with_their_definitions(duck: Database, releases: list[Release], limit: int) -> None:
     check(duck, releases, limit)
 
 
 @pytest.mark.long
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(releases=histories(), limit=st.integers(2, 4))
 def test_models_agree_with_their_definitions_often(duck: Database, releases: list[Release], limit: int) -> None:
     check(duck, releases, limit)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(releases=histories(), limit=st.integers(2, 4))
 def test_models_agree_with_their_definitions_on_postgres(
     postgres: Database, releases: list[Release], limit: int
@@ -70,7 +70,7 @@ def test_models_agree_with_their_definitions_on_postgres(
     check(postgres, releases, limit)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(releases=histories(), persons=st.integers(2, 4), values=st.integers(1, 3))
 def test_stable_partitions_of_different_values(
     duck: Database, releases: list[Release], persons: int, values: int

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import pytest
 from click.testing import CliRunner
-from conftest import Database
+from conftest import Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -416,7 +416,7 @@ def tables(draw: st.DrawFn) -> tuple[dict[str, str], list[list[Any]]]:
     return columns, [[draw(st.sampled_from(few[name])) for name in columns] for _ in range(size)]
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(tables())
 def test_a_draft_always_parses_and_checks(home: Home, table: tuple[dict[str, str], list[list[Any]]]) -> None:
     columns, rows = table

@@ -10,7 +10,7 @@ from typing import Any
 
 import parting
 import pytest
-from conftest import Database
+from conftest import Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parting import patients, published, with_patients
@@ -50,7 +50,7 @@ def partitions(values: list[int]) -> Iterator[list[list[int]]]:
             yield [*found[:place], [first, *group], *found[place + 1 :]]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(values=st.sets(st.integers(0, 40), min_size=1, max_size=7), k=st.integers(2, 3), e=st.integers(0, 15))
 def test_no_grouping_has_a_smaller_sum_of_ranges(values: set[int], k: int, e: int) -> None:
     """Of all groupings whatsoever, also of values that are no neighbours."""

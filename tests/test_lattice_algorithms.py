@@ -8,7 +8,7 @@ from typing import Any
 
 import brute_loss
 import pytest
-from conftest import Database
+from conftest import Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from searching import GROUP, K2, K3, L2, PAST, PATHS, Row, T, broken_classes, generalized, opened, solve, tables
@@ -45,7 +45,7 @@ def holding(rows: Sequence[Row], models: list[dict[str, Any]], limit: float) -> 
     return {node for node in NODES if holds(rows, node, models, limit)}
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(rows=tables, models=nested_models, limit=limits)
 def test_incognito_finds_all_nodes_that_hold_and_the_best(
     duck: Database, rows: list[Row], models: list[dict[str, Any]], limit: float
@@ -70,7 +70,7 @@ def below(one: Sequence[int], other: Sequence[int]) -> bool:
     return all(a <= b for a, b in zip(one, other, strict=True))
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(rows=tables, models=nested_models, limit=limits)
 def test_samarati_finds_the_best_of_the_lowest_nodes(
     duck: Database, rows: list[Row], models: list[dict[str, Any]], limit: float
@@ -89,7 +89,7 @@ def test_samarati_finds_the_best_of_the_lowest_nodes(
     assert found.loss == pytest.approx(min(ncp(rows, n, models) for n in true if sum(n) == lowest), abs=1e-9)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(rows=tables, models=st.sampled_from([[K2], [K3, L2], [K2, T]]), limit=limits)
 def test_datafly_raises_the_column_with_the_most_values(
     duck: Database, rows: list[Row], models: list[dict[str, Any]], limit: float

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import examples
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -207,12 +208,12 @@ class Model(RuleBasedStateMachine):
 
 
 TestModel = Model.TestCase
-TestModel.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+TestModel.settings = settings(max_examples=examples(25), stateful_step_count=30, deadline=None)
 
 
 @pytest.mark.long
 class TestModelLong(Model.TestCase):  # type: ignore[misc, name-defined]
-    settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
+    settings = settings(max_examples=examples(150), stateful_step_count=50, deadline=None)
 
 
 @pytest.mark.parametrize("period", ["day", "week", "month", "year"])

@@ -14,7 +14,7 @@ import duckdb
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from conftest import Database
+from conftest import Database, examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_laws import ATTACKED, CANONICAL
@@ -328,7 +328,7 @@ def twins(*visits: Any) -> list[dict[str, Any]]:
     return [plain | {"p_id": 1 + place // 2, "visit": visit} for place, visit in enumerate(visits)]
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @example(rows=twins("a", "a", None, "b"), k=2)
 @example(rows=twins("a", "b", "b", "a"), k=2)
 @given(rows=ROWS, k=st.integers(2, 3))
@@ -365,7 +365,7 @@ def test_sets_of_rows_of_any_panel(database: Database, rows: Any, k: int) -> Non
     assert told.disclosed == {"visit": disclosed}
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(rows=ROWS)
 def test_where_nulls_match_nothing_a_row_with_one_is_a_set_of_its_own(database: Database, rows: Any) -> None:
     database.table("t", TYPES, rows)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from conftest import Database, shared
+from conftest import Database, examples, shared
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -322,7 +322,7 @@ def broken(
     return sum(abs(own[v] / len(values) - share) for v, share in table_share.items()) / 2 > distance + 1e-9
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(rows=small_rows, size=st.integers(2, 4), limit=st.sampled_from([0.0, 0.1, 0.5]))
 def test_k_anonymity_always_holds(duck: Database, rows: list[Any], size: int, limit: float) -> None:
     listed = [{"a": int(a), "b": b, "c": c} for a, b, c, _ in rows]
@@ -341,7 +341,7 @@ def test_k_anonymity_always_holds(duck: Database, rows: list[Any], size: int, li
     assert (found.cells + gone > 0) == any(count < size for count in crowd.values())
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(rows=small_rows, model=st.sampled_from(["l", "t"]), limit=st.sampled_from([0.0, 0.3]))
 def test_other_models_hold_too(duck: Database, rows: list[Any], model: str, limit: float) -> None:
     listed = [{"a": int(a), "b": b, "c": c, "s": s} for a, b, c, s in rows]

@@ -10,7 +10,7 @@ from typing import Any
 
 import brute_loss
 import pytest
-from conftest import Database, shared
+from conftest import Database, examples, shared
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from measuring import measure, policy_for
@@ -81,7 +81,7 @@ def loss_policy(k: int) -> Policy:
     )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(table=rows, level_a=st.integers(0, 2), level_b=st.integers(0, 1), k=st.integers(2, 6))
 def test_losses_agree_with_their_definitions(
     database: Database, table: Any, level_a: int, level_b: int, k: int
@@ -180,7 +180,7 @@ with_nulls = st.lists(
 )
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(table=with_nulls, level_a=st.integers(0, 2), level_b=st.integers(0, 1), k=st.integers(2, 5))
 def test_losses_with_nulls(database: Database, table: Any, level_a: int, level_b: int, k: int) -> None:
     levels = {"a": level_a, "b": level_b}
@@ -206,7 +206,7 @@ def released_with_nulls(table: list[Any], levels: dict[str, int], k: int) -> lis
     return [row for row in recoded if sizes[row["a"], row["b"]] >= k]
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(table=with_nulls, k=st.integers(2, 3))
 def test_a_search_finds_the_least_loss_with_nulls(duck: Database, table: Any, k: int) -> None:
     """Every metric that is minimized, against all nodes of the lattice."""

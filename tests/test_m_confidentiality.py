@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from typing import Any
 
 import pytest
-from conftest import Database
+from conftest import Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parting import publish_anew as publish
@@ -80,7 +80,7 @@ def test_shares_look_like_those_of_other_classes(database: Database) -> None:
     assert {disease for members in found.values() for tag, disease in members if tag in changed} <= set(OTHERS)
 
 
-@settings(max_examples=6)
+@settings(max_examples=examples(6))
 @given(counts=st.lists(st.integers(0, 20), min_size=8, max_size=10), m=st.integers(2, 3))
 def test_it_is_safe_or_refused(duck: Database, counts: list[int], m: int) -> None:
     rows = people(20 * len(counts), sick=dict(enumerate(counts)))

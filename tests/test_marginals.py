@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Database
+from conftest import Database, examples
 from gateway_world import EXACT, Spy, fill
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -133,7 +133,7 @@ def test_neighbours(engine: Any, tmp_path: Path) -> None:
     sections = {most: section(tmp_path, f"rows={most}") for most in (1, 2, 5)}
     gates = {most: reopened(Spy(engine), given, tmp_path) for most, given in sections.items()}  # type: ignore[arg-type]
 
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=examples(25), deadline=None)
     @given(rows=few_visits(), who=st.integers(1, 4), most=st.sampled_from([1, 2, 5]))
     def neighbours(rows: list[dict[str, Any]], who: int, most: int) -> None:
         replayed(sections[most], gates[most], rows, who)
@@ -214,7 +214,7 @@ def measured(draw: st.DrawFn) -> tuple[tuple[int, ...], list[tuple[int, ...]], i
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(measured(), st.sampled_from([1, 20, 3000]))
 def test_whatever_the_noise_the_tables_agree(case: Any, size: int) -> None:
     """Whole numbers that are not negative; each shared column has the same counts in every table, and so the total."""
@@ -231,7 +231,7 @@ def test_whatever_the_noise_the_tables_agree(case: Any, size: int) -> None:
             assert (left == right).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(measured(), st.sampled_from([5, 200, 30_000]))
 def test_counts_that_agree_stay_as_they_are(case: Any, size: int) -> None:
     """Where the marginals are those of a real table nothing moves, if they form a tree; else by two rows at most."""
@@ -246,7 +246,7 @@ def test_counts_that_agree_stay_as_they_are(case: Any, size: int) -> None:
     assert joint.sum() == size
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(measured())
 def test_the_fit_is_the_nearest_that_there_is(case: Any) -> None:
     """The conditions of an optimum (Karush, Kuhn and Tucker): no cell can be raised, nor lowered if it is not 0."""

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from conftest import Database
+from conftest import Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transforming import KEY, OTHER_KEY, changed, load, people, policy, with_people
@@ -70,7 +70,7 @@ def test_numbers_of_one_length_are_permuted(duck: Database) -> None:
     assert all(60 < last.count(digit) < 140 for digit in "0123456789")
 
 
-@settings(max_examples=3)
+@settings(max_examples=examples(3))
 @given(st.lists(st.text(st.characters(codec="ascii", exclude_characters="\0"), max_size=64), unique=True, min_size=20))
 def test_different_values_stay_different(values: list[str]) -> None:
     database = Database(connect(":memory:"))

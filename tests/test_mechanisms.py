@@ -13,6 +13,7 @@ from itertools import permutations
 
 import pytest
 from auditing import CONFIDENCE, epsilon_lower_bound, lower_bound, upper_bound
+from conftest import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +22,7 @@ from sqlanon.mechanisms import Cost, choose_best, gaussian, laplace, quantile_sc
 
 SAMPLES = 20_000
 ODDS = 20.0  # a random failure of one comparison is rarer than exp(-20)
-unhurried = settings(deadline=None, max_examples=60)
+unhurried = settings(deadline=None, max_examples=examples(60))
 
 
 def test_opendp_is_imported_when_a_mechanism_is_built() -> None:
@@ -466,7 +467,7 @@ def test_binomial_bounds_are_those_of_the_tables(successes: int, trials: int, lo
     assert upper_bound(successes, trials, 0.025) == pytest.approx(high, abs=5e-5)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(st.integers(1, 200), st.floats(0, 1), st.sampled_from([0.05, 1e-3, 1e-8]))
 def test_binomial_bounds_solve_the_tail(trials: int, share: float, error: float) -> None:
     successes = min(int(share * trials), trials - 1)

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import brute
-from conftest import Database
+from conftest import Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from measuring import measure, policy_for
@@ -151,7 +151,7 @@ def oracle(name: str, rows: list[dict[str, Any]], params: dict[str, Any], person
     return getattr(brute, name)(*args, **given, **who), getattr(brute, f"broken_{name}")(*args, **given, **who)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(data=st.data(), rows=tables, person=st.booleans())
 def test_models_agree_with_their_definitions(database: Database, data: Any, rows: Any, person: bool) -> None:
     chosen = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import brute
 import pytest
-from conftest import Database
+from conftest import Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from measuring import measure, policy_for
@@ -24,8 +24,8 @@ GROUP = ["a", "b"]
 TYPES = dict.fromkeys(("a", "b", "s", "u", "p"), "TEXT")
 COLUMNS = {"a": "quasi_identifier", "b": "quasi_identifier", "s": "sensitive", "u": "insensitive", "p": "identifier"}
 NULL = "\u2205 NULL"  # how a combination of values shows a NULL that belongs to it
-SHORT = settings(max_examples=25)
-SHORTER = settings(max_examples=12)  # for tests of many models at once
+SHORT = settings(max_examples=examples(25))
+SHORTER = settings(max_examples=examples(12))  # for tests of many models at once
 
 row = st.fixed_dictionaries(
     {

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from conftest import Database, shared
+from conftest import Database, examples, shared
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -212,7 +212,7 @@ MODELS: dict[str, tuple[list[dict[str, Any]], int, Any]] = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(data=st.data())
 def test_a_plain_partition_agrees_and_every_region_holds(duck: Database, name: str, data: st.DataObject) -> None:
     models, k, holds = MODELS[name]
@@ -271,7 +271,7 @@ def covers(label: str | None, value: Any, name: str) -> bool:
     return value in nodes()[label] if name == "job" else label == str(value)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(rows=tables())
 def test_range_labels_cover_what_they_replace(duck: Database, rows: list[Row]) -> None:
     policy = asked([K2], ["age", "job", "zip"])
@@ -283,7 +283,7 @@ def test_range_labels_cover_what_they_replace(duck: Database, rows: list[Row]) -
             assert covers(label, row[name], name), (label, row[name])
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(rows=tables())
 def test_node_labels_are_the_lowest_that_cover_a_region(duck: Database, rows: list[Row]) -> None:
     _, listed = partition(duck, rows, asked([K2], ["job"]), ranges=False)
@@ -411,7 +411,7 @@ def test_persons_are_counted_on_both_sides_of_a_cut(database: Database) -> None:
     assert by_rows.loss < found.loss
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(rows=tables(), owners=st.lists(st.integers(0, 5), min_size=24, max_size=24))
 def test_every_region_has_k_persons(duck: Database, rows: list[Row], owners: list[int]) -> None:
     owned = [{**row, "who": owner} for row, owner in zip(rows, owners, strict=False)]
@@ -482,7 +482,7 @@ def test_lookups_from_a_table_follow_the_tree(database: Database) -> None:
 # Relaxed ------------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(rows=tables(), k=st.integers(2, 4))
 def test_relaxed_halves_are_even(duck: Database, rows: list[Row], k: int) -> None:
     people(duck, rows)
@@ -582,7 +582,7 @@ def test_the_cut_that_tells_most_is_taken(database: Database) -> None:
     assert all(distinct(part, "job") == 1 for part in by_job)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(rows=tables())
 def test_a_plain_search_for_the_most_telling_cut_agrees(duck: Database, rows: list[Row]) -> None:
     names = ["age", "job"]
@@ -608,7 +608,7 @@ def test_a_plain_search_for_the_most_telling_cut_agrees(duck: Database, rows: li
     )
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(rows=tables())
 def test_telling_regions_meet_the_models(duck: Database, rows: list[Row]) -> None:
     policy = asked([K2, {"t_closeness": {"t": 0.4, "attribute": "ill"}}])

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from conftest import Database
+from conftest import Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parting import publish_anew as publish
@@ -121,14 +121,14 @@ def test_nobody_is_linked_below_a_guarding_node(database: Database, p_breach: fl
     assert set(database.engine.tables()) - {"sqlanon_releases"} == {"people", "released"}
 
 
-@settings(max_examples=3)
+@settings(max_examples=examples(3))
 @given(seed=st.integers(0, 1000), count=st.integers(8, 20))
 def test_every_table_is_protected(duck: Database, seed: int, count: int) -> None:
     protect(duck, seed, count)
 
 
 @pytest.mark.long
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(seed=st.integers(0, 10**9), count=st.integers(6, 60))
 def test_every_table_is_protected_at_length(duck: Database, seed: int, count: int) -> None:
     protect(duck, seed, count)

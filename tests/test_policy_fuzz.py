@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import yaml
+from conftest import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_policy import GOOD, SMALL
@@ -42,7 +43,7 @@ DATA = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(YAML_ISH)
 @example('"\\UFFFFFFFF"')
 @example("%YAML 9" + "9" * 5000 + ".1\n---\na: b")
@@ -57,20 +58,20 @@ def test_any_text_is_answered(text: str) -> None:
     is_answered(text)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(YAML_ISH, st.integers(0, len(GOOD)), st.integers(0, 12))
 def test_any_damage_to_a_good_policy_is_answered(noise: str, start: int, lost: int) -> None:
     is_answered(GOOD[:start] + noise + GOOD[start + lost :])
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(st.dictionaries(st.sampled_from([*Policy.model_fields]), DATA), st.booleans())
 def test_any_data_is_answered(data: dict[str, Any], complete: bool) -> None:
     whole = {**yaml.safe_load(SMALL), **data} if complete else data
     is_answered(yaml.safe_dump(whole, allow_unicode=True))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(DATA, DATA, DATA)
 def test_any_parameter_is_answered(one: Any, two: Any, three: Any) -> None:
     data = yaml.safe_load(SMALL)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_policy import SMALL
@@ -390,7 +391,7 @@ def places(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 PLAIN = yaml.safe_load(FULL)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(
     st.lists(st.tuples(st.sampled_from(places(PLAIN)), DATA | st.just("remove")), min_size=1, max_size=3), st.booleans()
 )
@@ -410,14 +411,14 @@ def test_any_change_of_a_good_gateway_is_answered(changes: list[tuple[tuple[Any,
     is_answered(yaml.safe_dump(data | (yaml.safe_load(SMALL) if whole else {}), allow_unicode=True))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(st.dictionaries(st.sampled_from([*Gateway.model_fields, "visits"]), DATA), st.booleans())
 def test_any_section_is_answered(data: dict[str, Any], complete: bool) -> None:
     section = PLAIN["gateway"] | data if complete else data
     is_answered(yaml.safe_dump({"gateway": section}, allow_unicode=True))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(st.text(st.sampled_from("ab15:-,.[]{}&*!'\"# \n"), max_size=30), st.integers(0, len(FULL)), st.integers(0, 12))
 def test_any_damage_is_answered(noise: str, start: int, lost: int) -> None:
     is_answered(FULL[:start] + noise + FULL[start + lost :])

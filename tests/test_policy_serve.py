@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_policy import SMALL
@@ -207,7 +208,7 @@ DATA = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(st.dictionaries(st.sampled_from([*Serve.model_fields, "pots"]), DATA, max_size=4))
 def test_any_section_is_answered(data: dict[str, Any]) -> None:
     is_answered(yaml.safe_dump(yaml.safe_load(MINIMAL) | {"serve": data}, allow_unicode=True))

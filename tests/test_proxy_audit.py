@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -146,7 +147,7 @@ HOSTILE = st.text(st.characters(), max_size=40) | st.sampled_from(
 )
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(HOSTILE, HOSTILE, st.lists(HOSTILE, max_size=3))
 def test_no_text_forges_a_line(tmp_path: Path, name: str, shape: str, tables: list[str]) -> None:
     path = tmp_path / hashlib.sha256(repr((name, shape, tables)).encode()).hexdigest()
@@ -291,7 +292,7 @@ def test_the_hashes_can_be_checked_by_hand(tmp_path: Path) -> None:
         before = own[:64]
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.data())
 def test_any_change_is_found(tmp_path: Path, data: st.DataObject) -> None:
     path = tmp_path / "a"

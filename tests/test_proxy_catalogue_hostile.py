@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_proxy_catalogue import TABLES
@@ -209,7 +210,7 @@ TEXTS = st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters
 NAMES = st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters="\0"), min_size=1, max_size=20)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(text=TEXTS, name=NAMES)
 @example(text="it's \\' \\\\ -- /* $1 */ ;", name='A "b" c')
 def test_literals_and_names_are_kept(catalogue: PgCatalog, text: str, name: str) -> None:
@@ -234,7 +235,7 @@ generate_series OVER PARTITION - + / % < > VALUES LATERAL DISTINCT USING COLLATE
 WORDS = st.sampled_from(GRAMMAR.split())
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.lists(WORDS, min_size=1, max_size=25).map(lambda words: "SELECT " + " ".join(words)))
 @example("SELECT pg_class :: ARRAY")
 def test_any_text_is_answered_or_refused(catalogue: PgCatalog, sql: str) -> None:

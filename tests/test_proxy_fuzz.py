@@ -7,6 +7,7 @@ import tracemalloc
 from typing import Any
 
 import pytest
+from conftest import examples
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from proxy_frontend import framed, openings, requests, text, written
@@ -148,7 +149,7 @@ def test_a_hundred_thousand_streams_do_no_harm() -> None:
     fuzzed(FULL)()
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(openings, st.lists(requests, max_size=4))
 def test_every_message_survives_the_way(opening: Message, messages: list[Message]) -> None:
     stream = written(opening) + b"".join(map(written, messages))

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import examples
 from gateway_world import World, policy, world
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -585,7 +586,7 @@ PIECES = [
 GARBAGE = st.binary(max_size=200) | st.lists(st.sampled_from(PIECES), max_size=14).map(b"".join)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(GARBAGE)
 def test_garbage_gets_an_error_or_nothing(shop: Site, data: bytes) -> None:
     asked = len(shop.door.asked)

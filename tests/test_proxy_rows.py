@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from proxy_oracle import Oracle, oracle
@@ -119,7 +120,7 @@ names = [f"{kind.name}-{arrow}" for kind, arrow, _ in KINDS]
 
 @pytest.mark.parametrize(("kind", "arrow", "values"), KINDS, ids=names)
 def test_a_column_is_written_as_row_by_row(kind: PgType, arrow: Any, values: st.SearchStrategy[Any]) -> None:
-    @settings(max_examples=40)
+    @settings(max_examples=examples(40))
     @given(st.lists(st.none() | values, max_size=12), st.integers(0, 3))
     def check(found: list[Any], skipped: int) -> None:
         # A slice has an offset into its parent's buffers, as engines hand them over.
@@ -134,7 +135,7 @@ def test_a_column_is_written_as_row_by_row(kind: PgType, arrow: Any, values: st.
     check()
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.data())
 def test_any_columns_side_by_side(data: st.DataObject) -> None:
     chosen = data.draw(st.lists(st.sampled_from(KINDS), max_size=5))
@@ -210,7 +211,7 @@ intervals = st.tuples(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.none() | intervals, min_size=1, max_size=6))
 def test_intervals_are_written_as_postgresql_writes_them(server: Oracle, values: list[Any]) -> None:
     batch = pa.record_batch([pa.array(values, pa.month_day_nano_interval())], names=["c"])
@@ -326,7 +327,7 @@ def test_copy_sends_postgresqls_bytes(
     described = [ResultColumn(name, TABLE[name][0]) for name in chosen]
     marks = ", ".join(f"${at}" for at in range(1, len(chosen) + 1))
 
-    @settings(max_examples=25)
+    @settings(max_examples=examples(25))
     @given(st.lists(st.tuples(*(st.none() | kind[3] for kind in kinds)), max_size=4))
     def check(table: list[tuple[Any, ...]]) -> None:
         server.run("TRUNCATE copied")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from conftest import Database
+from conftest import Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from proxy_login import SECRET, LoginServer, certificate
@@ -148,7 +148,7 @@ LETTERS = st.characters(codec="utf-8", exclude_characters="\x00") | st.sampled_f
 )
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(password=st.text(LETTERS, min_size=1, max_size=5))
 def test_any_password_is_stored_as_postgresql_does(postgres: Database, password: str) -> None:
     assert Verifier.parse(stored(postgres, password)).accepts(password)

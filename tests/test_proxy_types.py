@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from conftest import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from proxy_oracle import Oracle, Refusal, oracle
@@ -218,7 +219,7 @@ VALUES: dict[PgType, st.SearchStrategy[Any]] = {
 
 @pytest.mark.parametrize("type", list(VALUES), ids=ids)
 def test_both_formats_of_any_value_are_postgresqls(server: Oracle, type: PgType) -> None:
-    @settings(max_examples=150)
+    @settings(max_examples=examples(150))
     @given(VALUES[type])
     def check(value: Any) -> None:
         text, binary = encode(type, 0, value), encode(type, 1, value)
@@ -240,7 +241,7 @@ ARRAYS = [type for type in VALUES if type.array_oid]
 def test_arrays_are_postgresqls(server: Oracle, type: PgType) -> None:
     array = types.array_of(type)
 
-    @settings(max_examples=60)
+    @settings(max_examples=examples(60))
     @given(st.lists(st.none() | VALUES[type], max_size=5))
     @example([])
     @example([None])
@@ -258,7 +259,7 @@ def test_arrays_are_postgresqls(server: Oracle, type: PgType) -> None:
     check()
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(texts | st.text('{},"\\ NULnul\tab'))
 def test_array_literals_are_read_as_postgresql_reads_them(server: Oracle, inside: str) -> None:
     text = f"{{{inside}}}"
@@ -304,7 +305,7 @@ def test_psycopg_reads_what_we_write_and_we_read_what_it_writes(type: PgType) ->
     """Two readers that know nothing of each other."""
     transformer = psycopg.adapt.Transformer()
 
-    @settings(max_examples=60)
+    @settings(max_examples=examples(60))
     @given(VALUES[type])
     def check(value: Any) -> None:
         for form in (0, 1):
@@ -372,7 +373,7 @@ def test_what_is_no_utf8_is_refused(type: PgType, data: bytes) -> None:
         assert refused.value.sqlstate == "22021"
 
 
-@settings(max_examples=1500)
+@settings(max_examples=examples(1500))
 @given(st.sampled_from(types.KNOWN), st.sampled_from([0, 1]), st.binary(max_size=60))
 def test_no_bytes_raise_anything_else(type: PgType, form: int, data: bytes) -> None:
     try:
@@ -381,7 +382,7 @@ def test_no_bytes_raise_anything_else(type: PgType, form: int, data: bytes) -> N
         assert len(error.sqlstate) == 5 and not error.fatal
 
 
-@settings(max_examples=1000)
+@settings(max_examples=examples(1000))
 @given(st.data())
 def test_bytes_that_are_nearly_right_raise_nothing_else(data: st.DataObject) -> None:
     type = data.draw(st.sampled_from(ARRAYS))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -198,7 +199,7 @@ def test_a_token_without_an_end_is_not_read(file: Path) -> None:
             Users.load(broken)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.data())
 def test_any_damage_is_an_error_or_the_same_users(tmp_path: Path, data: st.DataObject) -> None:
     path = tmp_path / "u"

@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 import pytest
 from click.testing import CliRunner
-from conftest import Database
+from conftest import Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -102,14 +102,14 @@ RELEASES = {
 }
 
 
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(**RELEASES)
 def test_a_release_never_breaks_its_policy(database: Database, **drawn: Any) -> None:
     never_breaks(database, **drawn)
 
 
 @pytest.mark.long
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(**RELEASES)
 def test_a_release_never_breaks_its_policy_in_full(database: Database, **drawn: Any) -> None:
     never_breaks(database, **drawn)

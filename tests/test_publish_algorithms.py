@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 import pytest
 from click.testing import CliRunner
-from conftest import Database
+from conftest import Database, examples
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -212,7 +212,7 @@ def test_the_stored_loss_is_called_what_it_is(database: Database, name: str) -> 
 
 
 # Shrinking would publish hundreds of times; what fails is small anyway.
-@settings(max_examples=12, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=examples(12), phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(data=st.data(), rows=st.lists(row, min_size=1, max_size=30), name=st.sampled_from(sorted(CASES)))
 def test_every_algorithm_on_random_tables(database: Database, data: Any, rows: Any, name: str) -> None:
     algorithm, models, _ = CASES[name]

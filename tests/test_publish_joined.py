@@ -7,7 +7,7 @@ from typing import Any
 
 import brute
 import pytest
-from conftest import Database
+from conftest import Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from measuring import policy_for
@@ -66,7 +66,7 @@ def label(value: str | None, level: int) -> str | None:
     return value if level == 0 else ABOVE[value] if level == 1 else "*"
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(
     owned=st.lists(owner, max_size=7, unique_by=lambda one: one["id"]),
     visited=st.lists(visit, max_size=12),

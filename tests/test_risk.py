@@ -8,7 +8,7 @@ from typing import Any
 
 import brute_risk as brute
 import pytest
-from conftest import Database
+from conftest import Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -47,7 +47,7 @@ def keys(table: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
 
 
 @given(table=rows)
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 def test_class_risks_and_attributes(database: Database, table: list[dict[str, Any]]) -> None:
     database.table("t", COLUMNS, table)
     found = risk(policy(), database.engine, threshold=0.4)
@@ -61,7 +61,7 @@ def test_class_risks_and_attributes(database: Database, table: list[dict[str, An
 
 
 @given(table=rows, others=rows)
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 def test_journalist_and_marketer(database: Database, table: list[dict[str, Any]], others: list[dict[str, Any]]) -> None:
     database.table("t", COLUMNS, table)
     database.table("people", COLUMNS, others)
@@ -72,7 +72,7 @@ def test_journalist_and_marketer(database: Database, table: list[dict[str, Any]]
 
 
 @given(table=rows)
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 def test_individual_and_household_risk(database: Database, table: list[dict[str, Any]]) -> None:
     database.table("t", COLUMNS, table)
     found = risk(policy(), database.engine, weight="w", household="h", threshold=0.4)
@@ -88,7 +88,7 @@ def test_individual_and_household_risk(database: Database, table: list[dict[str,
 
 
 @given(table=st.lists(st.tuples(*[st.integers(0, 1)] * 8), min_size=1, max_size=12), size=st.sampled_from([None, 4, 6]))
-@settings(max_examples=6)
+@settings(max_examples=examples(6))
 def test_special_uniques_of_many_columns(database: Database, table: list[tuple[int, ...]], size: int | None) -> None:
     """More columns than share a word of bits: sets are reached from other words, too."""
     names = "abcdefgh"
@@ -104,7 +104,7 @@ def test_special_uniques_of_many_columns(database: Database, table: list[tuple[i
 
 
 @given(table=rows, size=st.sampled_from([None, 1, 2]))
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 def test_special_uniques(database: Database, table: list[dict[str, Any]], size: int | None) -> None:
     database.table("t", COLUMNS, table)
     found = risk(policy(), database.engine, suda=True, subsets=True, max_size=size, sampling_fraction=0.25)
@@ -128,7 +128,7 @@ def test_special_uniques(database: Database, table: list[dict[str, Any]], size: 
 
 
 @given(table=rows)
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 def test_worst_case_agrees_with_the_search_of_all_single_implications(
     database: Database, table: list[dict[str, Any]]
 ) -> None:
@@ -181,7 +181,7 @@ sizes = st.dictionaries(st.integers(2, 12), st.integers(1, 30), min_size=1, max_
 
 
 @given(sizes=sizes)
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_pitman_is_the_greatest_likelihood(sizes: dict[int, int]) -> None:
     theta, alpha = pitman_parameters(sizes)
     best = brute.pitman_likelihood(sizes, theta, alpha)

@@ -8,7 +8,7 @@ from typing import Any
 
 import brute
 import pytest
-from conftest import Database
+from conftest import Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from measuring import measure
@@ -117,7 +117,7 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(rows=ROWS, accepted=st.sampled_from([0.2, 0.6, 1.0]))
 def test_by_the_book(duck: Database, rows: Rows, accepted: float) -> None:
     same_as_by_the_book(duck, rows, accepted)

@@ -14,7 +14,7 @@ import brute
 import brute_loss
 import numpy as np
 import pytest
-from conftest import Database, shared
+from conftest import Database, examples, shared
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from measuring import policy_for
@@ -118,7 +118,7 @@ def levels_height(levels: tuple[int, ...]) -> float:
 searches = given(data=st.data(), rows=st.lists(row, min_size=1, max_size=30), person=st.booleans())
 
 
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @searches
 def test_the_optimum_is_what_trying_every_node_finds(database: Database, data: Any, rows: Any, person: bool) -> None:
     names = data.draw(st.lists(st.sampled_from(SEARCHED), min_size=1, max_size=2, unique=True))
@@ -152,7 +152,9 @@ def test_the_optimum_is_what_trying_every_node_finds(database: Database, data: A
 
 
 test_the_optimum_in_full = pytest.mark.long(
-    settings(max_examples=100)(searches(test_the_optimum_is_what_trying_every_node_finds.hypothesis.inner_test))
+    settings(max_examples=examples(100))(
+        searches(test_the_optimum_is_what_trying_every_node_finds.hypothesis.inner_test)
+    )
 )
 
 
@@ -230,7 +232,7 @@ crowds = given(
 )
 
 
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @crowds
 def test_a_population_is_searched_as_by_trying_every_node(
     database: Database, rows: Any, crowd: Any, contained: bool, k: Any, presence: Any, limit: float, person: bool,
@@ -272,7 +274,9 @@ def test_a_population_is_searched_as_by_trying_every_node(
 
 
 test_a_population_in_full = pytest.mark.long(
-    settings(max_examples=100)(crowds(test_a_population_is_searched_as_by_trying_every_node.hypothesis.inner_test))
+    settings(max_examples=examples(100))(
+        crowds(test_a_population_is_searched_as_by_trying_every_node.hypothesis.inner_test)
+    )
 )
 
 

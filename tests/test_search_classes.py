@@ -10,7 +10,7 @@ from typing import Any
 import brute
 import brute_loss
 import pytest
-from conftest import Database
+from conftest import Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from measuring import policy_for
@@ -251,7 +251,7 @@ def with_person(person: bool) -> dict[str, Any]:
     return {"columns": roles | {"p": "insensitive"}}
 
 
-@settings(max_examples=6)
+@settings(max_examples=examples(6))
 @given(
     data=st.data(), rows=st.lists(row, min_size=2, max_size=30), person=st.booleans(), unique=st.booleans(),
     limit=st.sampled_from([0.0, 0.2, 0.4, 0.7, 1.0]),

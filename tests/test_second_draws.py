@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import transforming
-from conftest import Database
+from conftest import Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlglot import exp
@@ -96,7 +96,7 @@ def filled(name: str, params: dict[str, Any]) -> dict[str, Any]:
     return dict(transformations.method(name).Params.model_validate(params).model_dump(mode="json"))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data())
 def test_other_parameters_have_other_seeds_and_the_same_ones_have_the_same(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(PARAMS)))
@@ -311,7 +311,7 @@ def _spacings(rows: list[Row], one: list[Row], other: list[Row]) -> float:
 
 
 @pytest.mark.parametrize("name", sorted(ATTACKS))
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=examples(4), deadline=None)
 @given(st.data())
 def test_two_releases_are_solved_no_better_than_independent_ones(name: str, data: st.DataObject) -> None:
     pairs, attack = ATTACKS[name]

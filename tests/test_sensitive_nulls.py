@@ -9,7 +9,7 @@ from typing import Any
 
 import brute
 import pytest
-from conftest import Database
+from conftest import Database, examples
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from measuring import measure, policy_for
@@ -103,7 +103,7 @@ def test_every_model_of_a_sensitive_column_says_what_null_means() -> None:
         assert "sensitive_nulls" in family("models")[name].summary, name
 
 
-@settings(max_examples=12, phases=QUICK)
+@settings(max_examples=examples(12), phases=QUICK)
 @given(data=st.data(), rows=tables)
 def test_a_class_holds_whatever_its_nulls_stand_for(database: Database, data: Any, rows: Rows) -> None:
     database.table("t", TYPES, rows)
@@ -118,7 +118,7 @@ def test_a_class_holds_whatever_its_nulls_stand_for(database: Database, data: An
             assert broken == truth[key][1], (name, params, key)
 
 
-@settings(max_examples=10, phases=QUICK)
+@settings(max_examples=examples(10), phases=QUICK)
 @given(data=st.data(), rows=tables)
 def test_persons_are_never_counted_to_the_unsafe_side(duck: Database, data: Any, rows: Rows) -> None:
     """A person with a value and a NULL counts for both: what is measured is the worst completion, or worse."""
@@ -134,7 +134,7 @@ def test_persons_are_never_counted_to_the_unsafe_side(duck: Database, data: Any,
                     assert found[key][1], (name, params, key)
 
 
-@settings(max_examples=10, phases=QUICK)
+@settings(max_examples=examples(10), phases=QUICK)
 @given(data=st.data(), rows=tables)
 def test_a_null_is_near_to_every_number(database: Database, data: Any, rows: Rows) -> None:
     database.table("t", TYPES, rows)
@@ -150,7 +150,7 @@ def test_a_null_is_near_to_every_number(database: Database, data: Any, rows: Row
             assert found[key][1] == (share > 1 / params["m"] + 1e-12), (name, params, key)
 
 
-@settings(max_examples=10, phases=QUICK)
+@settings(max_examples=examples(10), phases=QUICK)
 @given(data=st.data(), rows=tables)
 def test_a_null_is_no_category_of_its_own(database: Database, data: Any, rows: Rows) -> None:
     """It has the weight that the policy gives it, never counts as a value, and may be of any category."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import parting
 import pytest
-from conftest import Database
+from conftest import Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parting import patients, published, with_patients
@@ -89,7 +89,7 @@ def test_the_table_of_the_paper_is_2_diverse(database: Database) -> None:
     assert measured(database, "sliced", "source", parts, "disease") == by_definition(rows, rows, parts, "disease") == 1
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     rows=st.lists(
         st.tuples(st.sampled_from([1, 2, None]), st.sampled_from("xyz"), st.sampled_from("ab"), st.integers(0, 2)),

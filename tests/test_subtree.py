@@ -10,7 +10,7 @@ from typing import Any
 
 import brute_loss
 import pytest
-from conftest import Database
+from conftest import Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from searching import (
@@ -117,7 +117,7 @@ def assert_cut(rows: Sequence[Row], found: Sequence[Row | None]) -> None:
             assert [other for other in path if other in labels] == [label], "one label above another"
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(
     rows=tables,
     case=st.sampled_from([([K2], 0.0), ([K3], 0.3), ([K2, L2], 0.0), ([K2, L2], 0.2), ([K2, T], 0.0)]),
@@ -230,7 +230,7 @@ def start(rows: Sequence[Row], level: Callable[[str], int]) -> Cut:
     return {c: dict.fromkeys({row[c] for row in rows}, level(c)) for c in GROUP}
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(rows=tables, k=st.sampled_from([2, 3]), target=st.sampled_from([None, "s"]), down=st.booleans())
 def test_the_walk_is_greedy(duck: Database, rows: list[Row], k: int, target: str | None, down: bool) -> None:
     if len(rows) < k:

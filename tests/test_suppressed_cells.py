@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from conftest import Database, shared
+from conftest import Database, examples, shared
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -168,7 +168,7 @@ def matching(database: Database, names: Sequence[str]) -> dict[Cells, int]:
         drop_steps(database.engine, prelude.steps)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(rows=st.lists(shown_cells, min_size=1, max_size=25), k=st.integers(2, 6))
 def test_a_check_counts_the_rows_that_match_each_row(duck: Database, rows: list[Cells], k: int) -> None:
     fill(duck, rows)
@@ -270,7 +270,7 @@ def require_promised(database: Database, rows: Sequence[Cells], k: int, document
     assert document["plan"]["why"].startswith(f"{cells} cells suppressed")
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(rows=st.lists(original_cells, min_size=1, max_size=30), k=st.integers(2, 4))
 def test_a_release_holds_by_the_plain_count(duck: Database, rows: list[Cells], k: int) -> None:
     fill(duck, rows)
@@ -389,7 +389,7 @@ def test_check_of_a_published_table_reads_the_policy_of_its_release(tmp_path: Pa
 # Risk and attacks -------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(rows=st.lists(shown_cells, min_size=1, max_size=20), threshold=st.sampled_from([0.2, 0.4, 1.0]))
 def test_risk_counts_the_rows_that_match(duck: Database, rows: list[Cells], threshold: float) -> None:
     fill(duck, rows)
@@ -420,7 +420,7 @@ def test_risks_of_classes_that_overlap_are_refused(duck: Database, given: dict[s
         risk(published(), duck.engine, **given)
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(rows=st.lists(original_cells, min_size=3, max_size=20))
 def test_an_attacker_who_knows_all_values_is_not_held_off_by_the_reading(duck: Database, rows: list[Cells]) -> None:
     fill(duck, rows)

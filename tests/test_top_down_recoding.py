@@ -8,7 +8,7 @@ from typing import Any
 
 import brute
 import pytest
-from conftest import Database, shared
+from conftest import Database, examples, shared
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from recoded import covers, opened, policy, released
@@ -127,14 +127,14 @@ def holds(database: Database, rows: list[Any], chosen: list[int]) -> None:
     assert sorted(map(str, again)) == sorted(map(str, found)) and same.loss == solution.loss
 
 
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(st.data())
 def test_whatever_the_table(duck: Database, data: st.DataObject) -> None:
     any_table(duck, data)
 
 
 @pytest.mark.long
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.data())
 def test_whatever_the_table_at_length(duck: Database, data: st.DataObject) -> None:
     any_table(duck, data)

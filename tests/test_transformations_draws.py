@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import sqlglot
 import transforming
-from conftest import Database
+from conftest import Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transforming import KEY, changed, load, people, with_people
@@ -87,7 +87,7 @@ def matrices(draw: st.DrawFn) -> dict[str, dict[str, float]]:
     return matrix
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(matrices())
 def test_an_alias_table_keeps_every_probability(matrix: dict[str, dict[str, float]]) -> None:
     database = Database(connect(":memory:"))
@@ -102,7 +102,7 @@ def test_an_alias_table_keeps_every_probability(matrix: dict[str, dict[str, floa
                 assert made.get((source, target), 0) == 0
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.lists(st.integers(0, 9), min_size=20, max_size=60), st.sampled_from([20, 35, 60, 100]), st.integers(0, 99))
 def test_equal_values_never_swap_too_far_either(values: list[int], percent: int, secret: int) -> None:
     """Between the value that a row had and the one that it has lie no more ranks than were asked for."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Database
+from conftest import Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transforming import KEY, changed, load, people, policy, with_people
@@ -54,7 +54,7 @@ def lost(values: list[float], found: list[float]) -> float:
     return sum((a - b) ** 2 for a, b in zip(values, found, strict=True))
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(st.lists(st.integers(-50, 50), min_size=7, max_size=14), st.integers(2, 4))
 def test_no_groups_lose_less(values: list[int], k: int) -> None:
     database = Database(connect(":memory:"))
@@ -89,7 +89,7 @@ def categorical(database: Database, rows: list[tuple[str, str]], **params: Any) 
 GRADES, JOBS = list("ABCDE"), ["nurse", "cook", "smith"]
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(st.lists(st.tuples(st.sampled_from(GRADES), st.sampled_from(JOBS)), min_size=3, max_size=5))
 def test_one_group_shows_its_median_and_its_mode(rows: list[tuple[str, str]]) -> None:
     database = Database(connect(":memory:"))

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from conftest import Database
+from conftest import Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transforming import KEY, changed, load, people, policy, with_people
@@ -176,7 +176,7 @@ def _centred(values: list[float]) -> list[float]:
     return [value - mean for value in values]
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.sets(st.integers(-40, 40), min_size=5, max_size=60))
 def test_any_numbers(numbers: set[int]) -> None:
     database = Database(connect(":memory:"))

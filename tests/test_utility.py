@@ -10,7 +10,7 @@ from typing import Any
 import brute_utility as brute
 import numpy as np
 import pytest
-from conftest import Database, shared
+from conftest import Database, examples, shared
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -56,7 +56,7 @@ def varied(table: list[dict[str, Any]]) -> bool:
 
 
 @given(before=rows.filter(varied), data=st.data())
-@settings(max_examples=4)
+@settings(max_examples=examples(4))
 def test_statistics_are_those_of_numpy(database: Database, before: list[Any], data: st.DataObject) -> None:
     after = [{name: data.draw(st.one_of(st.just(row[name]), cell)) for name in NUMBERS} for row in before]
     kept = data.draw(st.integers(len(before) // 2, len(before)))
@@ -138,7 +138,7 @@ def test_principal_components(database: Database) -> None:
 
 
 @given(before=rows.filter(varied), data=st.data())
-@settings(max_examples=6)
+@settings(max_examples=examples(6))
 def test_differences_of_cells_are_means_over_all_cells(database: Database, before: list[Any], data: Any) -> None:
     """Columns with few numbers weigh less, and cells that are 0 in the source have no variation."""
     after = [{name: data.draw(st.one_of(st.just(row[name]), cell)) for name in NUMBERS} for row in before]
@@ -261,7 +261,7 @@ def test_a_label_as_a_date(label: str, days: float | None) -> None:
 
 
 @given(table=rows)
-@settings(max_examples=3)
+@settings(max_examples=examples(3))
 def test_a_release_that_is_its_source_loses_nothing(database: Database, table: list[Any]) -> None:
     table = [row | {"k": "xyz"[at % 3]} for at, row in enumerate(table)]
     found = measured(database, table, table)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from conftest import Database
+from conftest import Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlglot import exp, parse_one
@@ -263,7 +263,7 @@ def test_queries_stay_in_their_domains(sizes: list[int], count: int, seed: int) 
             assert 1 <= low <= high <= sizes[place]
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(
     rows=st.lists(
         st.fixed_dictionaries(
