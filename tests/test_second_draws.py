@@ -77,7 +77,7 @@ PARAMS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
 
 
 def test_all_methods_that_draw_are_attacked() -> None:
-    drawing = {name for name in transformations.names() if transformations.method(name).keyed is not False}
+    drawing = {name for name in transformations.names() if transformations.method(name).uses_secret is not False}
     assert drawing == {*PARAMS, "sampling"}
 
 

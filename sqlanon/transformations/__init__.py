@@ -122,7 +122,7 @@ def method(name: str) -> ModuleType:
 
 def is_keyed(name: str, params: Any) -> bool:
     """Whether a method, with these parameters, draws from the secret."""
-    keyed = method(name).keyed
+    keyed = method(name).uses_secret
     return bool(keyed(params)) if callable(keyed) else bool(keyed)
 
 

@@ -97,7 +97,7 @@ class Params(Base):
         return self
 
 
-keyed = True
+uses_secret = True
 CHANGES_ROWS = True
 NEW_ROWS = True  # with identities of their own
 

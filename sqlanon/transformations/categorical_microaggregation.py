@@ -76,7 +76,7 @@ class Params(Base):
         return self
 
 
-keyed = False
+uses_secret = False
 COUNTS = True  # the number of rounds depends on the number of rows
 
 

@@ -64,7 +64,7 @@ class Params(Base):
         return columns
 
 
-keyed = True
+uses_secret = True
 COUNTS = True  # the number of rounds depends on the number of rows
 
 

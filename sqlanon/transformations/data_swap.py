@@ -28,7 +28,7 @@ class Params(Within):
     within: Names = Field((), description="Columns on which both rows of a pair are equal.")
 
 
-keyed = True
+uses_secret = True
 
 
 def change(params: Params, given: Given) -> Changed:

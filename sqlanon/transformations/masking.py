@@ -70,7 +70,7 @@ class Params(Base):
         return self
 
 
-keyed = True
+uses_secret = True
 
 
 def change(params: Params, given: Given) -> Changed:

@@ -43,7 +43,7 @@ class Params(Base):
         return False
 
 
-keyed = False
+uses_secret = False
 COUNTS = True  # the number of rounds depends on the number of rows
 
 

@@ -51,7 +51,7 @@ class Params(Base):
     decimals: int = Field(6, strict=True, ge=0, le=9, description="Decimals of results that are not integers.")
 
 
-keyed = False
+uses_secret = False
 COUNTS = True  # the number of rounds depends on the number of rows
 
 

@@ -26,7 +26,7 @@ class Params(Within):
     within: Names = Field((), description="Columns that make the groups; all rows are one group if left out.")
 
 
-keyed = True
+uses_secret = True
 
 
 def change(params: Params, given: Given) -> Changed:

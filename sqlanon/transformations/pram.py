@@ -73,7 +73,7 @@ class Params(Base):
         return self
 
 
-keyed = True
+uses_secret = True
 
 
 def change(params: Params, given: Given) -> Changed:

@@ -88,7 +88,7 @@ class Params(Base):
         return self.rho2 * (1 - self.rho1) / (self.rho1 * (1 - self.rho2))
 
 
-keyed = True
+uses_secret = True
 
 
 def amplification(retention: float, values: int) -> float:

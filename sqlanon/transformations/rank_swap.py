@@ -43,7 +43,7 @@ class Params(Base):
     percent: Number = Field(gt=0, le=100, description="Largest distance of ranks, in percent of the values.")
 
 
-keyed = True
+uses_secret = True
 MOST_VALUES = 10**9  # places of more values, with the values themselves, would not fit into 62 bits
 
 

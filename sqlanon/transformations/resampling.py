@@ -46,7 +46,7 @@ class Params(Base):
     decimals: int = Field(6, strict=True, ge=0, le=9, description="Decimals of results that are not integers.")
 
 
-keyed = True
+uses_secret = True
 
 
 def change(params: Params, given: Given) -> Changed:

@@ -53,7 +53,7 @@ class Params(Base):
         return base
 
 
-def keyed(params: Params) -> bool:
+def uses_secret(params: Params) -> bool:
     return params.random
 
 

@@ -58,7 +58,7 @@ class Params(Base):
         return self
 
 
-keyed = True
+uses_secret = True
 CHANGES_ROWS = True
 SHARED_DRAWS = True  # at all shares: samples that were drawn anew would show more persons, one beside the other
 

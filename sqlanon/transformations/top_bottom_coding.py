@@ -43,7 +43,7 @@ class Params(Base):
         return self
 
 
-keyed = False
+uses_secret = False
 
 
 def change(params: Params, given: Given) -> Changed:

@@ -81,10 +81,10 @@ def _comparison(node: exp.Binary, scope: Scope) -> Value:
     if given is not None:
         return _of_array(node, given, scope)
     left, right = bind(node.this, scope), bind(node.expression, scope)
-    return derive_value(exp.Paren(this=compared(type(node), node, left, right)), "bool", [left, right])
+    return derive_value(exp.Paren(this=build_comparison(type(node), node, left, right)), "bool", [left, right])
 
 
-def compared(kind: type[exp.Expr], node: exp.Expr, left: Value, right: Value) -> exp.Expr:
+def build_comparison(kind: type[exp.Expr], node: exp.Expr, left: Value, right: Value) -> exp.Expr:
     """A comparison, which looks at no more characters than the shorter text has."""
     a, b = comparable(node, left, right)
     length = min(left.longest, right.longest)
@@ -123,7 +123,9 @@ def _is(node: exp.Is, scope: Scope) -> Value:
 def _between(node: exp.Between, scope: Scope) -> Value:
     only(node, "this", "low", "high")
     value, low, high = (bind(node.args[name], scope) for name in ("this", "low", "high"))
-    both = exp.And(this=compared(exp.GTE, node, value, low), expression=compared(exp.LTE, node, value, high))
+    both = exp.And(
+        this=build_comparison(exp.GTE, node, value, low), expression=build_comparison(exp.LTE, node, value, high)
+    )
     return derive_value(exp.Paren(this=both), "bool", [value, low, high])
 
 
@@ -174,7 +176,7 @@ def _case(node: exp.Case, scope: Scope) -> Value:
         if subject is None:
             tests.append(condition(each.this, scope))
         else:
-            equal = compared(exp.EQ, each, subject, other := bind(each.this, scope))
+            equal = build_comparison(exp.EQ, each, subject, other := bind(each.this, scope))
             tests.append(derive_value(exp.Paren(this=equal), "bool", [subject, other]))
         results.append(bind(each.args["true"], scope))
     default = node.args.get("default")

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.gateway.bind.conditions import compared
+from sqlanon.gateway.bind.conditions import build_comparison
 from sqlanon.gateway.bind.core import key_tree
 from sqlanon.gateway.bind.row_work import LONGEST_TEXT, pattern_looks
 from sqlanon.gateway.bind.scalars import (
@@ -210,7 +210,7 @@ def _coalesce(node: exp.Coalesce, scope: Scope) -> Value:
 def _nullif(node: exp.Nullif, scope: Scope) -> Value:
     only(node, "this", "expression")
     value, other = bind(node.this, scope), bind(node.expression, scope)
-    tree = exp.Case().when(compared(exp.EQ, node, value, other), exp.Null(), copy=False)
+    tree = exp.Case().when(build_comparison(exp.EQ, node, value, other), exp.Null(), copy=False)
     tree = tree.else_(branch(value, value.kind), copy=False)
     return derive_value(tree, value.kind, [value, other], value.bounds)
 
