@@ -19,7 +19,7 @@ from sqlglot import exp
 from sqlanon import hierarchies
 from sqlanon.errors import HierarchyError
 from sqlanon.hierarchies import Hierarchy, build
-from sqlanon.hierarchies.label_sql import root
+from sqlanon.hierarchies._levels import root
 
 KINDS = {
     "age", "country", "csv", "dates", "groups", "intervals", "ip", "prefix", "table", "tree", "zip3"

@@ -27,6 +27,7 @@ from sqlanon.buckets.bucketize import Parted, Rows, draw_twice, permute_rows
 from sqlanon.errors import PolicyError
 from sqlanon.relations.bucketization import GROUP
 from sqlanon.relations.classes import finite
+from sqlanon.sqltree.draws import is_number
 from sqlanon.sqltree.tree import (
     alias,
     bigint,
@@ -42,7 +43,6 @@ from sqlanon.sqltree.tree import (
     window,
 )
 from sqlanon.transformations import ROW
-from sqlanon.transformations.draw_sql import is_number
 
 SEEDS = ("k_e_grouping/rows",)
 MOST_CUTS = 200_000

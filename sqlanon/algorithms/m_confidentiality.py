@@ -34,6 +34,7 @@ from sqlanon.families import plugin
 from sqlanon.relations.classes import as_label
 from sqlanon.relations.rewrite import SHOWN, Output, by_levels
 from sqlanon.relations.transformation_tables import written_key
+from sqlanon.sqltree.draws import canonical
 from sqlanon.sqltree.tree import (
     alias,
     bind,
@@ -51,7 +52,6 @@ from sqlanon.sqltree.tree import (
     window,
 )
 from sqlanon.transformations import KEY, ROW
-from sqlanon.transformations.draw_sql import canonical
 
 SEEDS = tuple(f"m_confidentiality/{what}" for what in ("classes", "rows", "values"))
 

@@ -24,9 +24,9 @@ from sqlanon.relations.classes import Prelude, Step
 from sqlanon.relations.draw_chains import canonical_json, digest_of
 from sqlanon.relations.source import relation
 from sqlanon.relations.transformation_tables import identify_rows, key_columns, seeds_of, written_key
+from sqlanon.sqltree.draws import digest, number, seed_row, times, uniform
 from sqlanon.sqltree.tree import alias, bigint, bind, column, count_all, nest_query, select, table
 from sqlanon.transformations import KEY, ROW, Given
-from sqlanon.transformations.draw_sql import digest, number, seed_row, times, uniform
 
 PREFIX = "sqlanon_parted"
 SEEDS = f"{PREFIX}_seeds"
@@ -89,7 +89,7 @@ class Rows:
         return bigint(exp.Floor(this=times(drawn, number(float(2**bits)))))
 
     def seed(self, label: str, name: str) -> exp.Join:
-        return exp.Join(this=seed_row(self.given, label, name), kind="CROSS")
+        return exp.Join(this=seed_row(self.given.seeds, label, name), kind="CROSS")
 
     @property
     def shown(self) -> list[str]:

@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from sqlanon.buckets.bucketize import MOST_BITS, Rows
 from sqlanon.errors import PolicyError
+from sqlanon.sqltree.draws import canonical
 from sqlanon.sqltree.tree import (
     alias,
     bigint,
@@ -23,7 +24,6 @@ from sqlanon.sqltree.tree import (
     window,
 )
 from sqlanon.transformations import KEY, ROW
-from sqlanon.transformations.draw_sql import canonical
 
 
 def eligible(rows: Rows, sensitive: str, l: int, seed: str) -> tuple[str, int, int]:  # noqa: E741

@@ -15,8 +15,8 @@ from itertools import combinations
 from typing import Literal
 
 from sqlanon.engines import ColumnInfo
-from sqlanon.hierarchies.label_sql import plain
 from sqlanon.policy.checks import Role
+from sqlanon.sqltree.labels import plain
 
 Shape = Literal["text", "whole", "number", "date", "other"]
 

@@ -13,7 +13,7 @@ from decimal import ROUND_CEILING, Decimal
 from sqlglot import exp
 
 from sqlanon.hierarchies import Level
-from sqlanon.hierarchies.label_sql import call, join_text, minus, number, plain, string, text
+from sqlanon.sqltree.labels import call, join_text, minus, number, plain, string, text
 
 # Every decimal of this many digits survives in a floating-point number. What lies beyond shares one label.
 EXACT_DIGITS = 15

@@ -21,8 +21,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sqlanon.hierarchies import Hierarchy
 from sqlanon.hierarchies._bands import Scale, band
+from sqlanon.hierarchies._levels import root
 from sqlanon.hierarchies._values import Integer
-from sqlanon.hierarchies.label_sql import root
 
 WIDTHS = (5, 10, 20)
 

@@ -23,7 +23,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from sqlglot import exp
 
 from sqlanon.hierarchies import Hierarchy, Level
-from sqlanon.hierarchies.label_sql import call, join_text, root, string, text
+from sqlanon.hierarchies._levels import root
+from sqlanon.sqltree.labels import call, join_text, string, text
 
 Period = Literal["day", "month", "quarter", "year", "decade"]
 PERIODS: tuple[Period, ...] = get_args(Period)

@@ -28,8 +28,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInf
 
 from sqlanon.hierarchies import Hierarchy
 from sqlanon.hierarchies._bands import EXACT_DIGITS, Scale, band, decimals, limit
+from sqlanon.hierarchies._levels import root
 from sqlanon.hierarchies._values import Number
-from sqlanon.hierarchies.label_sql import plain, root
+from sqlanon.sqltree.labels import plain
 
 MOST_DECIMALS = 9
 

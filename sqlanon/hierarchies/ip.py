@@ -23,8 +23,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from sqlglot import exp
 
 from sqlanon.hierarchies import Hierarchy, Level
+from sqlanon.hierarchies._levels import root
 from sqlanon.hierarchies._values import Integer
-from sqlanon.hierarchies.label_sql import call, join_text, minus, number, root, string, text
+from sqlanon.sqltree.labels import call, join_text, minus, number, string, text
 
 NOT_AN_ADDRESS = "not an address"
 DEFAULT_PREFIXES6 = (64, 48, 32)

@@ -23,8 +23,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from sqlglot import exp
 
 from sqlanon.hierarchies import Hierarchy, Level
+from sqlanon.hierarchies._levels import root
 from sqlanon.hierarchies._values import Integer
-from sqlanon.hierarchies.label_sql import call, join_text, minus, number, root, text
+from sqlanon.sqltree.labels import call, join_text, minus, number, text
 
 
 class Params(BaseModel):

@@ -23,7 +23,7 @@ from sqlglot import exp
 
 from sqlanon.hierarchies import Hierarchy
 from sqlanon.hierarchies._source import TableSource, column
-from sqlanon.hierarchies.label_sql import string, text
+from sqlanon.sqltree.labels import string, text
 
 
 class Params(TableSource):

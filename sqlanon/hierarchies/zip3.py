@@ -26,7 +26,7 @@ from sqlglot import exp
 from sqlanon.hierarchies import Hierarchy
 from sqlanon.hierarchies._source import TableSource, column
 from sqlanon.hierarchies._values import Integer
-from sqlanon.hierarchies.label_sql import call, join_text, number, string, text
+from sqlanon.sqltree.labels import call, join_text, number, string, text
 
 ROOT = "*"
 SMALL_AREA = "000**"

@@ -19,6 +19,7 @@ from sqlanon.families import plugin
 from sqlanon.policy import Policy
 from sqlanon.relations.classes import Prelude, Step
 from sqlanon.relations.draw_chains import marks
+from sqlanon.sqltree.draws import FLOATS, canonical
 from sqlanon.sqltree.tree import (
     alias,
     bind,
@@ -35,7 +36,6 @@ from sqlanon.sqltree.tree import (
     window,
 )
 from sqlanon.transformations import KEY, ROW, DataCheck, File, Given, Make
-from sqlanon.transformations.draw_sql import FLOATS, canonical
 
 PREFIX = "sqlanon_changed"
 OWN, WHOLE = "\u2205 own", "\u2205 whole"  # beside a user's own columns

@@ -17,6 +17,7 @@ from sqlanon.errors import SqlanonError
 from sqlanon.policy import Policy, Source
 from sqlanon.relations.source import query_tree, relation, table_parts
 from sqlanon.relations.transformation_tables import key_columns
+from sqlanon.sqltree.draws import is_number
 from sqlanon.sqltree.tree import (
     alias,
     case,
@@ -31,7 +32,6 @@ from sqlanon.sqltree.tree import (
     text,
     window,
 )
-from sqlanon.transformations.draw_sql import is_number
 
 # Of the values that do not agree by chance: with more of them, a column is the other one. Persons change in a copy.
 AGREEMENT = 0.5

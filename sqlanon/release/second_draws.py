@@ -33,7 +33,7 @@ from sqlanon.release.algorithm_kind import is_parted
 from sqlanon.release.record import RETIRED, of_file, of_version, versions
 from sqlanon.release.same_persons import SamePersons
 from sqlanon.release.targets import folder
-from sqlanon.transformations.draw_sql import FLOATS, TEXTS
+from sqlanon.sqltree.draws import FLOATS, TEXTS
 
 ROUNDS = 100_000  # of the hash of a key: to try keys must not be cheap
 CHECK = 8  # hexadecimal digits of it

@@ -106,7 +106,7 @@ def sum_bigint(expression: exp.Expr) -> exp.Expr:
     return bigint(exp.Sum(this=expression))
 
 
-def case(*branches: tuple[exp.Expr, exp.Expr], default: exp.Expr) -> exp.Expr:
+def case(*branches: tuple[exp.Expr, exp.Expr], default: exp.Expr | None = None) -> exp.Expr:
     return exp.Case(ifs=[exp.If(this=condition, true=value) for condition, value in branches], default=default)
 
 

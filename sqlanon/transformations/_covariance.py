@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from sqlanon.sqltree.draws import alias, minus, number, over, times
+from sqlanon.sqltree.tree import case, table
 from sqlanon.transformations import Make
-from sqlanon.transformations.draw_sql import alias, case, minus, number, over, table, times
 
 NOTHING = 1e-9  # of a variance, below which the columns before it tell the column
 

@@ -12,28 +12,24 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sqlanon.transformations import KEY, ROW, Given, Make, Step
-from sqlanon.transformations.draw_sql import (
+from sqlanon.sqltree.draws import (
     INT,
     alias,
-    bigint,
     binary,
     call,
-    column,
     cross_join,
     digest,
-    double,
     evenly,
     nest_copy,
     number,
     plus,
     seed_row,
-    select_rows,
-    table,
-    text,
     times,
     uniform,
 )
+from sqlanon.sqltree.tree import bigint, column, double, table, text
+from sqlanon.transformations import KEY, ROW, Given, Make, Step
+from sqlanon.transformations._rows import select_rows
 
 ALIKE = 4  # rows share a hash
 BYTES = 4  # of it are the draw of a row
@@ -66,7 +62,7 @@ def hash_rows(given: Given, seeds: Sequence[str], made: str | None = None) -> Ha
             value: exp.Expr = exp.column("hashed", table=found)
         else:
             value = digest(given.dialect, seed, text(_block()) if given.numbered else column(KEY, "t"))
-            tree = cross_join(tree, seed_row(given, label, seed))
+            tree = cross_join(tree, seed_row(given.seeds, label, seed))
         tree.append("expressions", alias(value, _name(place)))
         labels.append(label)
     return Hashed(tree, steps, labels)
@@ -121,4 +117,6 @@ def _blocks(given: Given, label: str, span: tuple[int, int]) -> exp.Select:
         alias=exp.TableAlias(this=exp.to_identifier("b"), columns=[exp.to_identifier("block")]),
     )
     own = alias(digest(given.dialect, "s", text(block.copy())), "hashed")
-    return cross_join(exp.Select(expressions=[block, own], from_=exp.From(this=every)), seed_row(given, label, "s"))
+    return cross_join(
+        exp.Select(expressions=[block, own], from_=exp.From(this=every)), seed_row(given.seeds, label, "s")
+    )

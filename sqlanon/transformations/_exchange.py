@@ -6,12 +6,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from sqlanon.transformations import KEY, ROW, Changed, File, Given, Make, Step
-from sqlanon.transformations._params import Within
-from sqlanon.transformations.draw_sql import (
+from sqlanon.sqltree.draws import (
     canonical,
-    case,
-    column,
     concatenate,
     cross_join,
     digest,
@@ -19,11 +15,13 @@ from sqlanon.transformations.draw_sql import (
     nest_copy,
     number,
     seed_row,
-    select_rows,
     string,
-    table,
     uniform,
 )
+from sqlanon.sqltree.tree import case, column, table
+from sqlanon.transformations import KEY, ROW, Changed, File, Given, Make, Step
+from sqlanon.transformations._params import Within
+from sqlanon.transformations._rows import select_rows
 
 
 def store_rows(given: Given) -> tuple[Given, list[Step]]:
@@ -63,7 +61,7 @@ def _draws(given: Given, label: str, within: tuple[str, ...]) -> exp.Select:
         exp.alias_(_draw(given, 1), "second"),
     ]
     tree = exp.Select(expressions=chosen, from_=exp.From(this=nest_copy(given.rows, "r")))
-    return cross_join(tree, seed_row(given, label, "s"))
+    return cross_join(tree, seed_row(given.seeds, label, "s"))
 
 
 def _taken(given: Given, pairs: str, names: tuple[str, ...]) -> exp.Select:

@@ -7,24 +7,21 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from sqlanon.errors import PolicyError
-from sqlanon.transformations import ROW, DataCheck, Given, Make, Step
-from sqlanon.transformations._mdav import order
-from sqlanon.transformations.draw_sql import (
+from sqlanon.sqltree.draws import (
     FLOATS,
     INTEGERS,
     alias,
     back,
-    bigint,
-    column,
     cross_join,
-    double,
     is_not_finite,
     is_null,
     minus,
     nest_copy,
     over,
-    table,
 )
+from sqlanon.sqltree.tree import bigint, column, double, table
+from sqlanon.transformations import ROW, DataCheck, Given, Make, Step
+from sqlanon.transformations._mdav import order
 
 MOST_EXACT = 5_000
 SMALLEST_BLOCK = 4  # times k

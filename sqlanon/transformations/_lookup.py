@@ -8,28 +8,11 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, WithJsonSchema
 from sqlglot import exp
 
+from sqlanon.sqltree.draws import FLOATS, alias, cross_join, is_known, minus, nest_copy, number, over, string, times
+from sqlanon.sqltree.tree import bigint, case, column, double, table, text
 from sqlanon.transformations import Changed, DataCheck, File, Given, Make, Step
 from sqlanon.transformations._draws import draw, hash_rows
-from sqlanon.transformations.draw_sql import (
-    FLOATS,
-    alias,
-    bigint,
-    case,
-    column,
-    cross_join,
-    double,
-    is_known,
-    minus,
-    nest_copy,
-    number,
-    over,
-    require,
-    select_rows,
-    string,
-    table,
-    text,
-    times,
-)
+from sqlanon.transformations._rows import require, select_rows
 
 DRAW = "\u2205 draw"
 

@@ -11,25 +11,10 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
+from sqlanon.sqltree.draws import alias, binary, digest, minus, nest_copy, number, plus, round_double, times, uniform
+from sqlanon.sqltree.tree import bigint, case, column, double, table
 from sqlanon.transformations import KEY, ROW, Given, Make, Step
-from sqlanon.transformations.draw_sql import (
-    alias,
-    bigint,
-    binary,
-    case,
-    column,
-    digest,
-    double,
-    minus,
-    nest_copy,
-    number,
-    plus,
-    round_double,
-    select_rows,
-    table,
-    times,
-    uniform,
-)
+from sqlanon.transformations._rows import select_rows
 
 DECIMALS = 9
 

@@ -37,36 +37,30 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 from sqlglot import exp
 
-from sqlanon.transformations import Changed, DataCheck, Given, Make, Step
-from sqlanon.transformations._covariance import NOTHING, cholesky
-from sqlanon.transformations._draws import hash_rows, normal
-from sqlanon.transformations._groups import not_finite
-from sqlanon.transformations._params import Base, Columns, Number
-from sqlanon.transformations.draw_sql import (
+from sqlanon.sqltree.draws import (
     INTEGERS,
-    TEXT,
     alias,
     back,
-    bigint,
-    column,
     concatenate,
     cross_join,
-    double,
     is_null,
     minus,
     nest_copy,
     number,
     over,
     plus,
-    require,
     scale_of,
     seed_row,
-    select_rows,
     string,
-    table,
-    text,
     times,
 )
+from sqlanon.sqltree.tree import TEXT, bigint, column, double, table, text
+from sqlanon.transformations import Changed, DataCheck, Given, Make, Step
+from sqlanon.transformations._covariance import NOTHING, cholesky
+from sqlanon.transformations._draws import hash_rows, normal
+from sqlanon.transformations._groups import not_finite
+from sqlanon.transformations._params import Base, Columns, Number
+from sqlanon.transformations._rows import require, select_rows
 
 STEPS = 32  # of a standard deviation while it doubles
 SHARES = 256  # steps of a share of it
@@ -257,7 +251,7 @@ def _seeds(given: Given, cells: str, labels: Sequence[str], read: Sequence[list[
             ]
         seed = concatenate([exp.MD5(this=concatenate(parts)), string(":")])
         chosen = [alias(exp.Cast(this=string(label), to=TEXT.copy()), "label"), alias(seed, "seed")]
-        tree = exp.Select(expressions=chosen, from_=exp.From(this=seed_row(given, label, "s")))
+        tree = exp.Select(expressions=chosen, from_=exp.From(this=seed_row(given.seeds, label, "s")))
         trees.append(cross_join(tree, table(cells, "c")))
     return exp.union(*trees, distinct=False, copy=False) if len(trees) > 1 else trees[0]
 

@@ -28,31 +28,26 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from sqlglot import exp
 
 from sqlanon.errors import PolicyError
-from sqlanon.transformations import KEY, ROW, Changed, DataCheck, Given, Make, Step
-from sqlanon.transformations._lookup import Label, inline_rows, require_categories
-from sqlanon.transformations._params import Base, Columns, Share
-from sqlanon.transformations.draw_sql import (
+from sqlanon.sqltree.draws import (
     INTEGERS,
-    TEXT,
     alias,
     canonical,
-    case,
-    column,
     concatenate,
     cross_join,
     digest,
-    double,
     is_known,
     is_null,
     nest_copy,
     number,
     seed_row,
     string,
-    table,
-    text,
     times,
     uniform,
 )
+from sqlanon.sqltree.tree import TEXT, case, column, double, table, text
+from sqlanon.transformations import KEY, ROW, Changed, DataCheck, Given, Make, Step
+from sqlanon.transformations._lookup import Label, inline_rows, require_categories
+from sqlanon.transformations._params import Base, Columns, Share
 
 MOST_COMBINATIONS = 20_000_000
 MOST_VALUES = 100_000
@@ -171,7 +166,7 @@ def change(params: Params, given: Given) -> Changed:
         from_=exp.From(this=table(whole, "w")),
     )
     tree.append("joins", exp.Join(this=table(records, "i"), side="LEFT", on=column(KEY, "i").eq(column(KEY, "w"))))
-    tree = cross_join(tree, seed_row(given, label, "s")).where(exp.LT(this=draw, expression=share))
+    tree = cross_join(tree, seed_row(given.seeds, label, "s")).where(exp.LT(this=draw, expression=share))
     return Changed(tree, steps, [label])
 
 

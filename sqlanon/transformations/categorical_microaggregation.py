@@ -27,13 +27,14 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, model_validator
 from sqlglot import exp
 
+from sqlanon.sqltree.draws import alias, number, plus, string, times
+from sqlanon.sqltree.tree import case, column, table, text
 from sqlanon.transformations import Changed, Given, Make
 from sqlanon.transformations._exchange import store_rows
 from sqlanon.transformations._groups import forbid_nulls, points, require_rows
 from sqlanon.transformations._lookup import Label, forbid_unlisted, marginals, require_categories
 from sqlanon.transformations._mdav import apply_groups, group_points, of_groups
 from sqlanon.transformations._params import Base
-from sqlanon.transformations.draw_sql import alias, case, column, number, plus, string, table, text, times
 
 MOST_VALUES = 100
 

@@ -21,28 +21,15 @@ from __future__ import annotations
 from pydantic import Field, field_validator
 from sqlglot import exp
 
+from sqlanon.sqltree.draws import alias, back, cross_join, digest, minus, number, plus, seed_row, times, uniform
+from sqlanon.sqltree.tree import column, double, table
 from sqlanon.transformations import KEY, Changed, Given, Make
 from sqlanon.transformations._covariance import cholesky
 from sqlanon.transformations._exchange import store_rows
 from sqlanon.transformations._groups import forbid_nulls, not_finite, require_rows, standardize_points
 from sqlanon.transformations._mdav import apply_groups, group_points, of_groups
 from sqlanon.transformations._params import Base, Columns
-from sqlanon.transformations.draw_sql import (
-    alias,
-    back,
-    column,
-    cross_join,
-    digest,
-    double,
-    minus,
-    number,
-    plus,
-    require,
-    seed_row,
-    table,
-    times,
-    uniform,
-)
+from sqlanon.transformations._rows import require
 
 MOST_COLUMNS = 20  # with covariances, all of which are written out
 
@@ -88,7 +75,7 @@ def change(params: Params, given: Given) -> Changed:
         parts = [times(exp.column(f"l{i}_{j}", table="a"), _draw(given, j)) for j in range(i + 1)]
         changes[name] = back(plus(exp.column(f"m{i}", table="a"), *parts), given.columns[name], params.decimals)
     tree = apply_groups(given, start, groups, factors, changes)
-    tree = cross_join(tree, *(seed_row(given, label, f"d{place}") for place, label in enumerate(labels)))
+    tree = cross_join(tree, *(seed_row(given.seeds, label, f"d{place}") for place, label in enumerate(labels)))
     return Changed(tree, [*steps, *roots], labels)
 
 

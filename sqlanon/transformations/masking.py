@@ -25,14 +25,10 @@ from typing import Literal
 from pydantic import Field, model_validator
 from sqlglot import exp
 
-from sqlanon.transformations import Changed, DataCheck, Given, Make, Step
-from sqlanon.transformations._params import Base, Columns
-from sqlanon.transformations.draw_sql import (
+from sqlanon.sqltree.draws import (
     TEXTS,
     alias,
     call,
-    case,
-    column,
     concatenate,
     cross_join,
     is_known,
@@ -40,14 +36,14 @@ from sqlanon.transformations.draw_sql import (
     nest_copy,
     over,
     plus,
-    require,
     seed_row,
-    select_rows,
     string,
-    table,
-    text,
     times,
 )
+from sqlanon.sqltree.tree import case, column, table, text
+from sqlanon.transformations import Changed, DataCheck, Given, Make, Step
+from sqlanon.transformations._params import Base, Columns
+from sqlanon.transformations._rows import require, select_rows
 
 HALF = 32  # characters, one for each digit of a hash: a round changes one half of a value by a hash of the other
 ROUNDS = 8
@@ -184,7 +180,7 @@ def _round(given: Given, label: str, source: str, wheels: str, number: int) -> e
     inner = exp.Select(
         expressions=[*own, alias(exp.MD5(this=keyed), "stream")], from_=exp.From(this=table(source, "t"))
     )
-    inner = cross_join(inner, seed_row(given, label, "s"), table(wheels, "w"))
+    inner = cross_join(inner, seed_row(given.seeds, label, "s"), table(wheels, "w"))
     shifted = concatenate(_shifted(changed, at) for at in range(1, HALF + 1))
     kept = [exp.column(item) for item in ("value", "head", "tail", stays)]
     return exp.Select(expressions=[*kept, alias(shifted, changed)], from_=exp.From(this=inner.subquery(alias="r")))

@@ -22,12 +22,13 @@ from __future__ import annotations
 from pydantic import Field
 from sqlglot import exp
 
+from sqlanon.sqltree.draws import alias
 from sqlanon.transformations import Changed, Given, Make
 from sqlanon.transformations._exchange import store_rows
 from sqlanon.transformations._groups import forbid_nulls, mean_of, not_finite, require_rows, standardize_points
 from sqlanon.transformations._mdav import apply_groups, group_points, of_groups
 from sqlanon.transformations._params import Base, Columns
-from sqlanon.transformations.draw_sql import alias, require
+from sqlanon.transformations._rows import require
 
 
 class Params(Base):

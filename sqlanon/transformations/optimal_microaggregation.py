@@ -22,25 +22,14 @@ from dataclasses import replace
 from pydantic import Field
 from sqlglot import exp
 
+from sqlanon.sqltree.draws import alias, minus, number, over, plus, round_double, times
+from sqlanon.sqltree.tree import bigint, case, double, table
 from sqlanon.transformations import Changed, Given, Make, Step
 from sqlanon.transformations._exchange import store_rows
 from sqlanon.transformations._groups import forbid_nulls, mean_of, not_finite, require_rows, standardize_points
 from sqlanon.transformations._mdav import DECIMALS, apply_groups, of_groups
 from sqlanon.transformations._params import Base, Columns
-from sqlanon.transformations.draw_sql import (
-    alias,
-    bigint,
-    case,
-    double,
-    minus,
-    number,
-    over,
-    plus,
-    require,
-    round_double,
-    table,
-    times,
-)
+from sqlanon.transformations._rows import require
 
 
 class Params(Base):

@@ -25,6 +25,7 @@ from dataclasses import replace
 from pydantic import Field, field_validator, model_validator
 from sqlglot import exp
 
+from sqlanon.sqltree.tree import DOUBLE, TEXT, table
 from sqlanon.transformations import Changed, DataCheck, File, Given, Make, Step
 from sqlanon.transformations._lookup import (
     Label,
@@ -35,7 +36,6 @@ from sqlanon.transformations._lookup import (
     require_categories,
 )
 from sqlanon.transformations._params import Base, Columns, Number
-from sqlanon.transformations.draw_sql import DOUBLE, TEXT, table
 
 MOST_VALUES = 200  # of a column: the matrix has so many rows, and so many columns
 TOLERANCE = 1e-9

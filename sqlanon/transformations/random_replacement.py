@@ -20,30 +20,24 @@ from dataclasses import replace
 from pydantic import Field, field_validator, model_validator
 from sqlglot import exp
 
-from sqlanon.transformations import KEY, Changed, DataCheck, Given, Make, Step
-from sqlanon.transformations._lookup import Label, forbid_unlisted, inline_rows, marginals, require_categories
-from sqlanon.transformations._params import Base, Columns, Share
-from sqlanon.transformations.draw_sql import (
-    BIGINT,
-    TEXT,
+from sqlanon.sqltree.draws import (
     alias,
-    bigint,
-    case,
-    column,
     cross_join,
     digest,
-    double,
     is_null,
     nest_copy,
     number,
     over,
     plus,
     seed_row,
-    select_rows,
-    table,
     times,
     uniform,
 )
+from sqlanon.sqltree.tree import BIGINT, TEXT, bigint, case, column, double, table
+from sqlanon.transformations import KEY, Changed, DataCheck, Given, Make, Step
+from sqlanon.transformations._lookup import Label, forbid_unlisted, inline_rows, marginals, require_categories
+from sqlanon.transformations._params import Base, Columns, Share
+from sqlanon.transformations._rows import select_rows
 
 DRAW = "\u2205 draw"
 OTHER = "\u2205 other"
@@ -134,7 +128,7 @@ def _drawn(given: Given, label: str) -> exp.Select:
     draws = [alias(uniform(given.dialect, hashed.copy(), part), name) for part, name in enumerate([DRAW, OTHER])]
     every = exp.Column(this=exp.Star(), table=exp.to_identifier("r"))
     tree = exp.Select(expressions=[every, *draws], from_=exp.From(this=nest_copy(given.rows, "r")))
-    return cross_join(tree, seed_row(given, label, "s"))
+    return cross_join(tree, seed_row(given.seeds, label, "s"))
 
 
 def _domain(params: Params, name: str, counts: str, made: str) -> list[Step]:

@@ -20,22 +20,13 @@ from dataclasses import replace
 from pydantic import Field
 from sqlglot import exp
 
+from sqlanon.sqltree.draws import alias, is_ordered, minus, nest_copy, number, times
+from sqlanon.sqltree.tree import column, table
 from sqlanon.transformations import ROW, Changed, DataCheck, File, Given, Make
 from sqlanon.transformations._draws import draw, hash_rows
 from sqlanon.transformations._exchange import store_rows
 from sqlanon.transformations._params import Base, Columns, Number
-from sqlanon.transformations.draw_sql import (
-    alias,
-    column,
-    is_ordered,
-    minus,
-    nest_copy,
-    number,
-    require,
-    select_rows,
-    table,
-    times,
-)
+from sqlanon.transformations._rows import require, select_rows
 
 
 class Params(Base):

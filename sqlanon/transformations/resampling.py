@@ -18,24 +18,12 @@ from __future__ import annotations
 from pydantic import Field
 from sqlglot import exp
 
+from sqlanon.sqltree.draws import alias, back, cross_join, digest, is_known, nest_copy, seed_row, uniform
+from sqlanon.sqltree.tree import bigint, column, table
 from sqlanon.transformations import KEY, ROW, Changed, DataCheck, File, Given, Make
 from sqlanon.transformations._exchange import store_rows
 from sqlanon.transformations._params import Base, Columns
-from sqlanon.transformations.draw_sql import (
-    alias,
-    back,
-    bigint,
-    column,
-    cross_join,
-    digest,
-    is_known,
-    nest_copy,
-    require,
-    seed_row,
-    select_rows,
-    table,
-    uniform,
-)
+from sqlanon.transformations._rows import require, select_rows
 
 FEWEST = 5  # values of which samples differ enough
 
@@ -91,7 +79,7 @@ def _drawn(params: Params, given: Given, name: str, labels: list[str]) -> exp.Qu
         chosen = [alias(bigint(exp.convert(number)), "sample"), alias(column(KEY, "t"), "key"), alias(draw, "draw")]
         part = cross_join(
             exp.Select(expressions=chosen, from_=exp.From(this=nest_copy(given.rows, "t"))),
-            seed_row(given, labels[number // 2], "s"),
+            seed_row(given.seeds, labels[number // 2], "s"),
         ).where(is_known(column(name, "t")))
         tree = part if tree is None else exp.union(tree, part, distinct=False, copy=False)
     assert tree is not None

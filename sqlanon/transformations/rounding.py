@@ -20,22 +20,12 @@ from pydantic import Field, field_validator
 from sqlglot import exp
 
 from sqlanon.errors import PolicyError
+from sqlanon.sqltree.draws import INTEGERS, nest_copy, number, over, plus, scale_of, times
+from sqlanon.sqltree.tree import column, double
 from sqlanon.transformations import Changed, Given
 from sqlanon.transformations._draws import Hashed, draw, hash_rows
 from sqlanon.transformations._params import Base, Columns, Number
-from sqlanon.transformations.draw_sql import (
-    INTEGERS,
-    column,
-    double,
-    nest_copy,
-    number,
-    over,
-    plus,
-    require,
-    scale_of,
-    select_rows,
-    times,
-)
+from sqlanon.transformations._rows import require, select_rows
 
 MOST_DECIMALS = 6
 

@@ -20,23 +20,11 @@ from pydantic import Field, model_validator
 from sqlglot import exp
 
 from sqlanon.errors import PolicyError
+from sqlanon.sqltree.draws import canonical, cross_join, digest, nest_copy, number, plus, seed_row, times, uniform
+from sqlanon.sqltree.tree import bigint, column, double
 from sqlanon.transformations import KEY, Changed, Given
 from sqlanon.transformations._params import Base, Names, Share
-from sqlanon.transformations.draw_sql import (
-    bigint,
-    canonical,
-    column,
-    cross_join,
-    digest,
-    double,
-    nest_copy,
-    number,
-    plus,
-    seed_row,
-    select_rows,
-    times,
-    uniform,
-)
+from sqlanon.transformations._rows import select_rows
 
 DRAW = "\u2205 draw"
 PLACE = "\u2205 place"
@@ -77,7 +65,7 @@ def change(params: Params, given: Given) -> Changed:
         exp.select(
             "r.*", exp.alias_(uniform(given.dialect, digest(given.dialect, "s", identity)), DRAW, quoted=True)
         ).from_(nest_copy(given.rows, "r")),
-        seed_row(given, label, "s"),
+        seed_row(given.seeds, label, "s"),
     )
     if not params.exact:
         tree = select_rows(given, {}, inner.subquery(alias="t"))

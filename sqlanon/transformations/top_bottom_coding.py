@@ -15,9 +15,11 @@ from pydantic import Field, model_validator
 from sqlglot import exp
 
 from sqlanon.errors import PolicyError
+from sqlanon.sqltree.draws import INTEGERS, nest_copy, number
+from sqlanon.sqltree.tree import case, column
 from sqlanon.transformations import Changed, Given
 from sqlanon.transformations._params import Base, Columns, Number
-from sqlanon.transformations.draw_sql import INTEGERS, case, column, nest_copy, number, require, select_rows
+from sqlanon.transformations._rows import require, select_rows
 
 
 class Params(Base):

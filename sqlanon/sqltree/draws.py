@@ -1,21 +1,17 @@
-"""The few shapes of SQL that methods are made of, and the draws; all that is used twice is copied."""
+"""SQL of draws: arithmetic, hashes that become numbers, and what types of columns can be drawn for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from decimal import Decimal
 
 from sqlglot import exp
 
-from sqlanon.errors import PolicyError
-from sqlanon.transformations import KEY, ROW, Given
+from sqlanon.sqltree.tree import BIGINT, DOUBLE, bigint, case, column, double, table, text
 
-DOUBLE = exp.DataType.build("double")
 INT = exp.DataType.build("int")
-BIGINT = exp.DataType.build("bigint")
 UINT = exp.DataType.build("uinteger", dialect="duckdb")
 UHUGEINT = exp.DataType.build("uhugeint", dialect="duckdb")
-TEXT = exp.DataType.build("text")
 Kind = exp.DataType.Type
 INTEGERS = exp.DataType.INTEGER_TYPES
 FLOATS = {Kind.FLOAT, Kind.DOUBLE}
@@ -23,15 +19,6 @@ DECIMALS = {Kind.DECIMAL, Kind.BIGDECIMAL}
 TIMES = {Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPNTZ, Kind.TIMESTAMPTZ, Kind.TIMESTAMP_S, Kind.TIMESTAMP_MS}
 TEXTS = exp.DataType.TEXT_TYPES
 BYTES = 6  # of a digest make a draw: 48 bits, which a double holds with the half that is added
-
-
-def column(name: str, table: str | None = None) -> exp.Column:
-    return exp.column(exp.to_identifier(name, quoted=True), table=table, copy=False)
-
-
-def table(name: str, alias: str | None = None) -> exp.Table:
-    named = exp.TableAlias(this=exp.to_identifier(alias)) if alias else None
-    return exp.Table(this=exp.to_identifier(name), alias=named)
 
 
 def alias(value: exp.Expr, name: str) -> exp.Alias:
@@ -47,18 +34,6 @@ def number(value: float | int | Decimal) -> exp.Expr:
 
 def string(value: str) -> exp.Expr:
     return exp.Literal.string(value)
-
-
-def double(value: exp.Expr) -> exp.Expr:
-    return exp.Cast(this=value, to=DOUBLE.copy())
-
-
-def bigint(value: exp.Expr) -> exp.Expr:
-    return exp.Cast(this=value, to=BIGINT.copy())
-
-
-def text(value: exp.Expr) -> exp.Expr:
-    return exp.Cast(this=value, to=TEXT.copy())
 
 
 def binary(kind: type[exp.Binary], left: exp.Expr, right: exp.Expr) -> exp.Expr:
@@ -94,10 +69,6 @@ def call(name: str, *arguments: exp.Expr) -> exp.Expr:
     return exp.Anonymous(this=name, expressions=list(arguments))
 
 
-def case(*branches: tuple[exp.Expr, exp.Expr], default: exp.Expr | None = None) -> exp.Expr:
-    return exp.Case(ifs=[exp.If(this=condition, true=value) for condition, value in branches], default=default)
-
-
 def concatenate(parts: Iterable[exp.Expr]) -> exp.Expr:
     listed = list(parts)
     tree = listed[0]
@@ -125,13 +96,6 @@ def is_not_finite(value: exp.Expr) -> exp.Expr:
     return exp.In(this=double(value), expressions=[double(string(word)) for word in ("NaN", "Infinity", "-Infinity")])
 
 
-def select_rows(given: Given, changes: Mapping[str, exp.Expr], source: exp.Expr, owner: str = "t") -> exp.Select:
-    """All columns from `source`, some of them changed, with ROW and KEY."""
-    own = [column(ROW, owner), column(KEY, owner)]
-    chosen = [alias(changes[name], name) if name in changes else column(name, owner) for name in given.columns]
-    return exp.Select(expressions=[*own, *chosen], from_=exp.From(this=source))
-
-
 def nest_copy(query: exp.Query, name: str) -> exp.Subquery:
     return query.copy().subquery(alias=name, copy=False)
 
@@ -145,9 +109,9 @@ def cross_join(tree: exp.Select, *others: exp.Expr) -> exp.Select:
 # Draws ------------------------------------------------------------------------------------------------------------
 
 
-def seed_row(given: Given, label: str, name: str) -> exp.Subquery:
-    """The one row of a seed, to be joined with all rows."""
-    own = exp.select(exp.column("seed")).from_(table(given.seeds)).where(exp.column("label").eq(string(label)))
+def seed_row(seeds: str, label: str, name: str) -> exp.Subquery:
+    """The one row of a seed in the table `seeds`, to be joined with all rows."""
+    own = exp.select(exp.column("seed")).from_(table(seeds)).where(exp.column("label").eq(string(label)))
     return own.subquery(alias=name)
 
 
@@ -202,16 +166,6 @@ def is_number(kind: exp.DataType) -> bool:
 
 def is_ordered(kind: exp.DataType) -> bool:
     return is_number(kind) or kind.this in TIMES
-
-
-def require(given: Given, names: Sequence[str], fits: bool | None, what: str) -> None:
-    """Refuse columns of a type that a method cannot work on. `fits` None asks for numbers."""
-    for name in names:
-        kind = given.columns[name]
-        if not (is_number(kind) if fits is None else fits):
-            raise PolicyError(
-                f"'{name}' is of type {kind.sql().lower()}, {what}", hint="take another column, or cast it in a query"
-            )
 
 
 def back(value: exp.Expr, kind: exp.DataType, decimals: int) -> exp.Expr:

@@ -1,4 +1,4 @@
-"""The few shapes of SQL that computed hierarchies are made of; all copy what they are given."""
+"""SQL of labels: the few shapes that computed hierarchies are made of; all copy what they are given."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from decimal import Decimal
 from typing import cast
 
 from sqlglot import exp
-
-from sqlanon.hierarchies import Level
 
 
 def text(value: exp.Expr) -> exp.Expr:
@@ -68,9 +66,3 @@ def join_text(*parts: exp.Expr | str) -> exp.Expr:
     for piece in pieces[1:]:
         result = exp.DPipe(this=result, expression=piece, safe=True)
     return result
-
-
-def root(label: str) -> Level:
-    """The top level: one label, for NULL too."""
-    # A cast, since PostgreSQL refuses to group by a bare constant.
-    return lambda column: text(string(label))
