@@ -14,7 +14,8 @@ from test_gateway_controls import Site, ask, exam, withheld
 
 from sqlanon.engines import connect
 from sqlanon.errors import PolicyError
-from sqlanon.gateway.controls.audit import Audit, Exposure, _isolated, _reduced, audit, lines
+from sqlanon.gateway.audit_policy import audit_policy
+from sqlanon.gateway.controls.audit import Audit, Exposure, _isolated, _reduced, lines
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def found(site: Site, *where: str, measure: str = "SUM(score)", **controls: Any)
     gate = site.gate(query_set_size=2, **controls)
     for each in where:
         ask(gate, f"SELECT {measure} FROM exams WHERE {each}")
-    return audit(gate.policy, "ann")
+    return audit_policy(gate.policy, "ann")
 
 
 def test_a_pair_that_differs_in_one_person(site: Site) -> None:
@@ -55,22 +56,22 @@ def test_counts_and_sums_are_told_apart(site: Site) -> None:
     gate = site.gate(query_set_size=2)
     ask(gate, "SELECT COUNT(*) FROM exams WHERE id < 10")
     ask(gate, "SELECT SUM(score) FROM exams WHERE id < 9")
-    assert audit(gate.policy, "ann").exposures == ()
-    assert lines(audit(gate.policy, "ann"))[-1] == "  no person is exposed"
+    assert audit_policy(gate.policy, "ann").exposures == ()
+    assert lines(audit_policy(gate.policy, "ann"))[-1] == "  no person is exposed"
     ask(gate, "SELECT COUNT(DISTINCT id) FROM exams WHERE id < 9")
-    assert audit(gate.policy, "ann").exposures == (Exposure("count", (1, 5), 1, pair=True),)
+    assert audit_policy(gate.policy, "ann").exposures == (Exposure("count", (1, 5), 1, pair=True),)
     ask(gate, "SELECT AVG(score) FROM exams WHERE id < 10")
     both = (Exposure("count", (1, 5), 1, pair=True), Exposure("exams.score", (3, 7), 1, pair=True))
-    assert audit(gate.policy, "ann").exposures == both
+    assert audit_policy(gate.policy, "ann").exposures == both
 
 
 def test_groups_are_query_sets(site: Site) -> None:
     gate = site.gate(query_set_size=2)
     # The groups of U0 and U1 below 12 hold 4 each, U2 holds 4 too; what is left of 13 is person 12.
     ask(gate, "SELECT university, SUM(score) FROM exams WHERE id < 12 GROUP BY 1")
-    assert audit(gate.policy, "ann").exposures == ()
+    assert audit_policy(gate.policy, "ann").exposures == ()
     ask(gate, "SELECT SUM(score) FROM exams WHERE id < 13")
-    assert audit(gate.policy, "ann").exposures == (Exposure("exams.score", (1, 3), 1, pair=False),)
+    assert audit_policy(gate.policy, "ann").exposures == (Exposure("exams.score", (1, 3), 1, pair=False),)
 
 
 def test_a_group_that_was_withheld_tells_nothing(site: Site) -> None:
@@ -78,9 +79,9 @@ def test_a_group_that_was_withheld_tells_nothing(site: Site) -> None:
     gate = site.gate(query_set_size=2)
     answer = gate.answer("SELECT university, SUM(score) FROM exams WHERE id < 11 GROUP BY 1", "ann")
     assert list(answer.rows) == [("U", 45)] and answer.withheld == 1
-    assert audit(gate.policy, "ann").exposures == ()
+    assert audit_policy(gate.policy, "ann").exposures == ()
     ask(gate, "SELECT SUM(score) FROM exams WHERE id < 11")
-    assert audit(gate.policy, "ann").persons == 1
+    assert audit_policy(gate.policy, "ann").persons == 1
 
 
 def test_rows_of_one_person(site: Site) -> None:
@@ -90,21 +91,21 @@ def test_rows_of_one_person(site: Site) -> None:
     gate = site.gate(query_set_size=2, tables=tables)
     for day in ("= 1", "< 3"):
         ask(gate, f"SELECT SUM(cost) FROM visits WHERE id < 8 AND day {day}")
-    assert audit(gate.policy, "ann").exposures == (Exposure("visits.cost", (1, 3), 1, pair=False),)
+    assert audit_policy(gate.policy, "ann").exposures == (Exposure("visits.cost", (1, 3), 1, pair=False),)
 
 
 def test_principals_are_audited_alone_and_together(site: Site) -> None:
     gate = site.gate(query_set_size=2, overlap=0)
-    assert audit(gate.policy) == Audit(None, 0, 0)
+    assert audit_policy(gate.policy) == Audit(None, 0, 0)
     ask(gate, "SELECT SUM(score) FROM exams WHERE id < 10", "ann")
     ask(gate, "SELECT SUM(score) FROM exams WHERE id < 9", "bea")
     assert withheld(gate, "SELECT SUM(score) FROM exams WHERE id < 9", "ann")
-    assert audit(gate.policy, "ann").persons == audit(gate.policy, "bea").persons == 0
-    report = audit(gate.policy)
+    assert audit_policy(gate.policy, "ann").persons == audit_policy(gate.policy, "bea").persons == 0
+    report = audit_policy(gate.policy)
     assert report.exposures == (Exposure("exams.score", (1, 3), 1, pair=True),)
     assert lines(report)[0] == "all principals together: 2 exact answers about 2 query sets"
     with pytest.raises(PolicyError, match="no principal 'an'"):
-        audit(gate.policy, "an")
+        audit_policy(gate.policy, "an")
 
 
 def test_other_data_are_noted(site: Site) -> None:
@@ -115,7 +116,7 @@ def test_other_data_are_noted(site: Site) -> None:
     site.exams([exam(number, "U", "D", number) for number in range(31)])
     gate = site.gate(fresh=False, query_set_size=2)
     ask(gate, "SELECT SUM(score) FROM exams WHERE id < 20")
-    report = audit(gate.policy, "ann")
+    report = audit_policy(gate.policy, "ann")
     assert report.stale == 1 and "1 answer of other data" in lines(report)[1]
 
 
@@ -163,5 +164,5 @@ def test_persons_are_exposed_as_brute_force_says(tmp_path_factory: Any, sets: li
     matrix = [[(person in members) * (1 + (person in twice)) for person in range(8)] for members in sets]
     unit = [[int(at == person) for at in range(8)] for person in range(8)]
     exposed = sum(rank([*matrix, unit[person]]) == rank(matrix) for person in range(8))
-    assert audit(gate.policy, "ann").persons == exposed
+    assert audit_policy(gate.policy, "ann").persons == exposed
     site.closed()

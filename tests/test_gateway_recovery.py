@@ -16,7 +16,7 @@ from test_gateway_controls import Site, exam
 
 from sqlanon.engines import connect
 from sqlanon.errors import PolicyError, Withheld
-from sqlanon.gateway.controls.audit import audit
+from sqlanon.gateway.audit_policy import audit_policy
 from sqlanon.policy.files import parse_gateway
 
 # Three cells that one person dominates; all others are even.
@@ -115,7 +115,7 @@ def test_without_overlap_every_withheld_cell_comes_back_and_the_audit_names_all(
     assert len(found) == 6 + 3
     for u, d in DOMINATED:
         assert in_span(found, indicator(university=u, department=d)) and close(found, (u, d))
-    report = audit(gate.policy, "ann")
+    report = audit_policy(gate.policy, "ann")
     assert [(each.withheld, each.together) for each in report.exposures if each.measure == "exams.score"] == [(3, 1)]
 
 
@@ -126,7 +126,7 @@ def test_a_sum_of_withheld_cells_that_comes_back_is_named(site: Site) -> None:
     gate = site.gate(**CONTROLS)
     for name in ("cells", "universities"):
         gate.answer(ASKED[name][0], "ann")
-    exposed = [each for each in audit(gate.policy, "ann").exposures if each.measure == "exams.score"]
+    exposed = [each for each in audit_policy(gate.policy, "ann").exposures if each.measure == "exams.score"]
     assert sorted((each.withheld, each.together) for each in exposed) == [(1, 2), (2, 1)]
 
 
@@ -140,7 +140,7 @@ def test_with_overlap_no_withheld_cell_comes_back_in_any_order(site: Site, overl
         for cell in DOMINATED:
             assert not in_span(found, indicator(university=cell[0], department=cell[1])), (order, cell)
             assert not close(found, cell), (order, cell)
-        assert audit(gate.policy, "ann").exposures == ()
+        assert audit_policy(gate.policy, "ann").exposures == ()
         site.closed()
     assert answered >= 6 * 3, "nothing was answered at all"
 

@@ -471,7 +471,7 @@ def test_a_statement_is_bound_once(here: World, monkeypatch: pytest.MonkeyPatch)
     )
     once = here.gate.answer_prepared(first, "analyst").rows
     assert here.gate.answer_prepared(first, "analyst").rows == once
-    monkeypatch.setattr(type(here.gate), "_data_version", lambda self: "another")
+    monkeypatch.setattr(type(here.gate), "data_version", lambda self: "another")
     assert here.gate.prepare(sql, "analyst", [30]) is not first
     plain = here.prepare("SELECT region, persons FROM published ORDER BY 1")
     assert [next(iter(here.gate.plain_batches(plain))).to_pylist() for _ in range(2)] == [

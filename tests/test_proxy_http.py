@@ -24,7 +24,6 @@ from hypothesis import strategies as st
 from proxy_login import certificate
 
 from sqlanon.errors import BudgetExhausted, EngineError, LedgerError, Refused
-from sqlanon.gateway.explain import explain_statement
 from sqlanon.pgwire import tls
 from sqlanon.server import users
 from sqlanon.server.audit import AuditLog, Record
@@ -74,7 +73,7 @@ class GateDoor:
     ) -> Result:  # fmt: skip
         gate = self.world.gate
         prepared = gate.prepare(sql, principal, parameters, dialect="postgres", epsilon=epsilon)
-        answer = explain_statement(gate, prepared, principal)
+        answer = gate.explain(prepared, principal)
         return Result([("QUERY PLAN", "text")], [list(row) for row in answer.rows], {"kind": "explain"})
 
     async def budget(self, principal: str) -> Mapping[str, Any]:

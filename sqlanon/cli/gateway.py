@@ -99,9 +99,7 @@ def query(
                 prepared = gate.prepare(text, who, parameters, **asked)
                 plan = explained or prepared.statement.explain
                 if plan:
-                    from sqlanon.gateway.explain import explain_statement as explain
-
-                    answer = explain(gate, prepared, who)
+                    answer = gate.explain(prepared, who)
                 else:
                     answer = gate.answer(text, who, parameters, intervals=not no_intervals, **asked)
             except SqlanonError as error:
@@ -257,10 +255,10 @@ def audit(policy_file: str, principal: str | None) -> None:
 
     Exit code 1 if they expose anybody.
     """
-    from sqlanon.gateway.controls.audit import audit as audited
+    from sqlanon.gateway.audit_policy import audit_policy
     from sqlanon.gateway.controls.audit import lines
 
-    report = audited(_policy(policy_file), principal)
+    report = audit_policy(_policy(policy_file), principal)
     click.echo("\n".join(lines(report)))
     sys.exit(1 if report.exposures else 0)
 

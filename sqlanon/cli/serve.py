@@ -82,7 +82,7 @@ def _warn_of_slow_tables(policy: Gateway) -> None:
     from sqlanon.gateway.answer.release_time import slow_tables
 
     with closing(open_gateway(policy)) as gate:
-        for name, seconds in slow_tables(gate).items():
+        for name, seconds in slow_tables(gate.engine, gate.catalog).items():
             said = f"counting the persons of '{name}' took {seconds:.2g} s, and an answer has {policy.answer_time:g} s"
             click.echo(f"{said}: raise 'answer_time', or statements fail and stay charged", err=True)
 

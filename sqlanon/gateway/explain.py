@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from sqlanon.errors import number
+from sqlanon.gateway.bind.catalog import Catalog
 from sqlanon.gateway.controls.control_queries import plan
+from sqlanon.gateway.price.budgets import limits_of
 from sqlanon.gateway.price.mask_names import mask_names
 from sqlanon.gateway.price.prepared_statement import Answer, PricedCore, PricedStatement
+from sqlanon.ledger import Ledger
 from sqlanon.ledger.limits import Left
 from sqlanon.mechanisms import Choice, Cost, Mechanism
-
-if TYPE_CHECKING:
-    from sqlanon.gateway import Gate
 
 PLAN = "QUERY PLAN"  # the column of the answer, as in PostgreSQL
 KEYS = {
@@ -23,19 +22,24 @@ KEYS = {
 }
 
 
-def explain_statement(gate: Gate, prepared: PricedStatement, principal: str) -> Answer:
+def explain_statement(
+    prepared: PricedStatement, principal: str, catalog: Catalog, dialect: str, ledger: Ledger
+) -> Answer:
     lines: list[str] = []
     if prepared.relation.nature == "public":
         lines += ["Public or released tables only: answered as they are, at no cost.", ""]
-        lines += _indented(prepared.tree.sql(gate.engine.dialect, pretty=True))
+        lines += _indented(prepared.tree.sql(dialect, pretty=True))
     elif prepared.judges:
-        return _told(plan(gate, prepared, principal))
+        return _told(plan(prepared, principal, catalog, dialect))
     else:
         lines.append(_cost("Cost", prepared.cost))
         for part in prepared.parts:
-            lines += ["", *_part(gate, prepared, part, principal)]
+            lines += ["", *_part(prepared, part, ledger)]
+            for statement in part.statements:
+                shown = mask_names(statement, catalog, principal)
+                lines += ["  reads:", *_indented(shown.sql(dialect, pretty=True))]
         lines += ["", "From the noisy tables:", *_indented(prepared.tree.sql("duckdb", pretty=True))]
-    left = gate.left(principal)
+    left = ledger.left(principal, limits_of(catalog.policy, principal))
     lines += ["", _cost(f"Left to {principal}", left.left)]
     return _told(lines, left)
 
@@ -49,9 +53,9 @@ def _cost(label: str, cost: Cost) -> str:
     return said + (f", delta {cost.delta:.3g}" if cost.delta else "")
 
 
-def _part(gate: Gate, prepared: PricedStatement, part: PricedCore, principal: str) -> list[str]:
+def _part(prepared: PricedStatement, part: PricedCore, ledger: Ledger) -> list[str]:
     core, noise = part.core, part.noise
-    cached = gate.ledger.cached(part.cache_key) is not None
+    cached = ledger.cached(part.cache_key) is not None
     lines = [f"{core.table}: " + ("answered before, free" if cached else _cost("cost", noise.cost))]
     if noise.keys is not None:
         keys = noise.keys
@@ -67,9 +71,6 @@ def _part(gate: Gate, prepared: PricedStatement, part: PricedCore, principal: st
     lines.append(f"  a person: {bound}")
     for atom, mechanism, reach in zip(core.atoms, noise.atoms, noise.sensitivities, strict=True):
         lines.append(f"  {atom.label}: {_described(mechanism, reach, atom.quantum)}")
-    for statement in part.statements:
-        shown = mask_names(statement, gate.catalog, principal)
-        lines += ["  reads:", *_indented(shown.sql(gate.engine.dialect, pretty=True))]
     return lines
 
 

@@ -9,22 +9,18 @@ others write at any time, every time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 
 from sqlglot import exp
 
 from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError
-from sqlanon.gateway.answer.read_data import read_failure
+from sqlanon.gateway.answer.read_data import Data, read_failure
 from sqlanon.gateway.bind.catalog import Catalog, Schema, aliased_table
 from sqlanon.gateway.bind.core import Core
 from sqlanon.gateway.bind.row_copies import private_tables
 from sqlanon.gateway.bind.schema import require_unique
 from sqlanon.policy.gateway import Gateway
-
-if TYPE_CHECKING:
-    from sqlanon.gateway import Gate
 
 LinkedKey = tuple[str, tuple[str, ...]]  # the table that a link leads to, and its columns
 
@@ -72,19 +68,27 @@ def require_linked_keys(engine: Engine, catalog: Catalog) -> None:
             )
 
 
-def require_keys(gate: Gate, cores: Sequence[Core]) -> None:
-    """Before a charge: the keys that a statement relies on are unique still. An analyst is told no more than that the
-    statement cannot be answered; who opens the policy again is told why."""
-    policy, schema = gate.policy, gate.catalog.schema
-    tables = {name for core in cores for name in private_tables(gate.catalog, core.rows)}
+def require_keys(
+    data: Data,
+    catalog: Catalog,
+    cores: Sequence[Core],
+    verified: MutableMapping[LinkedKey, str],
+    version: str | None,
+) -> None:
+    """Before a charge: refuse if a key that the statement relies on is not unique any more.
+
+    `verified` holds the keys that were checked in a version of the data; without a version every key is checked.
+    The analyst learns only that the statement cannot be answered; opening the policy again tells the owner why.
+    """
+    policy, schema = catalog.policy, catalog.schema
+    tables = {name for core in cores for name in private_tables(catalog, core.rows)}
     if any(core.unique for core in cores) or any(linked_keys(policy, tables)):
-        require_unique(gate.engine, policy, schema)
-    version = gate._data_version() if gate.engine.dialect == "duckdb" else None
+        require_unique(data.engine, policy, schema)
     for _, key in unproven_keys(policy, schema, tables):
-        if version is not None and gate.verified.get(key) == version:
+        if version is not None and verified.get(key) == version:
             continue
-        query = find_shared_key(gate.catalog, key)
-        if gate.data.guarded(lambda query=query: gate.engine.query(query), charged=False):
+        query = find_shared_key(catalog, key)
+        if data.guarded(lambda query=query: data.engine.query(query), charged=False):
             raise read_failure(charged=False)
         if version is not None:
-            gate.verified[key] = version
+            verified[key] = version

@@ -13,14 +13,12 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from sqlanon.engines import Engine
+from sqlanon.gateway.bind.catalog import Catalog
 from sqlanon.gateway.bind.values import UNIT
-
-if TYPE_CHECKING:
-    from sqlanon.gateway import Gate
 
 SPARE = 4  # times as long as one reading of the largest table, at least, should be the time of an answer
 WORKING = 0.9  # the share of the time in which the work must be done
@@ -51,20 +49,21 @@ class ReleaseTime:
         return times == 1
 
 
-def slow_tables(gate: Gate) -> dict[str, float]:
+def slow_tables(engine: Engine, catalog: Catalog) -> dict[str, float]:
     """Private tables that cannot be read several times within the time of an answer, and the seconds that one takes.
 
     For the owner of the data alone: these seconds tell of the data.
     """
     found = {}
-    for name, table in gate.policy.tables.items():
+    policy = catalog.policy
+    for name, table in policy.tables.items():
         if table.public or table.released:
             continue
-        inner = exp.Subquery(this=gate.catalog.base(name).tree, alias=exp.TableAlias(this=exp.to_identifier("t")))
+        inner = exp.Subquery(this=catalog.base(name).tree, alias=exp.TableAlias(this=exp.to_identifier("t")))
         persons = exp.Select().select(exp.Count(this=exp.Distinct(expressions=[exp.column(UNIT)]))).from_(inner)
         started = time.monotonic()
-        gate.engine.query(persons)
+        engine.query(persons)
         seconds = time.monotonic() - started
-        if gate.policy.answer_time and SPARE * seconds > gate.policy.answer_time:
+        if policy.answer_time and SPARE * seconds > policy.answer_time:
             found[name] = seconds
     return found

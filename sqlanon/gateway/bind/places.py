@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from sqlanon.gateway.bind.aggregates import Answered
+from sqlanon.gateway.bind.aggregates import Aggregate, Answered
 from sqlanon.gateway.bind.calls import call_of, holds_aggregate, is_aggregate
 from sqlanon.gateway.bind.core import Core, key_reference
 from sqlanon.gateway.bind.plain_aggregates import person_aggregate, plain_aggregate
@@ -19,9 +18,7 @@ from sqlanon.gateway.bind.scalars import bind, refusal
 from sqlanon.gateway.bind.sources import FromRows
 from sqlanon.gateway.bind.values import Value
 from sqlanon.gateway.bind.windows import window
-
-if TYPE_CHECKING:
-    from sqlanon.gateway.bind.selects import Binder
+from sqlanon.policy.gateway import Gateway
 
 
 @dataclass
@@ -30,7 +27,8 @@ class Place:
 
     rows: FromRows
     kind: str  # rows, plain, person or group
-    binder: Binder
+    policy: Gateway
+    aggregate: Aggregate  # how the binder reads an aggregate of a core: with noise, or exactly
     core: Core | None = None
     keys: Sequence[Value] = ()
     bars: dict[int, Answered] = field(default_factory=dict)  # error bars, by the identity of the node
@@ -61,9 +59,9 @@ class Place:
         if self.kind == "plain":
             return plain_aggregate(call, self.rows)
         if self.kind == "person":
-            return person_aggregate(call, self.rows, self.binder.catalog.policy.rows)
+            return person_aggregate(call, self.rows, self.policy.rows)
         if self.core is not None:
-            found = self.binder.aggregate(call, self.core, self.rows, self.binder.catalog.policy)
+            found = self.aggregate(call, self.core, self.rows, self.policy)
             self.bars[id(node)] = found
             return found.value
         raise refusal(node, "an aggregate is not allowed here", sqlstate="42803")

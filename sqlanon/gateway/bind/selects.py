@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from sqlglot import exp
 
@@ -157,6 +158,9 @@ class Binder:
             return self._core(node, rows, items, keys, depth, where)
         return self._projection(node, rows, items, depth)
 
+    def _place(self, rows: FromRows, kind: str, core: Core | None = None, **more: Any) -> Place:
+        return Place(rows, kind, self.catalog.policy, self.aggregate, core, **more)
+
     def _bound(self, items: list[Item], place: Place) -> Columns:
         # What * stands for is a column of the rows; of a group it must be looked up among the keys.
         starred = place.kind in ("rows", "plain") and not place.grouped
@@ -175,7 +179,7 @@ class Binder:
         return alone and where is not None and excludes_all(where.this)
 
     def _empty(self, node: exp.Select, rows: FromRows, items: list[Item]) -> Relation:
-        place = Place(rows, "rows", self)
+        place = self._place(rows, "rows")
         columns = self._bound(items, place)
         self._finished(node, exp.Select(), columns, items, place)  # what is wrong in ORDER BY is refused all the same
         return empty_answer(dict(columns), _labels(items), self.catalog.schema)
@@ -183,7 +187,7 @@ class Binder:
     # ---- the four
 
     def _projection(self, node: exp.Select, rows: FromRows, items: list[Item], depth: int) -> Relation:
-        columns = self._bound(items, Place(rows, "rows", self))
+        columns = self._bound(items, self._place(rows, "rows"))
         self._nothing_more(node, depth, "having", "order", "limit", "offset")
         return self._private(rows, columns, [], None, rows.unique)
 
@@ -192,7 +196,7 @@ class Binder:
         self._nothing_more(node, depth, "order", "limit", "offset")
         if node.args.get("distinct") is not None and node.args.get("group") is not None:
             raise refusal(node, "DISTINCT below the aggregate is not answered", hint="GROUP BY alone is distinct")
-        place = Place(rows, "person", self, keys=keys)
+        place = self._place(rows, "person", keys=keys)
         columns = self._bound(items, place)
         having = node.args.get("having")
         held = None
@@ -257,7 +261,7 @@ class Binder:
             if key.kind == "null":
                 raise refusal(node, "GROUP BY takes an expression of columns")
         set_key_mode(core, rows, where)
-        place = Place(rows, "group", self, core, keys=keys)
+        place = self._place(rows, "group", core, keys=keys)
         columns = self._bound(items, place)
         select = exp.Select().from_(exp.to_table(core.table), copy=False)
         having = node.args.get("having")
@@ -303,7 +307,7 @@ class Binder:
         grouped = bool(groups) or having is not None
         grouped = grouped or any(part is not None and holds_aggregate(part) for part in aggregated)
         keys = [bind(group, rows) for group in groups]
-        place = Place(rows, "plain", self, keys=keys, grouped=grouped)
+        place = self._place(rows, "plain", keys=keys, grouped=grouped)
         columns = self._bound(items, place)
         select = rows.tree.copy()
         if keys:
@@ -422,7 +426,7 @@ class Binder:
             for name, label in zip(relation.columns, relation.shown_names, strict=True)
         ]
         outer = exp.Select(**{key: node.args.get(key) for key in ("order", "limit", "offset")})
-        place = Place(rows, "plain", self)
+        place = self._place(rows, "plain")
         columns = self._bound(items, place)
         select = self._finished(outer, rows.tree, columns, items, place)
         return Relation(select, _outside(columns), relation.nature, labels=relation.labels)

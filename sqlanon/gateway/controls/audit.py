@@ -25,11 +25,10 @@ import sqlglot
 from sqlglot import exp
 
 from sqlanon.engines import Engine
-from sqlanon.errors import EngineError, PolicyError, did_you_mean
+from sqlanon.errors import EngineError
 from sqlanon.gateway.bind.values import UNIT
-from sqlanon.gateway.controls.control_queries import QuerySet, earlier_sets
+from sqlanon.gateway.controls.query_sets import QuerySet, earlier_sets
 from sqlanon.ledger import Ledger
-from sqlanon.policy.gateway import Gateway
 
 MAX_CLASSES = 20_000
 COUNTS = ("count", "persons")
@@ -70,21 +69,8 @@ class Audit:
         return max(total.values(), default=0)
 
 
-def audit(policy: Gateway, principal: str | None = None) -> Audit:
-    """Audit the exact answers that the ledger of a policy has on record."""
-    from sqlanon.gateway import open_gateway
-
-    if principal is not None and principal not in policy.principals:
-        hint = did_you_mean(principal, policy.principals) or f"there are {', '.join(policy.principals)}"
-        raise PolicyError(f"the policy has no principal '{principal}'", hint=hint)
-    gate = open_gateway(policy)
-    try:
-        return audit_principal(gate.engine, gate.ledger, principal)
-    finally:
-        gate.close()
-
-
 def audit_principal(engine: Engine, ledger: Ledger, principal: str | None) -> Audit:
+    """Audit the exact answers of a principal; of all of them together for None."""
     asked = list(earlier_sets(ledger, principal))
     events = {each.event: each.version for each in asked}
     if not asked:

@@ -24,52 +24,36 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import sqlglot
 from sqlglot import exp
 
-from sqlanon.errors import EngineError, Refused, SqlanonError, Withheld
+from sqlanon.errors import Refused, SqlanonError, Withheld
 from sqlanon.gateway.answer.answer_cache import as_text, from_text
-from sqlanon.gateway.answer.linked_keys import require_keys
+from sqlanon.gateway.answer.post_processing import PostDatabase
+from sqlanon.gateway.answer.private_reads import PrivateReads
 from sqlanon.gateway.answer.read_data import Data, read_failure
 from sqlanon.gateway.answer.release_time import ReleaseTime
 from sqlanon.gateway.bind.catalog import Catalog
 from sqlanon.gateway.bind.core import Core
 from sqlanon.gateway.bind.exact_aggregates import Exact
 from sqlanon.gateway.bind.fanout import require_few
+from sqlanon.gateway.bind.read_statement import ParsedStatement
 from sqlanon.gateway.bind.row_copies import refuse_copies
 from sqlanon.gateway.bind.values import UNIT, number
+from sqlanon.gateway.controls.audit import audit_principal
+from sqlanon.gateway.controls.query_sets import EXACT, QuerySet, earlier_sets, query_sets, record_sets
 from sqlanon.gateway.price.judged_groups import JUDGED, Judge, people
 from sqlanon.gateway.price.mask_names import mask_names
 from sqlanon.gateway.price.prepared_statement import Answer, PricedStatement
-from sqlanon.ledger import Ledger
 from sqlanon.mechanisms import Cost
 from sqlanon.policy.gateway import Controls
 
-if TYPE_CHECKING:
-    from sqlanon.gateway import Gate
-    from sqlanon.gateway.bind.read_statement import ParsedStatement
-
-EXACT = "exact "  # begins the shape of a charge for an exact answer
 AT_ONCE = 20  # earlier query sets in one statement
 SETS_A_READING = 100  # earlier query sets that are compared with in the time of one reading
-
-
-@dataclass(frozen=True)
-class QuerySet:
-    """Whom an aggregate is about: kept as SQL, to be compared with what is asked later."""
-
-    relation: str  # rows with unit and keys
-    present: str  # which of these rows
-    held: str  # its persons by key, their rows, and whether they were let out
-    keys: int
-    measures: tuple[str, ...]  # what was told of it
-    dialect: str
-    version: str  # of the data
-    event: int = 0
 
 
 def judges(catalog: Catalog, cores: Sequence[Core], exact: Exact, statement: ParsedStatement) -> tuple[Judge, ...]:
@@ -88,70 +72,72 @@ def judges(catalog: Catalog, cores: Sequence[Core], exact: Exact, statement: Par
     return tuple(made)
 
 
-def controlled_answer(gate: Gate, prepared: PricedStatement, principal: str, timeout: float | None) -> Answer:
+def controlled_answer(
+    reads: PrivateReads, post: PostDatabase, prepared: PricedStatement, principal: str, timeout: float | None
+) -> Answer:
     """The exact answer to a statement, if the controls let it out."""
-    controls = gate.policy.controls
+    controls = reads.policy.controls
     assert controls is not None
-    version, asked = gate._data_version(), [judge.answer() for judge in prepared.judges]
+    version, asked = reads.data_version(), [judge.answer() for judge in prepared.judges]
     identity = {
-        "principal": principal, "policy": gate.policy.fingerprint,
+        "principal": principal, "policy": reads.policy.fingerprint,
         # A second answer from newer data would tell who has come: under overlap control the first one stays.
         "data": version if controls.overlap is None else "",
-        "sql": [each.sql(gate.engine.dialect) for each in asked],
+        "sql": [each.sql(reads.engine.dialect) for each in asked],
     }  # fmt: skip
     key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
-    kept = gate.ledger.cached(key)
+    kept = reads.ledger.cached(key)
     if kept is None:
-        with gate._lock:
-            tables, withheld = _asked(gate, prepared.judges, asked, principal, version, timeout)
+        with reads.lock:
+            tables, withheld = _asked(reads, prepared.judges, asked, principal, version, timeout)
             kept = json.dumps([withheld, [as_text(rows) for rows in tables]])
-            gate.ledger.remember(key, principal, kept)
+            reads.ledger.remember(key, principal, kept)
         cached = False
     else:
         cached = True
     withheld, texts = json.loads(kept)
     cores = [judge.core for judge in prepared.judges]
     held = {core.table: (core, from_text(text)) for core, text in zip(cores, texts, strict=True)}
-    rows = gate.post.run(held, prepared.noisy_sql)
+    rows = post.run(held, prepared.noisy_sql)
     return Answer(prepared.columns, tuple(rows), Cost(), types=prepared.types, cached=cached, withheld=withheld)
 
 
 def _asked(
-    gate: Gate,
+    reads: PrivateReads,
     judges: Sequence[Judge],
     asked: Sequence[exp.Select],
     principal: str,
     version: str,
     timeout: float | None,
 ) -> tuple[list[list[tuple[Any, ...]]], int]:
-    own = [query_sets(judge, gate.engine.dialect, version) for judge in judges]
-    text = _recorded([each for sets in own for each in sets], gate.engine.dialect, version)
-    require_keys(gate, [judge.core for judge in judges])
+    own = [query_sets(judge, reads.engine.dialect, version) for judge in judges]
+    text = record_sets([each for sets in own for each in sets], reads.engine.dialect, version)
+    reads.require_keys([judge.core for judge in judges])
     for judge in judges:
-        require_few(judge.core, gate._public_number)
+        require_few(judge.core, reads.public_number)
     labels = sorted({f"{measure.kind}" for judge in judges for measure in judge.asked.measures}) or ["keys"]
-    seconds = gate.require_time(len(asked) + _comparisons(gate, own, principal), timeout)
-    with gate.shield(seconds):
-        release = ReleaseTime(seconds, gate.policy.timeout, gate.pause)
+    seconds = reads.require_time(len(asked) + _comparisons(reads, own, principal), timeout)
+    with reads.shield(seconds):
+        release = ReleaseTime(seconds, reads.policy.timeout, reads.pause)
         # Charge first: what is asked at the same time sees it, and a crash cannot make it unasked.
-        charge = gate.ledger.reserve(
+        charge = reads.ledger.reserve(
             principal,
             Cost(),
-            replace(gate.limits(principal), total_epsilon=None, total_delta=None),
+            replace(reads.limits(principal), total_epsilon=None, total_delta=None),
             shape=EXACT + ", ".join(labels),
-            fingerprint=gate.ledger.keep_query(text),
-            policy=gate.policy.fingerprint,
+            fingerprint=reads.ledger.keep_query(text),
+            policy=reads.policy.fingerprint,
         )
-        data = replace(gate.data, release=release)
+        data = replace(reads.data, release=release)
         failure: SqlanonError | None = None
         tables: list[list[tuple[Any, ...]]] = []
         withheld = 0
         try:
             try:
-                _refuse_overlap(gate, data, judges, own, principal, charge.event)
-                _refuse_recovery(gate, data, principal, charge.event)
+                _refuse_overlap(reads, data, judges, own, principal, charge.event)
+                _refuse_recovery(reads, data, principal, charge.event)
                 for judge, statement in zip(judges, asked, strict=True):
-                    found = data.guarded(lambda statement=statement: gate.engine.query(statement))
+                    found = data.guarded(lambda statement=statement: reads.engine.query(statement))
                     rows, left_out = _table(judge, found)
                     if not judge.keys and not rows:
                         raise withheld_by(judge.controls)
@@ -162,12 +148,12 @@ def _asked(
             if not release.wait():
                 failure = read_failure(charged=True)
         except BaseException:
-            gate.note_failure(charge)
+            reads.note_failure(charge)
             raise
         if failure is not None:
-            gate.note_failure(charge)
+            reads.note_failure(charge)
             raise failure
-        gate.ledger.settle(charge, "answered")
+        reads.ledger.settle(charge, "answered")
     return tables, withheld
 
 
@@ -194,56 +180,21 @@ def withheld_by(controls: Controls) -> Withheld:
     return Withheld("the controls withhold this answer", hint=f"they ask for {'; '.join(rules)}")
 
 
-# ---- query sets
-
-
-def query_sets(judge: Judge, dialect: str, version: str) -> list[QuerySet]:
-    made = []
-    relation = judge.relation().sql(dialect)
-    for place, holds in enumerate(judge.asked.sets):
-        held = judge.held(place).sql(dialect)
-        if sqlglot.parse_one(held, read=dialect).sql(dialect) != held:
-            raise EngineError("the statement could not be answered", hint="write it in a simpler way")
-        told = []
-        for measure in judge.asked.measures:
-            if measure.present == place:
-                told.append("persons" if measure.kind == "persons" else measure.label)
-        found = QuerySet(relation, holds.sql(dialect), held, len(judge.keys), tuple(told), dialect, version)
-        made.append(found)
-    return made
-
-
-def _recorded(sets: Sequence[QuerySet], dialect: str, version: str) -> str:
-    names = ("relation", "present", "held", "keys", "measures")
-    listed = [{name: getattr(each, name) for name in names} for each in sets]
-    return json.dumps({"dialect": dialect, "version": version, "sets": listed}, sort_keys=True)
-
-
-def earlier_sets(ledger: Ledger, principal: str | None, before: int | None = None) -> Iterator[QuerySet]:
-    """The query sets of exact answers, the oldest first; a charge that was never settled counts as answered."""
-    events = ledger.history(principal)
-    failed = {event.settles for event in events if event.kind == "failed"}
-    for event in events:
-        exact = event.kind == "charge" and (event.shape or "").startswith(EXACT) and event.id not in failed
-        if exact and (before is None or event.id < before):
-            record = json.loads(ledger.query_of(event.fingerprint or ""))
-            for each in record["sets"]:
-                measures = tuple(each.pop("measures"))
-                yield QuerySet(
-                    **each, measures=measures, dialect=record["dialect"], version=record["version"], event=event.id
-                )
-
-
 # ---- overlap
 
 
 def _refuse_overlap(
-    gate: Gate, data: Data, judges: Sequence[Judge], own: Sequence[Sequence[QuerySet]], principal: str, event: int
+    reads: PrivateReads,
+    data: Data,
+    judges: Sequence[Judge],
+    own: Sequence[Sequence[QuerySet]],
+    principal: str,
+    event: int,
 ) -> None:
-    controls = gate.policy.controls
+    controls = reads.policy.controls
     if controls is None or controls.overlap is None:
         return
-    known = list(dict.fromkeys(replace(each, event=0) for each in earlier_sets(gate.ledger, principal, event)))
+    known = list(dict.fromkeys(replace(each, event=0) for each in earlier_sets(reads.ledger, principal, event)))
     for judge, sets in zip(judges, own, strict=True):
         for place, mine in enumerate(sets):
             others = [each for each in known if not _same_rows(each, mine)]
@@ -253,33 +204,31 @@ def _refuse_overlap(
             for start in range(0, len(rest), AT_ONCE):
                 statements.append(_shared(judge, place, rest[start : start + AT_ONCE], controls.overlap, mine.version))
             for statement in statements:
-                if data.guarded(lambda statement=statement: gate.engine.query(statement)) != [(0,)]:
+                if data.guarded(lambda statement=statement: reads.engine.query(statement)) != [(0,)]:
                     raise withheld_by(controls)
             known.append(mine)
 
 
-def _refuse_recovery(gate: Gate, data: Data, principal: str, event: int) -> None:
+def _refuse_recovery(reads: PrivateReads, data: Data, principal: str, event: int) -> None:
     """Refuse what, put together with earlier answers, gives back one person or a withheld group.
 
     Query sets that share nobody add up to nothing but themselves; others are put together as an audit does.
     """
-    controls = gate.policy.controls
+    controls = reads.policy.controls
     if controls is None or not controls.overlap:
         return
-    from sqlanon.gateway.controls.audit import audit_principal  # which reads query sets as they are kept here
-
     found: list[tuple[Any, ...]] = data.guarded(
-        lambda: [(each.events,) for each in audit_principal(gate.engine, gate.ledger, principal).exposures]
+        lambda: [(each.events,) for each in audit_principal(reads.engine, reads.ledger, principal).exposures]
     )
     if any(event in events for (events,) in found):
         raise withheld_by(controls)
 
 
-def _comparisons(gate: Gate, own: Sequence[Sequence[QuerySet]], principal: str) -> int:
+def _comparisons(reads: PrivateReads, own: Sequence[Sequence[QuerySet]], principal: str) -> int:
     """How many readings of the data the comparisons with what was asked before take, at most."""
-    if gate.policy.controls is None or gate.policy.controls.overlap is None:
+    if reads.policy.controls is None or reads.policy.controls.overlap is None:
         return 0
-    known = sum(1 for _ in earlier_sets(gate.ledger, principal)) + sum(map(len, own))
+    known = sum(1 for _ in earlier_sets(reads.ledger, principal)) + sum(map(len, own))
     return 1 + math.ceil(known / SETS_A_READING)
 
 
@@ -349,12 +298,12 @@ def _flag(test: exp.Expr) -> exp.Expr:
     return exp.Case().when(test, number(1), copy=False).else_(number(0), copy=False)
 
 
-def plan(gate: Gate, prepared: PricedStatement, principal: str) -> list[str]:
+def plan(prepared: PricedStatement, principal: str, catalog: Catalog, dialect: str) -> list[str]:
     """What EXPLAIN tells."""
-    controls = gate.policy.controls
+    controls = catalog.policy.controls
     assert controls is not None
     lines = ["Exact, at no cost, under the controls:", f"  {withheld_by(controls).hint}"]
     for judge in prepared.judges:
-        text = mask_names(judge.answer(), gate.catalog, principal).sql(gate.engine.dialect, pretty=True)
+        text = mask_names(judge.answer(), catalog, principal).sql(dialect, pretty=True)
         lines += ["", f"{judge.core.table} reads:", *(f"    {line}" for line in text.splitlines())]
     return lines

@@ -1,0 +1,332 @@
+"""The gate: binds a statement, prices it, charges it and answers it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from sqlanon.engines import Hardened, connect
+from sqlanon.errors import Refused
+from sqlanon.gateway.answer.answer_cache import LRU, as_text, from_text, values_key
+from sqlanon.gateway.answer.arrow_rows import cast_batch
+from sqlanon.gateway.answer.claims import Claims, shown_lines
+from sqlanon.gateway.answer.linked_keys import require_linked_keys
+from sqlanon.gateway.answer.post_processing import PostDatabase
+from sqlanon.gateway.answer.private_reads import PrivateReads
+from sqlanon.gateway.answer.read_data import read_failure
+from sqlanon.gateway.answer.release_time import ReleaseTime
+from sqlanon.gateway.bind.catalog import Catalog
+from sqlanon.gateway.bind.core import Core, key_tree
+from sqlanon.gateway.bind.exact_aggregates import Exact
+from sqlanon.gateway.bind.fanout import require_few
+from sqlanon.gateway.bind.parameters import fill
+from sqlanon.gateway.bind.read_statement import DIALECTS, ParsedStatement, parse_statement
+from sqlanon.gateway.bind.row_work import require_bounded
+from sqlanon.gateway.bind.schema import schema_of
+from sqlanon.gateway.bind.selects import Binder
+from sqlanon.gateway.controls.control_queries import controlled_answer, judges
+from sqlanon.gateway.describe_statement import description, visible
+from sqlanon.gateway.explain import explain_statement
+from sqlanon.gateway.price.noise import Limit, Mechanisms, noise_for
+from sqlanon.gateway.price.prepared_statement import (
+    Answer,
+    Description,
+    PricedCore,
+    PricedStatement,
+    build_output,
+    statements_of,
+)
+from sqlanon.gateway.price.statement_budget import grant_budget
+from sqlanon.ledger import Ledger
+from sqlanon.ledger.limits import Left
+from sqlanon.mechanisms import Cost
+from sqlanon.policy.files import load_gateway
+from sqlanon.policy.gateway import Gateway
+
+log = logging.getLogger("sqlanon")
+LONGEST_KEPT = 2_000  # characters of a statement that is kept bound
+LONGEST_ANSWER = 100_000  # characters of noisy tables, about, from which a computed answer is kept
+
+
+@dataclass
+class Gate(PrivateReads):
+    """The one door to the data. Safe to use from several threads; statements that read data run one at a time."""
+
+    mechanisms: Mechanisms = field(default_factory=Mechanisms)
+    post: PostDatabase = field(default_factory=PostDatabase)
+    claims: Claims | None = None  # what is shown row by row, looked at again once it may have changed
+    _known: LRU[PricedStatement] = field(default_factory=LRU)
+    _described: LRU[Description] = field(default_factory=LRU)
+    _computed: LRU[tuple[tuple[Any, ...], ...]] = field(default_factory=LRU)
+
+    def answer(
+        self,
+        sql: str,
+        principal: str = "analyst",
+        parameters: Sequence[Any] | Mapping[str, Any] = (),
+        *,
+        dialect: str = "duckdb",
+        epsilon: float | None = None,
+        intervals: bool = False,
+    ) -> Answer:
+        """Answer a statement, or refuse it. The charge is on the disk before data is read, and is never given back."""
+        prepared = self.prepare(sql, principal, parameters, dialect=dialect, epsilon=epsilon, intervals=intervals)
+        return self.answer_prepared(prepared, principal)
+
+    def answer_prepared(self, prepared: PricedStatement, principal: str, timeout: float | None = None) -> Answer:
+        """`timeout` is how long the caller waits: nothing is charged for an answer that would come later."""
+        if prepared.statement.explain:
+            return self.explain(prepared, principal)
+        found = self._answered(prepared, principal, timeout)
+        return replace(found, threshold=prepared.threshold, bare=prepared.bare)
+
+    def explain(self, prepared: PricedStatement, principal: str) -> Answer:
+        """The plan of a statement: what it would read, add and cost. Reads no data, and spends nothing."""
+        return explain_statement(prepared, principal, self.catalog, self.engine.dialect, self.ledger)
+
+    def prepare(
+        self,
+        sql: str,
+        principal: str,
+        parameters: Sequence[Any] | Mapping[str, Any] = (),
+        *,
+        kinds: Sequence[str] | None = None,
+        dialect: str = "duckdb",
+        epsilon: float | None = None,
+        intervals: bool = False,
+    ) -> PricedStatement:
+        """Bind and price a statement without touching data or budget.
+
+        `kinds` are those of the parameters, as `describe` takes them: int, text[], …
+        """
+        values = values_key(parameters) if len(sql) <= LONGEST_KEPT else None
+        known = None
+        if values is not None:
+            version, own = self.data_version(), None if kinds is None else tuple(kinds)
+            known = (sql, principal, own, values, dialect, epsilon, intervals, version)
+        if known is not None and (found := self._known.get(known)) is not None:
+            return found
+        statement = self._read(sql, principal, dialect)
+        fill(statement.slots, parameters, kinds)
+        binder, exact = self._binder(principal, dialect)
+        try:
+            made = self._priced(statement, binder, exact, epsilon, intervals)
+        except RecursionError:
+            raise Refused("the statement is nested too deeply", sqlstate="54001") from None
+        if known is not None:
+            self._known.put(known, made)
+        return made
+
+    def describe(
+        self,
+        sql: str,
+        principal: str,
+        kinds: Sequence[str | None] = (),
+        *,
+        dialect: str = "duckdb",
+        intervals: bool = False,
+    ) -> Description:
+        """The columns and parameters of a statement. Nothing is read, and nothing spent."""
+        asked = (sql, principal, tuple(kinds), dialect, intervals)
+        if (known := self._described.get(asked)) is not None:
+            return known
+        statement = self._read(sql, principal, dialect)
+        try:
+            made = description(statement, kinds, lambda: self._binder(principal, dialect)[0], intervals)
+        except RecursionError:
+            raise Refused("the statement is nested too deeply", sqlstate="54001") from None
+        if len(sql) <= LONGEST_KEPT:
+            self._described.put(asked, made)
+        return made
+
+    def _binder(self, principal: str, dialect: str) -> tuple[Binder, Exact | None]:
+        exact = Exact() if self.policy.principals[principal].controls else None
+        return Binder(self.catalog, principal, dialect, *([exact] if exact else [])), exact
+
+    def _read(self, sql: str, principal: str, dialect: str) -> ParsedStatement:
+        if principal not in self.policy.principals:
+            hint = "the policy names who may ask"
+            raise Refused(f"role '{principal[:80]}' does not exist", sqlstate="28000", hint=hint)
+        if dialect not in DIALECTS:
+            raise Refused(f"the dialect '{dialect[:40]}' is not read", hint=f"these are: {', '.join(DIALECTS)}")
+        return parse_statement(sql, dialect)
+
+    def _priced(
+        self, statement: ParsedStatement, binder: Binder, exact: Exact | None, epsilon: float | None, intervals: bool
+    ) -> PricedStatement:
+        relation = visible(binder.query(statement.tree, {}))
+        asked, delta, limit = grant_budget(self.policy, statement, epsilon, binder.principal)
+        tree, columns, types = build_output(relation, binder, intervals)
+        reads = frozenset(binder.used | {(table, "") for table in binder.tables})
+        result = (tree, columns, types, reads)
+        if exact is not None:
+            judged = judges(self.catalog, binder.cores, exact, statement)
+            return PricedStatement(statement, relation, *result, (), Cost(), limit, asked, delta, judged)
+        parts = self._parts(binder.cores, binder.principal, asked, delta, limit)
+        for core in binder.cores:
+            require_bounded(core.work)
+        cost = sum((part.noise.cost for part in parts), Cost())
+        return PricedStatement(statement, relation, *result, parts, cost, limit, asked, delta, bare=binder.bare)
+
+    def close(self) -> None:
+        self.post.close()
+        self.ledger.close()
+        self.engine.close()
+
+    # ---- before data is read
+
+    def _parts(
+        self, cores: Sequence[Core], principal: str, epsilon: float, delta: float, limit: Limit
+    ) -> tuple[PricedCore, ...]:
+        parts = []
+        version, fingerprint = self.data_version(), self.policy.fingerprint
+        for core in cores:
+            noise = noise_for(
+                core, limit, epsilon / len(cores), delta / len(cores),
+                mechanism=self.policy.mechanism, source=self.mechanisms,
+            )  # fmt: skip
+            # The statements that read data are a function of this.
+            read = core.rows.select(core.unit, *map(key_tree, core.keys), copy=True).sql("duckdb", copy=False)
+            identity = {
+                "principal": principal, "policy": fingerprint, "data": version,
+                "epsilon": epsilon / len(cores), "delta": delta / len(cores), "limit": [limit.rows, limit.groups],
+                "rows": [read, core.unique],
+                "atoms": [str(atom.identity) + str(atom.weight) for atom in core.atoms],
+                "keys": [core.mode, str(core.declared), core.public_keys.sql("duckdb") if core.public_keys else ""],
+            }  # fmt: skip
+            text = json.dumps(identity, sort_keys=True)
+            key = hashlib.sha256(text.encode()).hexdigest()
+            parts.append(PricedCore(core, noise, statements_of(core, limit), key))
+        return tuple(parts)
+
+    # ---- data
+
+    def plain_batches(self, prepared: PricedStatement, rows: int = 10_000) -> Generator[Any, None, None]:
+        """The answer of public and released tables as Arrow batches, read as they are asked for. It costs nothing.
+
+        Close it when no more is wanted; other statements run meanwhile.
+        """
+        assert prepared.relation.nature == "public" and not prepared.statement.explain
+        self._require_claims(prepared)
+        with closing(self.engine.batches(prepared.tree, rows)) as stream:
+            while True:
+                found = self.data.guarded(lambda: [next(stream, None)], charged=False)
+                if found[0] is None:
+                    return
+                try:
+                    yield cast_batch(found[0], prepared.columns, prepared.types)
+                except ArithmeticError:
+                    raise Refused("a number is out of range for its type", sqlstate="22003") from None
+
+    def _require_claims(self, prepared: PricedStatement) -> None:
+        if self.claims is not None:
+            self.claims.require(table for table, _ in prepared.reads)
+
+    def _answered(self, prepared: PricedStatement, principal: str, timeout: float | None) -> Answer:
+        self._require_claims(prepared)
+        if prepared.relation.nature == "public":
+            with self.lock:
+                found = self.data.guarded(lambda: self.engine.query(prepared.tree.copy()), charged=False)
+            return Answer(prepared.columns, tuple(map(tuple, found)), Cost(), types=prepared.types, plain=True)
+        if prepared.judges:
+            return controlled_answer(self, self.post, prepared, principal, timeout)
+        kept = {part.core.table: self.ledger.cached(part.cache_key) for part in prepared.parts}
+        fresh = [part for part in prepared.parts if kept[part.core.table] is None]
+        # What is computed from the same noisy tables is the same: kept where it is small.
+        same = (prepared.noisy_sql, *kept.values())
+        if not fresh and (rows := self._computed.get(same)) is not None:
+            return Answer(prepared.columns, rows, Cost(), self.left(principal), types=prepared.types, cached=True)
+        tables: dict[str, tuple[Core, Sequence[tuple[Any, ...]]]] = {
+            part.core.table: (part.core, from_text(text))
+            for part in prepared.parts
+            if (text := kept[part.core.table]) is not None
+        }
+        left = None
+        if fresh:
+            with self.lock:
+                for part in fresh:
+                    require_few(part.core, self.public_number)
+                self.require_keys([part.core for part in fresh])
+                keys = {part.core.number: self.data.keys(part.core) for part in fresh}
+                left, noisy = self._read_fresh(prepared, fresh, keys, principal, timeout)
+                tables |= noisy
+        rows = tuple(self.post.run(tables, prepared.noisy_sql))
+        if not fresh and sum(map(len, map(str, same))) + 100 * len(rows) <= LONGEST_ANSWER:
+            self._computed.put(same, rows)
+        cost = sum((part.noise.cost for part in fresh), Cost())
+        left = left or self.left(principal)
+        return Answer(prepared.columns, rows, cost, left, types=prepared.types, cached=not fresh)
+
+    def _read_fresh(
+        self,
+        prepared: PricedStatement,
+        fresh: Sequence[PricedCore],
+        keys: Mapping[int, list[tuple[Any, ...]] | None],
+        principal: str,
+        timeout: float | None,
+    ) -> tuple[Left, dict[str, tuple[Core, Sequence[tuple[Any, ...]]]]]:
+        """Charge for what was not asked before, read it, and add noise.
+
+        Only here are data of persons read: how long all else takes tells nothing of them.
+        """
+        self.require_unlocked(principal)
+        seconds = self.require_time(sum(len(part.statements) for part in fresh), timeout)
+        with self.shield(seconds):
+            release = ReleaseTime(seconds, self.policy.timeout, self.pause)
+            left = self._charged(prepared, fresh, principal)
+            data = replace(self.data, release=release)
+            found: dict[str, tuple[Core, Sequence[tuple[Any, ...]]]] = {}
+            paid: dict[str, str] | None = None
+            try:
+                with suppress(Exception):  # of any kind: which one it is would tell what data it met
+                    for part in fresh:
+                        found[part.core.table] = part.core, data.noisy(part, keys[part.core.number])
+                    paid = {part.cache_key: as_text(found[part.core.table][1]) for part in fresh}
+                # Waited for before it is settled, or whoever looks in between would see by what is kept whether the
+                # data had been read by then.
+                paid = paid if release.wait() else None
+            except BaseException:
+                self.note_failure(left)
+                raise
+            if paid is None:
+                self.note_failure(left)
+                raise read_failure(charged=True)
+            # One transaction, and on the disk before anybody sees it: whoever asks again gets the same noise.
+            self.ledger.settle(left, "answered", answers=paid)
+        return left, found
+
+    def _charged(self, prepared: PricedStatement, fresh: Sequence[PricedCore], principal: str) -> Left:
+        # Spend first: a crash may waste budget, it must never give an answer for free.
+        return self.ledger.reserve(
+            principal,
+            sum((part.noise.cost for part in fresh), Cost()),
+            self.limits(principal),
+            shape=", ".join(sorted({atom.label for part in fresh for atom in part.core.atoms})) or "keys",
+            fingerprint=hashlib.sha256(" ".join(part.cache_key for part in fresh).encode()).hexdigest(),
+            policy=self.policy.fingerprint,
+        )
+
+
+def open_gateway(policy: Gateway | str | Path, *, hardened: Hardened | None = None) -> Gate:
+    """Open the database (read-only), the ledger and the schema of a policy, or of a policy file."""
+    if not isinstance(policy, Gateway):
+        policy = load_gateway(policy)
+    with ExitStack() as opened:
+        ledger = Ledger.open(policy.located_ledger)
+        opened.callback(ledger.close)
+        engine = connect(policy.located_database, read_only=True, hardened=hardened, alone=True)
+        opened.callback(engine.close)
+        catalog = Catalog(policy, schema_of(engine, policy))
+        require_linked_keys(engine, catalog)
+        claims = Claims(policy, engine, catalog.schema)
+        claims.verify()
+        opened.pop_all()
+    if hardened is None:  # a server tells its owner by itself, and once
+        log.info("%s: %s", policy.name, "; ".join(shown_lines(policy)))
+    return Gate(policy, engine, ledger, catalog, post=PostDatabase(policy.timeout), claims=claims)
