@@ -8,10 +8,11 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+import click
 import pytest
 
 import sqlanon
-from sqlanon.cli import ELSEWHERE
+from sqlanon.cli import COMMANDS
 
 COMMAND = [sys.executable, "-m", "sqlanon"]
 ROWS = "age,sex\n" + "30,f\n" * 4 + "40,m\n" * 2
@@ -24,11 +25,22 @@ def table(tmp_path: Path) -> str:
     return str(file)
 
 
-def test_every_command_of_a_module_is_found() -> None:
+def test_every_file_with_a_command_is_in_the_table_of_commands() -> None:
     folder = Path(sqlanon.__file__).parent / "cli"
-    modules = {file.stem for file in folder.glob("*.py") if "\nCOMMANDS" in file.read_text()}
-    named = {(command.name, name) for name in modules for command in import_module(f"sqlanon.cli.{name}").COMMANDS}
-    assert named == set(ELSEWHERE.items())
+    files = {file.stem for file in folder.glob("*.py") if file.stem != "__init__"}
+    modules = {name: import_module(f"sqlanon.cli.{name}") for name in files}
+    found = {name for name, module in modules.items() if isinstance(getattr(module, name, None), click.Command)}
+    assert sorted(found) == list(COMMANDS)
+    assert {getattr(modules[name], name).name for name in found} == found
+
+
+def test_the_list_of_commands_loads_no_engine_and_no_printing() -> None:
+    """What the list loads, every --help waits for."""
+    code = "import sys; from sqlanon.cli import main; main(['--help'], standalone_mode=False); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert "sqlanon.cli.check" in loaded
+    assert loaded & {"duckdb", "pydantic", "rich.console", "sqlglot", "asyncio"} == set()
 
 
 @pytest.mark.parametrize(("k", "code"), [("2", 0), ("3", 1), ("none", 2)])

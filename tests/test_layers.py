@@ -13,7 +13,6 @@ LAYERS = [
     {"__main__"},
     {"cli"},
     {"demo"},
-    {"cli.console", "cli.console_gateway", "cli.console_publish"},
     {"server", "schedule"},
     {"pgcatalog"},
     {"marginals"},

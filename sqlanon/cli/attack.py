@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sqlanon import __version__
 from sqlanon.cli.policy_options import policy_to_look_at, source_named, table_options
+from sqlanon.cli.terminal import open_console, plain_text
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from sqlanon.evidence.attacks import Attacks, Outcome
 
 
 @click.command()
@@ -80,8 +86,6 @@ def attack(
         head = {"sqlanon": __version__, "policy": policy.name, "source": policy.source.text, "release": where}
         click.echo(json.dumps({**head, **as_data(found)}, indent=2, ensure_ascii=False))
         return
-    from sqlanon.cli.console_attack import print_attacks
-
     print_attacks(policy.source.text, where, found)
 
 
@@ -107,4 +111,35 @@ def _released(policy: Any, engine: Any, release: str | None) -> tuple[Any, str |
     return source, given.path
 
 
-COMMANDS = (attack,)
+def print_attacks(source: str, release: str | None, found: Attacks) -> None:
+    console = open_console()
+    beside = f", and {release}" if release else ", which has no release yet"
+    columns = ", ".join(found.quasi_identifiers)
+    console.print(plain_text(f"{source}{beside}: attacks by who knows {columns}"), soft_wrap=True)
+    for note in found.notes:
+        console.print(plain_text(f"note: {note}", style="yellow"), soft_wrap=True)
+    for item in found.attacks:
+        console.print(plain_text(f"{item.name} of {item.attribute}" if item.attribute else item.name, style="bold"))
+        console.print(_line("source", item.before), soft_wrap=True)
+        if item.after is not None:
+            console.print(_line("release", item.after), soft_wrap=True)
+        elif item.not_judged is not None:
+            console.print(plain_text(f"  release not judged: {item.not_judged}", style="yellow"), soft_wrap=True)
+    for name, reason in found.not_judged.items():
+        console.print(plain_text(f"not judged: {name}: {reason}", style="dim"), soft_wrap=True)
+
+
+def _line(side: str, outcome: Outcome) -> Text:
+    line = plain_text(f"  {side:<8}")
+    if not outcome.targets:
+        return line.append("nobody to look for")
+    share = f" ({outcome.broken / outcome.targets:.1%})" if outcome.broken else ""
+    style = "red" if outcome.broken else "green"
+    line.append(f"{outcome.broken:,} of {outcome.targets:,} {outcome.counts} broken{share}", style=style)
+    return line.append(f"; sure {_percent(outcome.confidence)} at most, {_percent(outcome.average)} on average")
+
+
+def _percent(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.2%}" if value >= 0.0001 or value == 0 else f"{value:.2g}"

@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 import json
-import math
+import os
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sqlanon.cli.policy_options import policy_of
-from sqlanon.errors import PolicyError
+from sqlanon.cli.terminal import make_table, open_console, plain_text, replace_infinities
+from sqlanon.errors import PolicyError, number
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from sqlanon.release.compare_policies import Compared
+
+
+LEGEND = (
+    (
+        "risk",
+        "mean of the chance to find a person by the quasi-identifiers, and of the protected numbers known closely",
+    ),
+    ("loss", "share of the information in the cells that is gone, over all columns"),
+    ("score", "mean of risk and loss; less is better, and * marks what no other policy beats"),
+    ("IL1s", "distance of a number from its original, in standard deviations"),
+    ("prob.", "probabilistic loss: how surely statistics are not those of another sample"),
+    ("pMSE", "how well release and source are told apart; 0% not at all, 100% always"),
+    ("accuracy", "of a classifier that learned from the release, of one that learned from the originals, of guessing"),
+)
 
 
 @click.command()
@@ -43,8 +64,6 @@ def compare(
     Each POLICY is planned and its release written aside, checked and measured; nothing is published. Draws take their
     key from the environment variable SQLANON_KEY. Exit code 1 says that a policy has no release.
     """
-    import os
-
     from sqlanon.engines import connect
     from sqlanon.release.compare_policies import compare as run
     from sqlanon.release.compare_policies import describe_comparison
@@ -63,7 +82,7 @@ def compare(
         )
     finally:
         engine.close()
-    document = _plain(describe_comparison(found, policies))
+    document = replace_infinities(describe_comparison(found, policies))
     if html is not None:
         from sqlanon.report.comparison import render_comparison
 
@@ -71,8 +90,6 @@ def compare(
     if as_json:
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
     else:
-        from sqlanon.cli.console_compare import print_compared
-
         print_compared(policies[0].source.text, found)
         if html is not None:
             click.echo(f"wrote {html}")
@@ -108,13 +125,61 @@ def _names(text: str | None) -> list[str] | None:
     return [name.strip() for name in text.split(",") if name.strip()] if text else None
 
 
-def _plain(value: Any) -> Any:
-    """JSON has no infinities: they become text."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+def print_compared(source: str, found: Sequence[Compared]) -> None:
+    console = open_console()
+    rows = next((item.records for item in found if item.records), None)
+    told = f"{source}: {rows:,} rows, " if rows is not None else f"{source}: "
+    console.print(plain_text(f"{told}{len(found)} {'policy' if len(found) == 1 else 'policies'}"), soft_wrap=True)
+    classified = any(item.utility and item.utility.accuracy for item in found)
+    table = make_table()
+    table.add_column("")
+    table.add_column("policy", overflow="fold")
+    for title in ("rows", "risk", "loss", "score", "IL1s", "prob.", "pMSE"):
+        table.add_column(title, justify="right")
+    if classified:
+        table.add_column("accuracy", justify="right")
+    for item in found:
+        if item.refused is None:
+            table.add_row(*_row(item, classified))
+    console.print(table)
+    for item in found:
+        if item.refused is not None:
+            console.print(plain_text(f"no release of {item.policy}: {item.refused}", style="red"), soft_wrap=True)
+        elif not item.holds:
+            console.print(
+                plain_text(f"BROKEN  {item.policy}: its release breaks the policy", style="red"), soft_wrap=True
+            )
+    notes = dict.fromkeys(
+        f"{item.policy}: {note}" for item in found if item.utility is not None for note in item.utility.notes
+    )
+    for note in notes:
+        console.print(plain_text(f"note: {note}", style="yellow"), soft_wrap=True)
+    for word, meaning in LEGEND if classified else LEGEND[:-1]:
+        console.print(plain_text(f"{word:>8}  {meaning}", style="dim"), soft_wrap=True)
 
 
-COMMANDS = (compare,)
+def _row(item: Compared, classified: bool) -> list[Text]:
+    useful = item.utility
+    assert useful is not None
+    cells = [
+        "*" if item.best else "",
+        item.policy,
+        f"{item.released:,}",
+        *(_shown(value, _share) for value in (item.risk, item.loss, item.score)),
+        _shown(useful.il1s, number),
+        _shown(useful.probabilistic.get("all"), _share),
+        _shown(useful.propensity.share if useful.propensity else None, _share),
+    ]
+    if classified:
+        accuracy = useful.accuracy
+        parts = (accuracy.released, accuracy.original, accuracy.baseline) if accuracy else ()
+        cells.append(" / ".join(_shown(part, _share) for part in parts) or "-")
+    return [plain_text(cell, style="bold" if item.best else "") for cell in cells]
+
+
+def _share(value: float) -> str:
+    return f"{value:.1%}"
+
+
+def _shown(value: float | None, write: Callable[[float], str]) -> str:
+    return "-" if value is None else write(value)

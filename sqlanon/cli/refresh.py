@@ -1,18 +1,20 @@
-"""The commands of releases over time: `refresh`, `schedule` and `status`."""
+"""`sqlanon refresh`: publish releases anew."""
 
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from sqlanon.cli.console_refresh import print_outcome
 from sqlanon.errors import BudgetExhausted, NotReleased, SqlanonError
+
+if TYPE_CHECKING:
+    from sqlanon.schedule import RefreshOutcome
+
 
 POLICIES = click.argument("policies", metavar="POLICY…", nargs=-1, required=True, type=click.Path(path_type=Path))
 
@@ -75,47 +77,23 @@ def _exit_code(error: SqlanonError | None) -> int:
     return 1 if isinstance(error, NotReleased | BudgetExhausted) else 2
 
 
-@click.command(name="schedule")
-@POLICIES
-def run_schedule(policies: tuple[Path, ...]) -> None:
-    """Refresh releases whenever they are due, until stopped with Ctrl-C or SIGTERM.
+def print_outcome(done: RefreshOutcome) -> None:
+    from sqlanon.marginals import Refreshed
 
-    A refresh that runs then is finished first. Several may run for the same policies: each time is refreshed once.
-    """
-    from sqlanon import schedule
-
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    jobs = [schedule.Job(path) for path in policies]
-    for job in jobs:
-        policy = job.policy()
-        first = next(schedule.schedule_of(policy).times(schedule.clock()))
-        click.echo(f"{job.path}: {schedule.release_name(policy)}, next {first:%Y-%m-%d %H:%M} UTC")
+    where = str(done.job.path)
+    if done.error is not None:
+        click.echo(f"{where}: not refreshed: {done.error}", err=True)
+    elif done.run is None:
+        click.echo(f"{where}: somebody else refreshes it")
+    else:
+        assert done.published is not None
+        document = done.published.document
+        history = document.get("history", {})
+        if isinstance(done.published, Refreshed):
+            width, spent = document["differential_privacy"]["half_width"], done.published.cost.epsilon
+            noise = f", counts of {document['released']:,} rows, each ± {width:g}"
+            version = f"{noise}; spent {f'epsilon {spent:g}' if spent else 'nothing more'}"
+        else:
+            version = f", version {history['version']}, {history['held_back']:,} rows held back" if history else ""
+        click.echo(f"{where}: refreshed{version}; plan {done.published.plan.hash[:12]}")
     sys.stdout.flush()
-    schedule.serve_schedule(jobs, stop, print_outcome, secret=os.environ.get("SQLANON_KEY"))
-    click.echo("stopped")
-
-
-@click.command()
-@POLICIES
-@click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True, help="So many runs of each.")
-def status(policies: tuple[Path, ...], limit: int) -> None:
-    """When releases were refreshed, how it ended, and when they will be."""
-    from sqlanon import schedule
-
-    for path in policies:
-        job = schedule.Job(path)
-        policy = job.policy()
-        click.echo(f"{path}: {schedule.release_name(policy)}")
-        if policy.schedule is not None:
-            first = next(policy.schedule.times(schedule.clock()))
-            click.echo(f"  next     {first:%Y-%m-%d %H:%M} UTC ({policy.schedule.cron}, {policy.schedule.tz})")
-        for run in job.runs.listed(schedule.release_name(policy), limit):
-            took = f"{(run.ended - run.started).total_seconds():.1f} s" if run.ended else ""
-            version = f"version {run.version}" if run.version is not None else ""
-            said = "  ".join(part for part in (took, version, run.message or "") if part)
-            click.echo(f"  {run.outcome:8} {run.started:%Y-%m-%d %H:%M:%S} UTC  try {run.attempt}  {said}")
-
-
-COMMANDS = (refresh, run_schedule, status)

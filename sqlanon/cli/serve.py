@@ -90,7 +90,7 @@ def _warn_of_slow_tables(policy: Gateway) -> None:
 def _scheduler(served: Path, others: tuple[Path, ...]) -> Callable[[threading.Event, Callable[[], None]], None]:
     """What `sqlanon schedule` does, for the policy that is served, if it has a schedule, and for others."""
     from sqlanon import schedule
-    from sqlanon.cli.console_refresh import print_outcome
+    from sqlanon.cli.refresh import print_outcome
     from sqlanon.policy.files import has_schedule
 
     jobs = [schedule.Job(path) for path in (*([served] if has_schedule(served) else []), *others)]
@@ -110,6 +110,3 @@ def _scheduler(served: Path, others: tuple[Path, ...]) -> Callable[[threading.Ev
         schedule.serve_schedule(jobs, stop, told, secret=os.environ.get("SQLANON_KEY"))
 
     return run
-
-
-COMMANDS = (serve,)

@@ -131,9 +131,6 @@ def token(policy_file: str, name: str, days: int, revoke: str | None) -> None:
     click.echo(f"token {made.id} of {_shown(name)}, until {made.expires:%Y-%m-%d}; it is not shown again", err=True)
 
 
-COMMANDS: tuple[click.Command, ...] = (user,)
-
-
 def _serve(policy_file: str) -> Serve:
     from sqlanon.policy.files import load_serve
 

@@ -1,4 +1,4 @@
-"""What the commands of the gateway print: answers, errors as PostgreSQL words them, and budgets."""
+"""`sqlanon query`: answer SQL with differential privacy, and print the answer with its error bars."""
 
 from __future__ import annotations
 
@@ -6,25 +6,152 @@ import csv
 import io
 import json
 import math
+import re
+import sys
 from collections.abc import Sequence
+from contextlib import closing, suppress
 from datetime import date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.cells import cell_len
+import click
 
-from sqlanon.errors import SqlanonError, number
+from sqlanon.cli.gateway_options import POLICY, load_policy, principal_of, require_ledger
+from sqlanon.cli.tables import format_cost, format_table, left_text, printable, text_width
+from sqlanon.errors import BudgetExhausted, MechanismError, Refused, SqlanonError, number
 
 if TYPE_CHECKING:
-    from sqlanon.gateway import Answer
-    from sqlanon.gateway.price.budgets import Standing
-    from sqlanon.ledger import Event
-    from sqlanon.ledger.limits import Left
-    from sqlanon.mechanisms import Cost
+    from sqlanon.gateway import Answer, Gate
     from sqlanon.policy.gateway import Gateway
+
 
 SYNTHETIC = "SYNTHETIC DATA: these rows are made up, and tell nothing of the real ones"
 WIDEST_LINE = 100  # of a statement, around the place of an error
+WHOLE = re.compile(r"[+-]?(0|[1-9][0-9]{0,17})")
+REAL = re.compile(r"[+-]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][+-]?[0-9]{1,3})?")
+
+
+@click.command()
+@POLICY
+@click.argument("sql", required=False)
+@click.option(
+    "--file", "sql_file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Read the SQL from a file."
+)
+@click.option("--as", "principal", metavar="PRINCIPAL", help="Who asks; needed if the policy names several principals.")
+@click.option("--epsilon", type=float, help="What to spend; the default of the policy if left out.")
+@click.option(
+    "--dialect",
+    type=click.Choice(["duckdb", "postgres"]),
+    default="duckdb",
+    show_default=True,
+    help="The SQL that you write.",
+)
+@click.option(
+    "--param", "params", multiple=True, metavar="VALUE", help="Value of the next ? or of $1, $2, …; repeatable."
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "csv", "json"]),
+    default="table",
+    show_default=True,
+    help="How to print the answer.",
+)
+@click.option("--no-intervals", is_flag=True, help="Leave out the error bars.")
+@click.option("--explain", "explained", is_flag=True, help="Say what it would run and cost, as EXPLAIN does. Free.")
+@click.option("--dry-run", is_flag=True, help="Answer from made-up data of the same shape. Free, and needs no ledger.")
+def query(
+    policy_file: str,
+    sql: str | None,
+    sql_file: Path | None,
+    principal: str | None,
+    epsilon: float | None,
+    dialect: str,
+    params: tuple[str, ...],
+    form: str,
+    no_intervals: bool,
+    explained: bool,
+    dry_run: bool,
+) -> None:
+    """Answer aggregate SQL with differential privacy, under the section 'gateway' of a policy.
+
+    SQL is one SELECT, in quotes; - reads it from standard input. The answer has noise, with error bars that hold the
+    exact value in 95 of 100 cases. Exit code 1: the statement is refused, or costs more than is left.
+
+    A --param is a whole number, a number, a date (2025-01-31), a time (2025-01-31 12:30:00) or else text; a number
+    that begins with 0, as 01234 does, is text, and so is whatever stands in single quotes: --param "'42'".
+    """
+    policy = load_policy(policy_file)
+    text = _statement(sql, sql_file)
+    who = principal_of(policy, principal)
+    asked: dict[str, Any] = {"dialect": dialect, "epsilon": epsilon}
+    parameters = [parse_parameter(value) for value in params]
+    try:
+        with closing(_gate(policy, policy_file, dry_run)) as gate:
+            try:
+                prepared = gate.prepare(text, who, parameters, **asked)
+                plan = explained or prepared.statement.explain
+                if plan:
+                    answer = gate.explain(prepared, who)
+                else:
+                    answer = gate.answer(text, who, parameters, intervals=not no_intervals, **asked)
+            except SqlanonError as error:
+                click.echo(error_text(error, text), err=True)
+                sys.exit(1 if isinstance(error, Refused | BudgetExhausted | MechanismError) else 2)
+        click.echo(answer_text(answer, form, plan=plan, shown=len(prepared.columns)), nl=False)
+        click.echo(notice(answer, who, plan=plan), err=True)
+        return
+    except KeyboardInterrupt:
+        click.echo("sqlanon: interrupted; what was charged by then stays charged", err=True)
+    # Out here the error holds no open database any more, of which DuckDB would complain at the end.
+    sys.exit(130)
+
+
+def parse_parameter(text: str) -> int | float | date | datetime | str:
+    """A parameter, by how it is written.
+
+    >>> [parse_parameter(text) for text in ("42", "-0.5", "2e3", "01234", "'42'", "O'Neill")]
+    [42, -0.5, 2000.0, '01234', '42', "O'Neill"]
+    >>> parse_parameter("2025-01-31"), parse_parameter("2025-01-31 12:30:00"), parse_parameter("2025-02-31")
+    (datetime.date(2025, 1, 31), datetime.datetime(2025, 1, 31, 12, 30), '2025-02-31')
+    """
+    if len(text) >= 2 and text[0] == text[-1] == "'":
+        return text[1:-1]
+    if WHOLE.fullmatch(text):
+        return int(text)
+    if REAL.fullmatch(text):
+        return float(text)
+    if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
+        with suppress(ValueError):
+            return date.fromisoformat(text)
+    if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2})?", text):
+        with suppress(ValueError):
+            return datetime.fromisoformat(text)
+    return text
+
+
+def _statement(sql: str | None, file: Path | None) -> str:
+    if (sql is None) == (file is None):
+        raise click.UsageError("give the SQL in quotes, as - for standard input, or with --file")
+    if sql is not None and sql != "-":
+        return sql
+    data = sys.stdin.buffer.read() if file is None else file.read_bytes()
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise click.UsageError("the SQL is not UTF-8 text") from None
+
+
+def _gate(policy: Gateway, policy_file: str, dry_run: bool) -> Gate:
+    if dry_run:
+        from sqlanon.gateway.synthetic import open_synthetic
+
+        return open_synthetic(policy)
+    from sqlanon.gateway import open_gateway
+
+    require_ledger(policy, policy_file)
+    return open_gateway(policy)
 
 
 def answer_text(answer: Answer, form: str, *, plan: bool, shown: int) -> str:
@@ -36,7 +163,7 @@ def answer_text(answer: Answer, form: str, *, plan: bool, shown: int) -> str:
     if plan:
         return "".join(f"{line}\n" for (line,) in answer.rows)
     title = f"{SYNTHETIC}\n" if answer.synthetic else ""
-    return title + _table(answer.columns[:shown], _with_bars(answer, shown))
+    return title + format_table(answer.columns[:shown], _with_bars(answer, shown))
 
 
 def notice(answer: Answer, principal: str, *, plan: bool = False) -> str:
@@ -44,7 +171,7 @@ def notice(answer: Answer, principal: str, *, plan: bool = False) -> str:
     if plan:
         return "nothing was asked of the data, and nothing spent"
     if answer.synthetic:
-        real = "would cost nothing" if answer.plain else f"would spend {_cost(answer.cost)}"
+        real = "would cost nothing" if answer.plain else f"would spend {format_cost(answer.cost)}"
         return f"synthetic data; nothing was spent; asked of the real data this {real}"
     if answer.left is None and not answer.plain:
         groups = "no group was" if not answer.withheld else f"{answer.withheld:,} groups were"
@@ -52,7 +179,7 @@ def notice(answer: Answer, principal: str, *, plan: bool = False) -> str:
         return f"exact, without noise; {groups} withheld by the controls"
     if answer.plain or answer.left is None:
         return "no persons in it: answered as it is, at no cost"
-    spent = "answered before, so it cost nothing" if answer.cached else f"spent {_cost(answer.cost)}"
+    spent = "answered before, so it cost nothing" if answer.cached else f"spent {format_cost(answer.cost)}"
     told = []
     if answer.threshold is not None:
         told.append(f"groups of fewer than about {answer.threshold:g} persons are left out\n")
@@ -61,15 +188,6 @@ def notice(answer: Answer, principal: str, *, plan: bool = False) -> str:
     if answer.bare:
         told.append(f"{', '.join(map(printable, answer.bare))}: with noise, but how much is not known\n")
     return f"{''.join(told)}{spent}; {left_text(answer.left, principal)}"
-
-
-def left_text(left: Left, principal: str) -> str:
-    until = f"renewed on {left.renewal:%Y-%m-%d}" if left.renewal else "not renewed"
-    return f"{principal} has {_cost(left.left)} left, {until}"
-
-
-def _cost(cost: Cost) -> str:
-    return f"epsilon {number(cost.epsilon)}" + (f" and delta {cost.delta:.2g}" if cost.delta else "")
 
 
 def error_text(error: SqlanonError, sql: str) -> str:
@@ -95,47 +213,7 @@ def _pointed(sql: str, position: int) -> list[str]:
     before = ("..." if first else "") + printable(line[first:place], tab=" ")
     after = printable(line[place:last], tab=" ") + ("..." if last < len(line) else "")
     label = f"LINE {sql.count(chr(10), 0, start) + 1}: "
-    return [f"{label}{before}{after}", " " * cell_len(label + before) + "^"]
-
-
-def printable(text: str, tab: str = "\\t") -> str:
-    """Text without signs that a terminal would obey.
-
-    >>> printable("a\\x1b[31mb\\nc")
-    'a\\\\x1b[31mb\\\\nc'
-    """
-    if text.isprintable():
-        return text
-    spelled = {"\n": "\\n", "\r": "\\r", "\t": tab}
-    return "".join(
-        sign if sign.isprintable() else spelled.get(sign) or sign.encode("unicode_escape").decode() for sign in text
-    )
-
-
-# ---- tables
-
-
-def _table(names: Sequence[str], rows: Sequence[Sequence[tuple[str, bool]]]) -> str:
-    """Columns side by side as psql has them; a cell is its text, and whether it is a number."""
-    heads = [printable(name) for name in names]
-    widths = [max(cell_len(head), *(cell_len(row[at][0]) for row in rows), 1) for at, head in enumerate(heads)]
-    made = [" | ".join(_centred(head, width) for head, width in zip(heads, widths, strict=True))]
-    made.append("-+-".join("-" * width for width in widths))
-    for row in rows:
-        made.append(" | ".join(_padded(*cell, width) for cell, width in zip(row, widths, strict=True)))
-    made = [f" {line}".rstrip() if at != 1 else f"-{line}-" for at, line in enumerate(made)]
-    count = "1 row" if len(rows) == 1 else f"{len(rows)} rows"
-    return "\n".join([*made, f"({count})"]) + "\n"
-
-
-def _centred(text: str, width: int) -> str:
-    room = width - cell_len(text)
-    return " " * (room // 2) + text + " " * (room - room // 2)
-
-
-def _padded(text: str, right: bool, width: int) -> str:
-    room = " " * (width - cell_len(text))
-    return room + text if right else text + room
+    return [f"{label}{before}{after}", " " * text_width(label + before) + "^"]
 
 
 def _with_bars(answer: Answer, shown: int) -> list[list[tuple[str, bool]]]:
@@ -191,9 +269,6 @@ def _cell(value: Any) -> tuple[str, bool]:
     return printable(str(value)), False
 
 
-# ---- files
-
-
 def _csv(answer: Answer) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -242,56 +317,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
-
-
-# ---- budgets
-
-
-def standings_text(found: Sequence[Standing], policy: Gateway) -> str:
-    with_delta = any(each.limit.delta for each in found)
-    names = ["principal", "epsilon", "spent", "left", *(["delta", "spent", "left"] if with_delta else []), "renewed"]
-    rows = []
-    for each in found:
-        cells = [(printable(each.principal), False)]
-        cells += [(number(cost.epsilon), True) for cost in (each.limit, each.left.spent, each.left.left)]
-        if with_delta:
-            cells += [(f"{cost.delta:.3g}", True) for cost in (each.limit, each.left.spent, each.left.left)]
-        renewal = each.left.renewal
-        rows.append([*cells, (f"{renewal:%Y-%m-%d}" if renewal else "never", False)])
-    said = _table(names, rows).rsplit("(", 1)[0]
-    for each in found:
-        if each.granted.epsilon or each.granted.delta:
-            said += f"{printable(each.principal)} was granted {_cost(each.granted)} of it\n"
-    if policy.budget.total is not None:
-        said += f"all together: limit epsilon {number(policy.budget.total.epsilon)}; what is left is the less of both\n"
-    if policy.accounting == "zcdp":
-        said += "accounting zcdp: epsilon spent is what all statements together amount to\n"
-    return said
-
-
-def standings_json(found: Sequence[Standing]) -> list[dict[str, Any]]:
-    def pair(cost: Cost) -> dict[str, float]:
-        return {"epsilon": cost.epsilon, "delta": cost.delta}
-
-    return [
-        {
-            "principal": each.principal,
-            "limit": pair(each.limit),
-            "granted": pair(each.granted),
-            "spent": pair(each.left.spent),
-            "left": pair(each.left.left),
-            "renewal": each.left.renewal.isoformat() if each.left.renewal else None,
-        }
-        for each in found
-    ]
-
-
-def history_text(events: Sequence[Event]) -> str:
-    names = ["event", "at", "principal", "what", "epsilon", "delta", "of"]
-    rows = []
-    for each in events:
-        amounts = (number(each.epsilon), f"{each.delta:.3g}") if each.kind in ("charge", "grant") else ("", "")
-        told = f"by {each.by}: {each.reason}" if each.kind == "grant" else each.shape or f"event {each.settles}"
-        cells = [(str(each.id), True), (f"{each.at[:10]} {each.at[11:19]}", False), (printable(each.principal), False)]
-        rows.append([*cells, (each.kind, False), *((text, True) for text in amounts), (printable(told), False)])
-    return _table(names, rows)

@@ -1,31 +1,95 @@
-"""What `sqlanon publish` prints for people."""
+"""`sqlanon publish`: write the release with the least loss that meets its policy, and show why it is the one."""
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
+import click
 
-from sqlanon.errors import number
+from sqlanon.cli.policy_options import open_database, policy_of
+from sqlanon.cli.progress import progress_bar
+from sqlanon.cli.terminal import escape_markup, join_texts, make_table, open_console, plain_text, replace_infinities
+from sqlanon.errors import PolicyError, number
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+
+@click.command()
+@click.argument("policy_file", metavar="POLICY")
+@click.option("--dry-run", is_flag=True, help="Search, show the plan and its loss, and write nothing.")
+@click.option("--explain", "explained", is_flag=True, help="Say why each column went to its level, and what came next.")
+@click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), help="Seconds for the search.")
+@click.option("--plan", "plan_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the plan as JSON.")
+@click.option("--report", "report_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the HTML report.")
+@click.option("--no-workload", is_flag=True, help="Do not measure the error of random counts: saves a few seconds.")
+@click.option("--json", "as_json", is_flag=True, help="Print the evidence as JSON.")
+@click.option("--memory-limit", help="Most memory that DuckDB may use, such as 1GB; it spills to disk beyond that.")
+def publish(
+    policy_file: str,
+    dry_run: bool,
+    explained: bool,
+    time_limit: float | None,
+    plan_file: Path | None,
+    report_file: Path | None,
+    no_workload: bool,
+    as_json: bool,
+    memory_limit: str | None,
+) -> None:
+    """Find the anonymization with the least loss, write the release, check it as written, and swap it in.
+
+    POLICY is a policy file that names its release. If anything fails, the previous release stays as it was.
+    Pseudonyms and random transformations take their key from the environment variable SQLANON_KEY.
+    """
+    from sqlanon.release import publish as run
+
+    for file in (plan_file, report_file):
+        if file is not None and not file.parent.is_dir():  # better now than when the release is out
+            raise PolicyError(f"there is no folder '{file.parent}'", hint=f"create it first, for '{file.name}'")
+    policy, url = policy_of(policy_file, None, {})
+    writes = not dry_run and policy.release is not None and policy.release.path is None
+    with open_database(policy, url, writes=writes, memory_limit=memory_limit) as engine, progress_bar() as progress:
+        done = run(
+            policy,
+            engine,
+            dry_run=dry_run,
+            time_limit=time_limit,
+            secret=os.environ.get("SQLANON_KEY"),
+            workload=not no_workload,
+            progress=progress,
+        )
+    if plan_file:
+        plan_file.write_text(done.plan.to_json() + "\n", encoding="utf-8")
+    if report_file:
+        from sqlanon.report import render
+
+        report_file.write_text(render(done.document), encoding="utf-8")
+    if as_json:
+        click.echo(json.dumps(replace_infinities(done.document), indent=2, ensure_ascii=False))
+    else:
+        print_published(done.document, explain=explained)
 
 
 def print_published(document: Mapping[str, Any], *, explain: bool = False) -> None:
-    console = Console(highlight=False)
+    console = open_console()
     release = document.get("release")
     rows, gone = document["released"], document["suppressed"]
     share = gone / document["records"] if document["records"] else 0
     where = f"{release['kind']} {release['name']}" if release else "dry run"
     console.print(
-        Text(f"{where}: {rows:,} of {document['records']:,} rows, {gone:,} suppressed ({share:.2%})", style="bold")
+        plain_text(
+            f"{where}: {rows:,} of {document['records']:,} rows, {gone:,} suppressed ({share:.2%})", style="bold"
+        )
     )
     for check in document.get("checks", ()):
         _print_check(console, check)
     if "found_by_values" in document:
-        console.print(Text(f"note: {document['found_by_values']['said']}", style="yellow"), soft_wrap=True)
+        console.print(plain_text(f"note: {document['found_by_values']['said']}", style="yellow"), soft_wrap=True)
     if "linked_rows" in document:
         _print_linked(console, document["linked_rows"])
     if "history" in document:
@@ -39,8 +103,8 @@ def print_published(document: Mapping[str, Any], *, explain: bool = False) -> No
         console.print()
         metric = document["minimize"]
         proven = "proven optimal" if plan["proven"] else "not proven optimal"
-        console.print(Text(f"{metric} {number(plan['loss'])}, {proven}: {plan['why']}"), soft_wrap=True)
-    console.print(Text(f"plan {document['plan_hash'][:16]}", style="dim"))
+        console.print(plain_text(f"{metric} {number(plan['loss'])}, {proven}: {plan['why']}"), soft_wrap=True)
+    console.print(plain_text(f"plan {document['plan_hash'][:16]}", style="dim"))
     if explain:
         _print_explanation(console, document)
     linked = document.get("linked_rows", {})
@@ -60,15 +124,15 @@ def _print_check(console: Console, check: Mapping[str, Any]) -> None:
     measured = (
         f"worst of {check['classes']:,} classes {number(check['measured'])}, required {number(check['required'])}"
     )
-    console.print(f"{verdict}  [bold]{escape(check['model'] + of)}[/]  [dim]{escape(measured)}[/]")
+    console.print(f"{verdict}  [bold]{escape_markup(check['model'] + of)}[/]  [dim]{escape_markup(measured)}[/]")
 
 
 def _print_linked(console: Console, linked: Mapping[str, Any]) -> None:
     """What the sets of rows of persons tell; a release that was written either keeps them alike, or was accepted."""
     verdict, style = ("accepts", "yellow") if linked["problems"] else ("holds  ", "green")
-    console.print(Text.assemble((verdict, style), " ", (linked["said"], "bold")), soft_wrap=True)
+    console.print(join_texts((verdict, style), " ", (linked["said"], "bold")), soft_wrap=True)
     for line in (linked["uniqueness"], *linked["problems"]):
-        console.print(Text(f"        {line}", style="dim"), soft_wrap=True)
+        console.print(plain_text(f"        {line}", style="dim"), soft_wrap=True)
 
 
 def _print_history(console: Console, history: Mapping[str, Any]) -> None:
@@ -78,7 +142,7 @@ def _print_history(console: Console, history: Mapping[str, Any]) -> None:
         verdict = "[green]holds [/]" if item["holds"] else "[red]BROKEN[/]"
         params = ", ".join(f"{key} {value}" for key, value in item["params"].items())
         measured = f"worst of {item['compared']:,} sets {number(item['measured'])}, required {params}"
-        console.print(f"{verdict}  [bold]{escape(item['model'] + of)}[/]  [dim]{escape(measured)}[/]")
+        console.print(f"{verdict}  [bold]{escape_markup(item['model'] + of)}[/]  [dim]{escape_markup(measured)}[/]")
     console.print(f"version {history['version']}; {history['held_back']:,} rows held back for a later release")
 
 
@@ -86,12 +150,12 @@ def _print_groups(console: Console, document: Mapping[str, Any]) -> None:
     """What belongs to a release whose rows were parted."""
     plan = document["plan"]
     for name, kind in document.get("release", {}).get("companions", {}).items():
-        console.print(Text(f"with the {kind} {name}"))
-    console.print(Text(f"{plan['algorithm']}: {plan['why']}"), soft_wrap=True)
+        console.print(plain_text(f"with the {kind} {name}"))
+    console.print(plain_text(f"{plan['algorithm']}: {plan['why']}"), soft_wrap=True)
 
 
 def _attributes(document: Mapping[str, Any]) -> Table:
-    table = Table(box=None, pad_edge=False)
+    table = make_table()
     table.add_column("quasi-identifier")
     table.add_column("level", justify="right")
     table.add_column("hierarchy")
@@ -99,7 +163,7 @@ def _attributes(document: Mapping[str, Any]) -> Table:
     for item in document["attributes"]:
         levels = ", ".join(str(level) for level in item["levels"]) or "by region"
         loss = "-" if item["loss"] is None else number(item["loss"])
-        table.add_row(escape(item["name"]), f"{levels} of {item['height']}", escape(item["what"]), loss)
+        table.add_row(escape_markup(item["name"]), f"{levels} of {item['height']}", escape_markup(item["what"]), loss)
     return table
 
 
@@ -110,9 +174,9 @@ def _print_explanation(console: Console, document: Mapping[str, Any]) -> None:
         console.print("this algorithm recodes locally: there is no level for a whole column to explain")
         return
     console.print()
-    table = Table(box=None, pad_edge=False, title="candidates", title_justify="left", title_style="bold")
+    table = make_table("candidates")
     for name in chosen:
-        table.add_column(escape(name), justify="right")
+        table.add_column(escape_markup(name), justify="right")
     table.add_column(document["minimize"], justify="right")
     table.add_column("suppressed", justify="right")
     table.add_column("verdict")
@@ -124,7 +188,7 @@ def _print_explanation(console: Console, document: Mapping[str, Any]) -> None:
         table.add_row(*marks, number(item["loss"]), f"{item['suppressed']:,}", verdict)
     console.print(table)
     for name, level in chosen.items():
-        console.print(Text(f"{name}: {_why(document, name, level)}"), soft_wrap=True)
+        console.print(plain_text(f"{name}: {_why(document, name, level)}"), soft_wrap=True)
     console.print()
 
 

@@ -1,0 +1,42 @@
+"""`sqlanon report`: write the evidence of a release as an HTML page."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from sqlanon.cli.policy_options import policy_of
+from sqlanon.cli.progress import progress_bar
+
+
+@click.command()
+@click.argument("policy_file", metavar="POLICY")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), default=Path("report.html"), show_default=True,
+    help="The HTML file to write.",
+)  # fmt: skip
+@click.option(
+    "--explore", default=30.0, show_default=True, type=click.FloatRange(min=0),
+    help="Seconds to spend on the map of other k and suppression limits; 0 leaves it out.",
+)  # fmt: skip
+@click.option("--no-attacks", is_flag=True, help="Measure no risks and try no attacks: saves time on large tables.")
+def report(policy_file: str, output: Path, explore: float, no_attacks: bool) -> None:
+    """Write the evidence of a release as one self-contained HTML page that a data-protection officer can read."""
+    from sqlanon.engines import connect
+    from sqlanon.release import report as gather
+    from sqlanon.report import render
+
+    policy, url = policy_of(policy_file, None, {})
+    engine = connect(url)
+    try:
+        with progress_bar() as progress:
+            secret = os.environ.get("SQLANON_KEY")
+            document = gather(
+                policy, engine, explore=explore, secret=secret, attacked=not no_attacks, progress=progress
+            )
+    finally:
+        engine.close()
+    output.write_text(render(document), encoding="utf-8")
+    click.echo(f"wrote {output}")
