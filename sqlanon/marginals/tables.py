@@ -14,7 +14,8 @@ from sqlanon.plan import RecordedPlan
 from sqlanon.policy import Source
 from sqlanon.policy.marginals import Marginals
 from sqlanon.relations.source import table_parts
-from sqlanon.release.targets.target import RelationTarget, Staged, beside, create
+from sqlanon.release.targets.relation_target import RelationTarget, beside, create
+from sqlanon.release.targets.target import Staged
 
 TYPES = {
     "int": "BIGINT", "float": "DOUBLE", "text": "TEXT", "bool": "BOOLEAN", "date": "DATE", "timestamp": "TIMESTAMP",

@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
 
-from pydantic import ConfigDict, Field
-
-from sqlanon import policy
-from sqlanon.policy import Policy, gateway, gateway_checks, marginals, serve, yaml_lines
-from sqlanon.policy.checks import Draft
+from sqlanon.policy import gateway, yaml_lines
 from sqlanon.policy.gateway import Gateway
 from sqlanon.policy.marginals import Marginals
-from sqlanon.policy.parts import SHARED
+from sqlanon.policy.policy import Policy
+from sqlanon.policy.read_policy import is_date, is_text
+from sqlanon.policy.sections import PolicyFile, build
 from sqlanon.policy.serve import GatewayFile, Serve
-from sqlanon.policy.yaml_lines import KeyPath, Origin, PolicyProblem, YamlDocument
-
-
-class PolicyFile(Policy):
-    """What the owner of the data asks for."""
-
-    model_config = SHARED | ConfigDict(title="Policy")
-    # Left out of dumps: a release does not depend on it, and its database may hold a password.
-    gateway: Gateway | None = Field(
-        None, exclude=True, description="What the query gateway protects, how far, and who may ask."
-    )
-    serve: Serve | None = Field(None, exclude=True, description="Where the proxy listens, and what it may use.")
-    marginals: Marginals | None = Field(
-        None, exclude=True, description="Counts with differential privacy; in a file without a release."
-    )
+from sqlanon.policy.yaml_lines import Origin, YamlDocument
 
 
 def load_gateway(path: str | Path) -> Gateway:
@@ -75,7 +58,7 @@ def has_schedule(path: str | Path) -> bool:
 
 
 def _read(text: str) -> YamlDocument:
-    return yaml_lines.read_yaml(text, policy.is_text, policy.is_date)
+    return yaml_lines.read_yaml(text, is_text, is_date)
 
 
 def _with_gateway(document: YamlDocument, name: str, base: Path) -> PolicyFile | GatewayFile:
@@ -89,29 +72,6 @@ def _with_gateway(document: YamlDocument, name: str, base: Path) -> PolicyFile |
     return build(document.data, origin, document.problems, GatewayFile)
 
 
-_File = TypeVar("_File", PolicyFile, GatewayFile)
-
-
-def build(data: Any, origin: Origin, found: Iterable[PolicyProblem], model: type[_File]) -> _File:
-    file = policy.validate_file(data, origin, found, model, _problems)
-    file._origin = origin
-    if file.gateway is not None:
-        file.gateway._origin = origin
-    if file.serve is not None:
-        file.serve._origin, file.serve._gateway = origin, file.gateway
-    if file.marginals is not None:
-        file.marginals._origin, file.marginals._gateway = origin, file.gateway
-        file.marginals._schedule = file.schedule
-    return file
-
-
-def _problems(draft: Draft) -> Iterator[PolicyProblem]:
-    """What the sections say about each other."""
-    for part in (gateway_checks, serve, marginals):
-        yield from part.problems(draft)
-
-
-def is_text(path: KeyPath) -> bool:
-    """Where, in one of the sections, a number or boolean is meant as text."""
-    of_section = {"gateway": gateway.is_text, "serve": serve.is_text, "marginals": marginals.is_text}
-    return of_section[str(path[0])](path[1:])
+__all__ = [
+    "PolicyFile", "has_schedule", "load_gateway", "load_marginals", "load_serve", "parse_gateway", "parse_serve",
+]  # fmt: skip

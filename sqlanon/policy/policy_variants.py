@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from sqlanon.errors import PolicyError, did_you_mean
-from sqlanon.policy import Policy, build, is_date, is_text, yaml_lines
+from sqlanon.policy import yaml_lines
+from sqlanon.policy.policy import Policy
+from sqlanon.policy.read_policy import build, is_date, is_text
 from sqlanon.policy.yaml_lines import Origin
 
 MOST = 100

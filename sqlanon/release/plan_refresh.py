@@ -12,16 +12,18 @@ from sqlanon.errors import PolicyError
 from sqlanon.evidence.checks import check
 from sqlanon.plan import Plan
 from sqlanon.policy import Policy, Source
-from sqlanon.release import publish_buckets, require_history, require_kept, versions
+from sqlanon.release import publish_buckets, versions
 from sqlanon.release.algorithm_kind import is_parted
+from sqlanon.release.check_release import require_kept
 from sqlanon.release.evidence_document import describe_release, without_originals
-from sqlanon.release.history import compare, require_safe
+from sqlanon.release.history import compare, require_history, require_safe
 from sqlanon.release.history.history_tables import kept_versions
 from sqlanon.release.publication import Progress
 from sqlanon.release.rewrite_release import plan_rewriting
 from sqlanon.release.second_draws import require_same_draws, require_same_scales
 from sqlanon.release.solve_policy import prepare_problem, solve_problem
-from sqlanon.release.targets.target import Staged, Target, target_of
+from sqlanon.release.targets.choose_target import target_of
+from sqlanon.release.targets.target import Staged, Target
 
 PLANNED = "release_planned_by_sqlanon"
 

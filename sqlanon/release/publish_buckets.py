@@ -33,7 +33,9 @@ from sqlanon.release.publication import Progress, Published, require_plan, requi
 from sqlanon.release.rewrite_release import Rewriting
 from sqlanon.release.second_draws import described_draws, require_same_scales
 from sqlanon.release.solve_policy import search_rows
-from sqlanon.release.targets.target import FileTarget, RelationTarget, Staged, Target
+from sqlanon.release.targets.file_target import FileTarget
+from sqlanon.release.targets.relation_target import RelationTarget
+from sqlanon.release.targets.target import Staged, Target
 from sqlanon.sqltree.tree import alias, count_all, nest_query, select
 
 

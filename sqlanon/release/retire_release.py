@@ -22,7 +22,7 @@ from sqlanon.release.fingerprint import fingerprint
 from sqlanon.release.record import CURRENT, Version, of_relation, show_again
 from sqlanon.release.record import retire as note
 from sqlanon.release.targets import folder
-from sqlanon.release.targets.target import RelationTarget
+from sqlanon.release.targets.relation_target import RelationTarget
 
 
 def retire(policy: Policy | Marginals, engine: Engine) -> list[str]:

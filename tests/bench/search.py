@@ -26,7 +26,7 @@ import sqlanon
 from sqlanon.engines import Engine
 from sqlanon.release.rewrite_release import plan_rewriting
 from sqlanon.release.solve_policy import prepare_problem, solve_problem
-from sqlanon.release.targets.target import create
+from sqlanon.release.targets.relation_target import create
 
 ADULT = Path(__file__).parents[3] / "shared" / "data" / "adult"
 NAMES = ["sex", "age", "race", "marital-status", "education", "native-country", "workclass", "occupation"]

@@ -11,7 +11,7 @@ from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError, did_you_mean
 from sqlanon.evidence.attacks.region_labels import pieces_of
 from sqlanon.evidence.checks import prepare, require_persons
-from sqlanon.evidence.risk.work_tables import Work
+from sqlanon.evidence.work_tables import Work
 from sqlanon.policy import Policy, Source
 from sqlanon.relations.attacks import attack_relations as relations
 from sqlanon.relations.checks import Compiler

@@ -17,8 +17,8 @@ from sqlanon.evidence.checks import prepare, require_persons
 from sqlanon.evidence.linked_rows import RowLink, find_link, link_rows, say_linked
 from sqlanon.evidence.risk.estimates import population_uniqueness
 from sqlanon.evidence.risk.special_uniques import Score, Subset, Suda, special_uniques
-from sqlanon.evidence.risk.work_tables import Work
 from sqlanon.evidence.risk.worst_case import worst_disclosure
+from sqlanon.evidence.work_tables import Work
 from sqlanon.families import Plugin, family, plugin
 from sqlanon.policy import Policy, Source
 from sqlanon.policy.suppressed_cells import READING

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlanon.errors import PolicyError
-from sqlanon.evidence.risk.work_tables import Work
+from sqlanon.evidence.work_tables import Work
 from sqlanon.families import plugin
 from sqlanon.relations.classes import Grouping
 from sqlanon.relations.column_subsets import (

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 
 from sqlanon.engines import ColumnInfo, Engine
 from sqlanon.errors import PolicyError, did_you_mean
-from sqlanon.evidence.risk.work_tables import Work
 from sqlanon.evidence.utility import classifier, probabilistic_loss
 from sqlanon.evidence.utility.classifier import Accuracy
 from sqlanon.evidence.utility.columns import BANDS, lookups_of, readings_of
 from sqlanon.evidence.utility.moments import Difference, Moments, differences, moments
 from sqlanon.evidence.utility.propensity import Propensity, propensity
+from sqlanon.evidence.work_tables import Work
 from sqlanon.families import plugin
 from sqlanon.policy import Policy, Source
 from sqlanon.relations.classes import Prelude

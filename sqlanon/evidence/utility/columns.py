@@ -8,8 +8,8 @@ from sqlglot import exp
 
 from sqlanon.engines import ColumnInfo
 from sqlanon.errors import PolicyError
-from sqlanon.evidence.risk.work_tables import Work
 from sqlanon.evidence.utility.label_numbers import number_of
+from sqlanon.evidence.work_tables import Work
 from sqlanon.policy import Policy
 from sqlanon.relations.classes import NULL_NODE
 from sqlanon.relations.utility_relations import Readings, distinct_labels

@@ -18,11 +18,12 @@ from sqlanon.relations.classes import Prelude
 from sqlanon.relations.source import relation, table_tree
 from sqlanon.release.history.comparison import BUILT, PREFIX, AcrossResult, Comparison, find_members, places, tables
 from sqlanon.release.history.earlier_releases import read_past
-from sqlanon.release.history.history_tables import HistoryTables
+from sqlanon.release.history.history_tables import HistoryTables, kept_versions
 from sqlanon.release.history.hold_back import hold_back
 from sqlanon.release.history.joined_releases import keep_shown, require_named
 from sqlanon.release.history.joined_releases import measure_joins as joined_results
 from sqlanon.release.history.label_paths import comparable, paths_of
+from sqlanon.release.record import newest
 from sqlanon.release.targets.target import Staged
 from sqlanon.sqltree.tree import (
     alias,
@@ -87,6 +88,26 @@ def compare(
         found.close()
         raise
     return found
+
+
+def require_history(policy: Policy, engine: Engine, name: str) -> None:
+    """A release whose past is compared must go on so, and one whose past is not known cannot begin with it: not even
+    if it was dropped meanwhile, since what was seen was seen."""
+    earlier = newest(engine, name)
+    if policy.history is None and earlier is None and kept_versions(engine, name):
+        earlier = {"history": {}}
+    if earlier is None or ("history" in earlier) == (policy.history is not None):
+        return
+    if policy.history is None:
+        raise PolicyError(
+            f"'{name}' was published with a history, and this policy asks for none",
+            hint="add 'history: {}', or release under another name",
+        )
+    raise policy.error(
+        f"'{name}' was published without a history: what both releases tell together cannot be known",
+        "history",
+        hint="release under another name, and drop the old release",
+    )
 
 
 def _newly_held(found: Comparison, held: str) -> int:
@@ -186,6 +207,7 @@ __all__ = [
     "paths_of",
     "read_past",
     "remember",
+    "require_history",
     "require_named",
     "require_safe",
 ]

@@ -1,0 +1,46 @@
+"""What the report shows: the stored evidence of a release, with risks and attacks measured now."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlanon.engines import Engine
+from sqlanon.evidence.apply_transformations import needs_secret
+from sqlanon.policy import Policy
+from sqlanon.release.algorithm_kind import is_parted
+from sqlanon.release.publication import Progress, tell
+from sqlanon.release.solve_policy import prepare_problem
+from sqlanon.release.stored_evidence import load_evidence, risk_utility_map, too_wide_to_map
+
+
+def report(
+    policy: Policy,
+    engine: Engine,
+    *,
+    explore: float = 30.0,
+    secret: str | None = None,
+    attacked: bool = True,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """The stored evidence of a release, with the map of what other k and suppression limits would cost, for which at
+    most `explore` seconds are spent; 0 leaves it out. So does a policy with draws whose `secret` is not given. Risks
+    are measured and attacks carried out on source and release as they are now, if `attacked`."""
+    document = load_evidence(policy, engine)
+    if attacked:
+        tell(progress, "attacking the release", 0, 1)
+        from sqlanon.release.measure_resistance import resistance  # loads all attacks
+
+        document |= resistance(policy, engine, int(document["records"]))
+        tell(progress, "attacking the release", 1, 1)
+    drawn = needs_secret(policy) and not secret
+    if explore > 0 and len(document["plan"]["passes"]) == 1 and not drawn and not is_parted(policy):
+        task = prepare_problem(policy, engine, time_limit=explore, progress=progress, secret=secret)
+        try:
+            asked = max((use.params["k"] for use in policy.models if "k" in use.params), default=None)
+            if (why := too_wide_to_map(task)) is not None:
+                document["notes"] = [*document.get("notes", ()), why]
+            else:
+                document["map"] = risk_utility_map(task, (asked, policy.suppression_limit))
+        finally:
+            task.close()
+    return document
