@@ -89,9 +89,9 @@ class Partition:
         names = {"work": self.rounds.made("work", self._start)}
         self._require_whole(names["work"], as_one=self.problem.stable is None)
         if self.problem.stable is not None:
-            kept = Replay(self, self.problem.stable)
-            names = {"work": kept.run(names["work"])}
-            self._last, self._left_out = kept.last, kept.left_out
+            replay = Replay(self.problem, self.problem.stable, self.orders, self.slots, self.rounds, self._kept)
+            names = {"work": replay.run(names["work"])}
+            self.round, self._last, self._left_out = replay.round, replay.last, replay.left_out
         names["state"] = self.rounds.made(
             "state", lambda: self._chosen(self._measured("work", None)), names, first=True
         )

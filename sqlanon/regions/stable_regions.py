@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from sqlanon.lattice.nodes import Infeasible
 from sqlanon.lattice.problem import Problem, Stable
-from sqlanon.regions.pack_places import lens, read_place
+from sqlanon.regions.pack_places import Slot, lens, read_place
+from sqlanon.regions.round_tables import Rounds
 from sqlanon.regions.value_orders import Order
 from sqlanon.relations.hierarchy_lookups import lookup
 from sqlanon.sqltree.tree import (
@@ -33,45 +33,48 @@ from sqlanon.sqltree.tree import (
     union_all,
 )
 
-if TYPE_CHECKING:
-    from sqlanon.regions.partition import Partition
-
 BIGINT, TEXT = exp.DataType.build("bigint"), exp.DataType.build("text")
 
 
 @dataclass
 class Replay:
-    """Cut a table as earlier releases were; `last` is the highest region, `left_out` the rows of regions that fail."""
+    """Cut a table as earlier releases were. `kept` are the columns that a row carries from round to round.
 
-    partition: Partition
+    What it finds: `round` is the last one of earlier releases, `last` the highest region, `left_out` the rows of
+    regions that fail."""
+
+    problem: Problem
     stable: Stable
+    orders: Sequence[Order]
+    slots: Sequence[Slot]
+    rounds: Rounds
+    kept: Sequence[str]
+    round: int = 0
     last: int = 1
     left_out: int = 0
 
     def run(self, work: str) -> str:
-        problem, own = self.partition.problem, self.partition
         highest = exp.Max(this=exp.column("right_region"))
         asked = select(exp.Max(this=exp.column("round")), highest, source=table(self.stable.cuts))
-        rounds, last = problem.engine.query(asked)[0]
-        own.round = int(rounds or 0)
+        rounds, last = self.problem.engine.query(asked)[0]
+        self.round = int(rounds or 0)
         self.last = int(last or 1)
-        cuts = own.rounds.made("places_of_cuts", lambda: _places(problem, own.orders, self.stable.cuts))
-        for number in range(1, own.round + 1):
+        cuts = self.rounds.made("places_of_cuts", lambda: _places(self.problem, self.orders, self.stable.cuts))
+        for number in range(1, self.round + 1):
             tree = self._cut(work, cuts, number)
-            after = own.rounds.made("work", partial(_given, tree))
-            own.rounds.drop(work)
+            after = self.rounds.made("work", partial(_given, tree))
+            self.rounds.drop(work)
             work = after
         return self._without_broken(work)
 
     def _cut(self, work: str, cuts: str, number: int) -> exp.Select:
         now = exp.column("round", table="d").eq(number)
         same = exp.and_(exp.column("region", table="d").eq(exp.column("region", table="w")), now)
-        slots = self.partition.slots
-        behind = read_place(slots, "d") > exp.column("cut", table="d")
+        behind = read_place(self.slots, "d") > exp.column("cut", table="d")
         goes = exp.and_(exp.column("cut", table="d").is_(exp.Null()).not_(), behind)
         region = case((goes, exp.column("right_region", table="d")), default=exp.column("region", table="w"))
-        kept = [exp.column(name, table="w") for name in (*self.partition._kept, "n")]
-        known = select(exp.Star(), *lens(slots, exp.column("dim")), source=table(cuts))
+        kept = [exp.column(name, table="w") for name in (*self.kept, "n")]
+        known = select(exp.Star(), *lens(self.slots, exp.column("dim")), source=table(cuts))
         return select(
             *kept,
             alias(bigint(region), "region"),
@@ -81,19 +84,18 @@ class Replay:
 
     def _without_broken(self, work: str) -> str:
         """Regions cannot be mended by those beside them: that would be another cut."""
-        problem, own = self.partition.problem, self.partition
-        classes, parts = problem.classes_by(exp.column("region"), work)
+        classes, parts = self.problem.classes_by(exp.column("region"), work)
         tree = exp.select(alias(exp.column("class_id"), "region")).from_(classes).where(exp.column("broken").neq(0))
         for name, query in parts:
             tree = tree.with_(name, as_=query, copy=False)
-        broken = own.rounds.made("broken_regions", lambda: tree)
+        broken = self.rounds.made("broken_regions", lambda: tree)
         inside = exp.column("region").isin(query=select("region", source=table(broken)))
         rows = select(sum_bigint(exp.column("n")), source=table(work), where=inside)
-        self.left_out = int(problem.engine.query(rows)[0][0] or 0)
-        if self.left_out == problem.records:
+        self.left_out = int(self.problem.engine.query(rows)[0][0] or 0)
+        if self.left_out == self.problem.records:
             raise Infeasible(None)
-        kept = own.rounds.made("work", lambda: select(exp.Star(), source=table(work), where=exp.not_(inside.copy())))
-        own.rounds.drop(work, broken)
+        kept = self.rounds.made("work", lambda: select(exp.Star(), source=table(work), where=exp.not_(inside.copy())))
+        self.rounds.drop(work, broken)
         return kept
 
 
