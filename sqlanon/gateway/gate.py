@@ -48,6 +48,7 @@ from sqlanon.ledger.limits import Left
 from sqlanon.mechanisms import Cost
 from sqlanon.policy.files import load_gateway
 from sqlanon.policy.gateway import Gateway
+from sqlanon.sqlfront.limits import nested_too_deeply
 
 log = logging.getLogger("sqlanon")
 LONGEST_KEPT = 2_000  # characters of a statement that is kept bound
@@ -118,7 +119,7 @@ class Gate(PrivateReads):
         try:
             made = self._priced(statement, binder, exact, epsilon, intervals)
         except RecursionError:
-            raise Refused("the statement is nested too deeply", sqlstate="54001") from None
+            raise nested_too_deeply() from None
         if known is not None:
             self._known.put(known, made)
         return made
@@ -140,7 +141,7 @@ class Gate(PrivateReads):
         try:
             made = description(statement, kinds, lambda: self._binder(principal, dialect)[0], intervals)
         except RecursionError:
-            raise Refused("the statement is nested too deeply", sqlstate="54001") from None
+            raise nested_too_deeply() from None
         if len(sql) <= LONGEST_KEPT:
             self._described.put(asked, made)
         return made

@@ -30,6 +30,7 @@ from sqlanon.gateway.bind.values import (
     number,
     operand,
 )
+from sqlanon.sqlfront.limits import has_half_characters
 
 # Divisors nearer to zero than this give NULL, so that no quotient overflows.
 TINY = 1e-9
@@ -245,15 +246,6 @@ def _literal(node: exp.Literal, scope: Scope) -> Value:
     if node.is_string:
         return text_literal(text)
     return number_literal(node, text)
-
-
-def has_half_characters(text: str) -> bool:
-    """Halves of surrogate pairs, which no engine can be sent.
-
-    >>> has_half_characters("é€😀"), has_half_characters("a\\ud800")
-    (False, True)
-    """
-    return any("\ud800" <= each <= "\udfff" for each in text)
 
 
 def text_literal(text: str) -> Value:
