@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from sqlanon.errors import Refused
 from sqlanon.sqlfront.limits import require_text, require_tokens
-from sqlanon.sqlfront.literals import START, QuotedText, find_literal, not_closed, require_mark
+from sqlanon.sqlfront.literals import SIMPLE, START, QuotedText, find_literal, not_closed, require_mark
 
 Kind = Literal["word", "quoted", "string", "number", "parameter", "symbol"]
 
@@ -20,6 +20,7 @@ _TOKEN = re.compile(
     rf"""
     (?P<space>   [\s]+ | --[^\n\r]* )
   | (?P<comment> /\* )
+  | (?P<string>  {SIMPLE} )
   | (?P<literal> (?={START}) )
   | (?P<quoted>  "(?:[^"]|"")+" )
   | (?P<named>   [uU]&" )
@@ -64,7 +65,9 @@ def tokens(text: str) -> list[Token]:
         if kind == "named":
             hint = 'write the name itself between "…"'
             raise Refused('names in U&"…" are not read', hint=hint, sqlstate="0A000", position=place + 1)
-        if kind == "literal":
+        if kind == "string":
+            found.append(Token("string", raw[1:-1].replace("''", "'"), place, end))
+        elif kind == "literal":
             literal = find_literal(text, place)
             assert literal is not None
             end = literal.end
@@ -83,8 +86,8 @@ def tokens(text: str) -> list[Token]:
             found.append(Token("parameter", raw, place, end))
         elif kind == "symbol":
             found.append(Token("symbol", raw, place, end))
-        require_tokens(found)
         place = end
+    require_tokens(found)
     for at in reversed(unicode):
         _decode_token(found, at, unicode[at], text)
     return found

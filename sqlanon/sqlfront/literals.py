@@ -12,6 +12,7 @@ from sqlanon.errors import Refused
 
 DOLLAR = r"\$(?:[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_\x80-\U0010ffff]*)?\$"
 START = rf"(?:[eEbBxXnN]|[uU]&)?'|{DOLLAR}"  # of a literal, if it does not follow a letter
+SIMPLE = r"'[^']*+(?:''[^']*+)*+'(?![ \t\f]*+(?:[\n\r]|--))"  # a plain text that no other line goes on
 _START = re.compile(START)
 _PLAIN = re.compile(r"[^']*+(?:''[^']*+)*+'")
 _ESCAPED = re.compile(r"[^'\\]*+(?:(?:''|\\.)[^'\\]*+)*+'", re.DOTALL)

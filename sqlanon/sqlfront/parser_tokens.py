@@ -3,7 +3,7 @@
 - The tokenizer takes `$1,$` in `IN ($1,$2)` for a dollar quote: a blank after each parameter makes it read a parameter.
 - It ends the comment /*/* a */ b */ too early: comments are blanked out.
 - It reads escapes in its own way: in PostgreSQL's dialect it is given an empty text in place of each literal, and the
-  token gets the value that `literals` reads.
+  token gets the value that `literals` reads. Plain texts on one line, which both read alike, stay as they are.
 
 All of them are found here, outside of quotes. Afterwards every token stands where it stands in the text, so that errors
 point at the right place.
@@ -25,19 +25,18 @@ from sqlanon.sqlfront.lexer import comment_end
 from sqlanon.sqlfront.limits import require_tokens
 from sqlanon.sqlfront.literals import START, QuotedText, find_literal, require_mark
 
-_PIECE = re.compile(
+# Where a comment, a literal or a parameter may start, behind all that is none.
+_BETWEEN = re.compile(
     rf"""
-    (?P<comment> /\* )
-  | --[^\n\r]*
-  | (?P<literal> (?={START}) )
-  | "(?:[^"]|"")*"
-  | (?P<parameter> \$\w+ )
-  | [^\W\d][\w$]*
-  | [^$'"/\-\w]+ | \d+ | .
+    (?: (?! /\* | {START} | \$\w )
+        (?: --[^\n\r]*+ | "(?:[^"]|"")*+" | [^\W\d][\w$]*+ | [^$'"/\-\w]++ | \d++ | . )
+    )*+
     """,
     re.VERBOSE | re.DOTALL,
 )
-_SPECIAL = re.compile(r"['$]|/\*")
+_PARAMETER = re.compile(r"\$\w+")
+# Without any of these, the tokenizer reads a text as PostgreSQL does: plain literals of one line.
+_SPECIAL = re.compile(r"\$|/\*|[eE&]'|'[ \t\f]*+(?:[\n\r]|--)")
 
 
 class _Mark(NamedTuple):
@@ -72,6 +71,8 @@ def tokenize(text: str, dialect: DialectType) -> list[Token]:
             pieces += [text[done : mark.start], _blanked(text[mark.start : mark.end])]
         elif is_postgres and (mark.literal.is_text or mark.literal.form == "u&"):
             literals[mark.start] = mark.literal
+            if mark.literal.form == "" and len(mark.literal.parts) == 1:
+                continue
             # With blanks around it, or the tokenizer would take 'a'$$b$$ for one text, and U&$$a$$ for U&'a'.
             pieces += [text[done : mark.start], " '", _blanked(text[mark.start + 1 : mark.end - 1]), "' "]
             blanks.append(mark.start + len(blanks))
@@ -132,19 +133,25 @@ def _moved(token: Token, blanks: list[int], spaced: str) -> Token:
 def _marks(text: str, *, strict: bool) -> Iterator[_Mark]:
     """Comments, parameters and literals. Where one is not closed, it is refused, or left to the tokenizer to refuse."""
     place = 0
-    while place < len(text):
-        match = _PIECE.match(text, place)
-        if match is None:
+    while (place := _end_of(_BETWEEN, text, place)) < len(text):
+        start = place
+        try:
+            if text.startswith("/*", start):
+                literal, place = None, comment_end(text, start)
+            elif (literal := find_literal(text, start)) is not None:
+                place = literal.end
+            else:
+                place = _end_of(_PARAMETER, text, start)
+                yield _Mark(start, place, parameter=True)
+                continue
+        except Refused:
+            if strict:
+                raise
             return
-        start, place = match.span()
-        if match.lastgroup == "parameter":
-            yield _Mark(start, place, parameter=True)
-        elif match.lastgroup is not None:
-            try:
-                literal = find_literal(text, start) if match.lastgroup == "literal" else None
-                place = literal.end if literal is not None else comment_end(text, start)
-            except Refused:
-                if strict:
-                    raise
-                return
-            yield _Mark(start, place, literal)
+        yield _Mark(start, place, literal)
+
+
+def _end_of(pattern: re.Pattern[str], text: str, place: int) -> int:
+    match = pattern.match(text, place)
+    assert match is not None
+    return match.end()
