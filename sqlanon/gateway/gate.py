@@ -289,8 +289,7 @@ class Gate(PrivateReads):
                     for part in fresh:
                         found[part.core.table] = part.core, data.noisy(part, keys[part.core.number])
                     paid = {part.cache_key: as_text(found[part.core.table][1]) for part in fresh}
-                # Waited for before it is settled, or whoever looks in between would see by what is kept whether the
-                # data had been read by then.
+                # Wait before settling: in between, the ledger would show whether the data had been read by then.
                 paid = paid if release.wait() else None
             except BaseException:
                 self.note_failure(left)
@@ -298,7 +297,7 @@ class Gate(PrivateReads):
             if paid is None:
                 self.note_failure(left)
                 raise read_failure(charged=True)
-            # One transaction, and on the disk before anybody sees it: whoever asks again gets the same noise.
+            # One transaction, and on the disk before anybody sees it: the same statement gets the same noise again.
             self.ledger.settle(left, "answered", answers=paid)
         return left, found
 

@@ -112,7 +112,7 @@ def only(node: exp.Expr, *read: str) -> None:
 
 
 def parser_hint() -> str | None:
-    """A hint for whoever has a parser that statements were never read with."""
+    """A hint for an installation with a parser version that was never tested."""
     version = str(vars(sqlglot)["__version__"])
     installed = tuple(int(part) for part in re.findall(r"\d+", version)[:3])
     if TESTED[0] <= installed < TESTED[1]:
@@ -255,7 +255,7 @@ def text_literal(text: str) -> Value:
 
 
 def number_literal(node: exp.Expr, text: str, kind: Kind | None = None) -> Value:
-    """A number as it is written; whole if it has digits alone, unless it is told what it must be."""
+    """A number as it is written; whole if it has digits alone, unless `kind` says what it must be."""
     try:
         whole = text.isdigit() if kind is None else kind == "int"
         value: float = int(text) if whole else float(text)

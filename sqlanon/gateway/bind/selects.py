@@ -170,7 +170,7 @@ class Binder:
         ]
 
     def _is_empty(self, node: exp.Select) -> bool:
-        """Whether there is no row, whatever the data: then the columns are told, and nothing is read."""
+        """Whether there is no row, whatever the data: then the answer has columns only, and nothing is read."""
         if limits_to_nothing(node):
             return True
         grouped = any(node.args.get(name) is not None for name in ("group", "having"))
@@ -240,7 +240,7 @@ class Binder:
         for name in names:
             if node.args.get(name) is not None:
                 if depth == 0:
-                    raise not_shown()  # there is no aggregate: whoever asks for five rows asks for rows
+                    raise not_shown()  # there is no aggregate: LIMIT 5 still asks for rows
                 raise refusal(
                     node.args[name],
                     f"{name.upper()} below the aggregate is not answered",
