@@ -27,7 +27,7 @@ from raw_client import (
 )
 from timing import soon
 
-from sqlanon.sqlfront.lexer import MAX_TEXT
+from sqlanon.sqlfront.limits import MAX_TEXT
 
 PEOPLE_BY_ID = "SELECT id FROM people_released ORDER BY id"
 

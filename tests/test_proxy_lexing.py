@@ -28,7 +28,8 @@ from sqlanon.server.commands import (
     Transaction,
 )
 from sqlanon.server.read_command import parse_command
-from sqlanon.sqlfront.lexer import MAX_TEXT, MAX_TOKENS, comment_end, statements, tokens
+from sqlanon.sqlfront.lexer import comment_end, statements, tokens
+from sqlanon.sqlfront.limits import MAX_TEXT, MAX_TOKENS
 
 
 def one(text: str) -> object:

@@ -48,6 +48,7 @@ from sqlanon.ledger.limits import Left
 from sqlanon.mechanisms import Cost
 from sqlanon.policy.files import load_gateway
 from sqlanon.policy.gateway import Gateway
+from sqlanon.sqlfront.limits import nested_too_deeply
 
 log = logging.getLogger("sqlanon")
 LONGEST_KEPT = 2_000  # characters of a statement that is kept bound
@@ -118,7 +119,7 @@ class Gate(PrivateReads):
         try:
             made = self._priced(statement, binder, exact, epsilon, intervals)
         except RecursionError:
-            raise Refused("the statement is nested too deeply", sqlstate="54001") from None
+            raise nested_too_deeply() from None
         if known is not None:
             self._known.put(known, made)
         return made
@@ -140,7 +141,7 @@ class Gate(PrivateReads):
         try:
             made = description(statement, kinds, lambda: self._binder(principal, dialect)[0], intervals)
         except RecursionError:
-            raise Refused("the statement is nested too deeply", sqlstate="54001") from None
+            raise nested_too_deeply() from None
         if len(sql) <= LONGEST_KEPT:
             self._described.put(asked, made)
         return made
@@ -288,8 +289,7 @@ class Gate(PrivateReads):
                     for part in fresh:
                         found[part.core.table] = part.core, data.noisy(part, keys[part.core.number])
                     paid = {part.cache_key: as_text(found[part.core.table][1]) for part in fresh}
-                # Waited for before it is settled, or whoever looks in between would see by what is kept whether the
-                # data had been read by then.
+                # Wait before settling: in between, the ledger would show whether the data had been read by then.
                 paid = paid if release.wait() else None
             except BaseException:
                 self.note_failure(left)
@@ -297,7 +297,7 @@ class Gate(PrivateReads):
             if paid is None:
                 self.note_failure(left)
                 raise read_failure(charged=True)
-            # One transaction, and on the disk before anybody sees it: whoever asks again gets the same noise.
+            # One transaction, and on the disk before anybody sees it: the same statement gets the same noise again.
             self.ledger.settle(left, "answered", answers=paid)
         return left, found
 

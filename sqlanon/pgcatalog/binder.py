@@ -21,8 +21,7 @@ from sqlanon.pgcatalog.lookups import Lookups
 from sqlanon.pgcatalog.plans import QueryPlan
 from sqlanon.pgcatalog.principal_view import View
 from sqlanon.pgcatalog.scope import Field, SelectScope
-
-MOST_DEPTH = 100
+from sqlanon.sqlfront.limits import MAX_CATALOG_DEPTH
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ class CatalogBinder:
         reads, bind = rule
         only(node, reads)
         self._depth += 1
-        if self._depth > MOST_DEPTH:
+        if self._depth > MAX_CATALOG_DEPTH:
             raise Refused("the statement is nested too deeply", sqlstate="54001")
         try:
             return bind(self, node, scope)
@@ -84,7 +83,7 @@ class CatalogBinder:
 
     def query(self, node: exp.Expr, scope: SelectScope | None) -> QueryPlan:
         self._depth += 1
-        if self._depth > MOST_DEPTH:
+        if self._depth > MAX_CATALOG_DEPTH:
             raise Refused("the statement is nested too deeply", sqlstate="54001")
         before = dict(self.shared)
         try:

@@ -13,11 +13,10 @@ from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import TokenType
 
 from sqlanon.errors import Refused
-from sqlanon.gateway.bind.read_statement import parse_trees
 from sqlanon.sqlfront.dialects import Joined
+from sqlanon.sqlfront.limits import MAX_CATALOG_NODES, nested_too_deeply, require_text
+from sqlanon.sqlfront.parse_trees import parse_trees
 
-MAX_TEXT = 100_000
-MAX_NODES = 20_000
 SHORT = 4_000
 UNITS = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")  # that may stand after an INTERVAL
 KEPT = ("CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM", "OVERLAY")
@@ -67,10 +66,7 @@ def parse_query(text: str) -> exp.Query | exp.Values:
 
 def _read(text: str) -> exp.Query | exp.Values:
     """One statement that reads, of bounded size; everything else is refused in words that hold nothing of it."""
-    if len(text) > MAX_TEXT:
-        raise Refused(f"a statement of more than {MAX_TEXT} characters is not answered", sqlstate="54001")
-    if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise Refused("a statement holds what is no character", sqlstate="22021")
+    require_text(text)
     try:
         trees = [tree for tree in parse_trees(text, Written) if tree is not None]
         found = [tree for tree in trees if type(tree) is not exp.Semicolon]
@@ -83,11 +79,11 @@ def _read(text: str) -> exp.Query | exp.Values:
             raise Refused("a SELECT of nothing is not answered", sqlstate="0A000")
         if any(not any(group.args.values()) for group in tree.find_all(exp.Group)):
             raise Refused("GROUP BY takes a list of expressions", sqlstate="42601")
-        if sum(1 for _ in tree.walk()) > MAX_NODES:
+        if sum(1 for _ in tree.walk()) > MAX_CATALOG_NODES:
             raise Refused("the statement is too long to be answered", sqlstate="54001")
     except (SqlglotError, ValueError, AttributeError, TypeError, KeyError, IndexError):
         # The parser is not made for hostile text: whatever it stumbles over is a syntax error.
         raise Refused("syntax error", sqlstate="42601") from None
     except RecursionError:
-        raise Refused("the statement is nested too deeply", sqlstate="54001") from None
+        raise nested_too_deeply() from None
     return tree

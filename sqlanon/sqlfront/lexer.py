@@ -11,34 +11,28 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from sqlanon.errors import Refused
-
-# Reading is linear, and still a long text would keep all other clients waiting. The
-# gateway takes no longer texts either, and the longest that a known client asks of the catalogue has 7,000 characters.
-MAX_TEXT = 20_000
-MAX_TOKENS = 10_000
+from sqlanon.sqlfront.limits import require_text, require_tokens
+from sqlanon.sqlfront.literals import SIMPLE, START, QuotedText, find_literal, not_closed, require_mark
 
 Kind = Literal["word", "quoted", "string", "number", "parameter", "symbol"]
 
 _TOKEN = re.compile(
-    r"""
+    rf"""
     (?P<space>   [\s]+ | --[^\n\r]* )
   | (?P<comment> /\* )
-  | (?P<escaped> [eE]'(?:[^'\\]|''|\\.)*' )
-  | (?P<special> (?:[bBxXnN]|[uU]&)'(?:[^']|'')*' )
-  | (?P<string>  '(?:[^']|'')*' )
+  | (?P<string>  {SIMPLE} )
+  | (?P<literal> (?={START}) )
   | (?P<quoted>  "(?:[^"]|"")+" )
-  | (?P<open>    (?:[eEbBxXnN]|[uU]&)?['"] )
-  | (?P<dollar>  \$(?:[^\W\d]\w*)?\$ )
-  | (?P<parameter> \$\d{1,5}(?!\w) )
+  | (?P<named>   [uU]&" )
+  | (?P<open>    " )
+  | (?P<parameter> \$\d{{1,5}}(?!\w) )
   | (?P<number>  (?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)? )
   | (?P<word>    [^\W\d][\w$]* )
   | (?P<symbol>  ::|<=|>=|<>|!=|\|\||[^\w\s"'] )
     """,
     re.VERBOSE | re.DOTALL,
 )
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)|''", re.DOTALL)
 _EDGE = re.compile(r"/\*|\*/")  # of a comment
-_LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
 class Token(NamedTuple):  # there are many of them, and this is the quickest to make
@@ -56,37 +50,36 @@ def tokens(text: str) -> list[Token]:
     >>> [token.value for token in tokens("SELECT $tag$ a;b $tag$, E'\\\\n', \\"A\\"\\"b\\", $1")]
     ['select', ' a;b ', ',', '\\n', ',', 'A"b', ',', '$1']
     """
-    if len(text) > MAX_TEXT:
-        raise Refused(f"a text of more than {MAX_TEXT} characters is not read", sqlstate="54001")
+    require_text(text)
     found: list[Token] = []
+    unicode: dict[int, QuotedText] = {}  # by their places among the tokens
     place = 0
     while place < len(text):
-        if len(found) >= MAX_TOKENS:
-            raise Refused(f"a text of more than {MAX_TOKENS} words and signs is not read", sqlstate="54001")
         match = _TOKEN.match(text, place)
         if match is None or match.lastgroup == "open":
-            raise Refused("a quote is not closed", sqlstate="42601", position=place + 1)
+            raise not_closed(place)
         kind, raw, end = str(match.lastgroup), match.group(), match.end()
         if kind == "comment":
             place = comment_end(text, place)
             continue
-        if kind == "dollar":
-            closing = text.find(raw, end)
-            if closing < 0:
-                raise Refused("a quote is not closed", sqlstate="42601", position=place + 1)
-            found.append(Token("string", text[end:closing], place, closing + len(raw)))
-            place = closing + len(raw)
-            continue
-        if kind == "word":
+        if kind == "named":
+            hint = 'write the name itself between "…"'
+            raise Refused('names in U&"…" are not read', hint=hint, sqlstate="0A000", position=place + 1)
+        if kind == "string":
+            found.append(Token("string", raw[1:-1].replace("''", "'"), place, end))
+        elif kind == "literal":
+            literal = find_literal(text, place)
+            assert literal is not None
+            end = literal.end
+            if literal.form == "u&":
+                unicode[len(found)] = literal
+                found.append(Token("string", "", place, end))
+            else:
+                found.append(Token("string", literal.value(), place, end))
+        elif kind == "word":
             found.append(Token("word", raw.lower(), place, end))
         elif kind == "quoted":
             found.append(Token("quoted", raw[1:-1].replace('""', '"'), place, end))
-        elif kind == "string":
-            found.append(Token("string", raw[1:-1].replace("''", "'"), place, end))
-        elif kind == "escaped":
-            found.append(Token("string", _ESCAPE.sub(_unescaped, raw[2:-1]), place, end))
-        elif kind == "special":
-            found.append(Token("string", raw[raw.index("'") + 1 : -1], place, end))
         elif kind == "number":
             found.append(Token("number", raw, place, end))
         elif kind == "parameter":
@@ -94,7 +87,19 @@ def tokens(text: str) -> list[Token]:
         elif kind == "symbol":
             found.append(Token("symbol", raw, place, end))
         place = end
+    require_tokens(found)
+    for at in reversed(unicode):
+        _decode_token(found, at, unicode[at], text)
     return found
+
+
+def _decode_token(found: list[Token], at: int, literal: QuotedText, text: str) -> None:
+    """Make one token of U&'…' UESCAPE '!'."""
+    last, mark = at, "\\"
+    if at + 1 < len(found) and found[at + 1][:2] == ("word", "uescape"):
+        last = min(at + 2, len(found) - 1)
+        mark = require_mark(find_literal(text, found[last].start))
+    found[at : last + 1] = [Token("string", literal.value(mark), found[at].start, found[last].end)]
 
 
 def comment_end(text: str, start: int) -> int:
@@ -105,21 +110,6 @@ def comment_end(text: str, start: int) -> int:
         if not depth:
             return edge.end()
     raise Refused("a comment is not closed", sqlstate="42601", position=start + 1)
-
-
-def _unescaped(match: re.Match[str]) -> str:
-    code = match.group(1)
-    if code is None:
-        return "'"
-    if code[0] in "uUx" and len(code) > 1:
-        number = int(code[1:], 16)
-    elif code[0] in "01234567":
-        number = int(code, 8) & 0xFF
-    else:
-        return _LETTERS.get(code, code)
-    if number == 0 or number > 0x10FFFF or 0xD800 <= number < 0xE000:
-        raise Refused("a string holds an escape that is no character", sqlstate="22021")
-    return chr(number)
 
 
 @dataclass(frozen=True)

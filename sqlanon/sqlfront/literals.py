@@ -1,169 +1,179 @@
-"""PostgreSQL's ways to write a text: E'…', U&'…', $tag$…$tag$, and parts on several lines.
+"""PostgreSQL's ways to write a text: '…', E'…', U&'…', $tag$…$tag$, and parts on several lines.
 
-All of them become plain texts before the parser sees them, read from the statement itself: the parser's own reading
-of escapes is another. Whatever rule holds for a text so holds for each of them.
+The server's lexer and the gateway's parser both read literals here, so that a text means the same wherever it is read.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-
-from sqlglot.tokenizer_core import Token, TokenType
+from typing import NamedTuple
 
 from sqlanon.errors import Refused
 
-LETTERS = {"b": b"\b", "f": b"\f", "n": b"\n", "r": b"\r", "t": b"\t", "v": b"\v"}
-_ESCAPED = re.compile(
-    r"''|\\(?:u(?P<four>[0-9a-fA-F]{4})|U(?P<eight>[0-9a-fA-F]{8})|x(?P<hex>[0-9a-fA-F]{1,2})"
-    r"|(?P<octal>[0-7]{1,3})|(?P<wrong>[uU])|(?P<other>.))|(?P<plain>[^'\\]+)",
+DOLLAR = r"\$(?:[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_\x80-\U0010ffff]*)?\$"
+START = rf"(?:[eEbBxXnN]|[uU]&)?'|{DOLLAR}"  # of a literal, if it does not follow a letter
+SIMPLE = r"'[^']*+(?:''[^']*+)*+'(?![ \t\f]*+(?:[\n\r]|--))"  # a plain text that no other line goes on
+_START = re.compile(START)
+_PLAIN = re.compile(r"[^']*+(?:''[^']*+)*+'")
+_ESCAPED = re.compile(r"[^'\\]*+(?:(?:''|\\.)[^'\\]*+)*+'", re.DOTALL)
+# Between two parts of one text: blanks and notes, with at least one end of a line.
+_NEXT_PART = re.compile(r"(?:[ \t\f]++|--[^\n\r]*+)*+[\n\r](?:[ \t\n\r\f]++|--[^\n\r]*+[\n\r])*+'")
+_ESCAPE = re.compile(
+    r"(?P<quote>'')|\\(?:u(?P<four>[0-9a-fA-F]{4})|U(?P<eight>[0-9a-fA-F]{8})|(?P<wrong>[uU])"
+    r"|x(?P<hex>[0-9a-fA-F]{1,2})|(?P<octal>[0-7]{1,3})|(?P<letter>.))|(?P<plain>[^'\\]+)",
     re.DOTALL,
 )
+_LETTERS = {"b": b"\b", "f": b"\f", "n": b"\n", "r": b"\r", "t": b"\t"}  # any other letter stands for itself
 
 
-def plain_texts(tokens: Sequence[Token], text: str) -> list[Token]:
-    """The tokens of a statement, in which all texts are plain and whole."""
-    found: list[Token] = []
-    place = 0
-    while place < len(tokens):
-        token = tokens[place]
-        read = READERS.get(token.token_type)
-        if read is None:
-            found.append(token)
-            place += 1
-            continue
-        last = place
-        value = read(text[token.start : token.end + 1])
-        while last + 1 < len(tokens) and _goes_on(token, tokens[last], tokens[last + 1], text):
-            last += 1
-            value += _continued(token, text[tokens[last].start : tokens[last].end + 1])
-        if token.token_type == TokenType.UNICODE_STRING:
-            value, last = _unicode(value, tokens, last, text)
-        place = last + 1
-        found.append(_string(token, value, tokens[last].end))
-    return found
+class QuotedText(NamedTuple):
+    """A literal as it stands in a statement."""
+
+    form: str  # what stands before the quote, in lower case: e, u&, n, b, x or nothing; $ of a dollar quote
+    parts: tuple[str, ...]  # what stands inside the quotes, as it is written
+    end: int
+
+    @property
+    def is_text(self) -> bool:
+        """Whether PostgreSQL takes it for a text as it stands: not bits, and no escapes that UESCAPE may change."""
+        return self.form in ("", "e", "$")
+
+    def value(self, mark: str = "\\") -> str:
+        """The text that the literal stands for; of B'…' and X'…', the digits. `mark` begins the escapes of U&'…'."""
+        if self.form == "$":
+            return self.parts[0]
+        if self.form == "e":
+            return decode_escapes(*self.parts)
+        joined = "".join(self.parts).replace("''", "'")
+        return decode_unicode(joined, mark) if self.form == "u&" else joined
 
 
-def _string(token: Token, value: str, end: int) -> Token:
-    return Token(
-        token_type=TokenType.STRING, text=value, line=token.line, col=token.col, start=token.start, end=end,
-        comments=token.comments,
-    )  # fmt: skip
+def find_literal(text: str, start: int) -> QuotedText | None:
+    r"""The literal that starts at a place of a statement, if one does.
 
-
-def _goes_on(first: Token, before: Token, after: Token, text: str) -> bool:
-    """Whether two texts are one, as they are with nothing but space and a line's end between them."""
-    if after.token_type != TokenType.STRING or first.token_type == TokenType.HEREDOC_STRING:
-        return False
-    between = re.sub(r"--[^\n\r]*", "", text[before.end + 1 : after.start])
-    return not between.strip() and bool(re.search(r"[\n\r]", between))
-
-
-def _continued(first: Token, raw: str) -> str:
-    if first.token_type == TokenType.BYTE_STRING:
-        if "\\" in raw:  # where it ends is told by rules that the tokens were not read by
-            raise Refused("an escape in the second line of a text is not answered", hint="write E'…' on one line")
-        return decode_escapes(f"E{raw}")
-    return unquote_string(raw)
-
-
-def unquote_string(raw: str) -> str:
-    return raw[1:-1].replace("''", "'")
-
-
-def decode_escapes(raw: str) -> str:
-    r"""The text that E'…' stands for. Octal and hexadecimal escapes are bytes of UTF-8, as in PostgreSQL.
-
-    >>> decode_escapes(r"E'a\tb\'c''d \\ \u00fc\xc3\xbc \101 \uD83D\uDE00 \q'")
-    "a\tb'c'd \\ üü A 😀 q"
+    >>> find_literal("SELECT E'it\\'s' -- note\n  ' on' FROM t", 7)
+    QuotedText(form='e', parts=("it\\'s", ' on'), end=31)
+    >>> find_literal("$tag$ it's $$ $tag$", 0).value()
+    " it's $$ "
     """
-    made = bytearray()
-    for match in _ESCAPED.finditer(raw, 2, len(raw) - 1):
-        kind = match.lastgroup
-        given = match.group(kind) if kind else "'"
-        if kind in ("four", "eight"):
-            made += character(int(given, 16), "22025").encode("utf-8", "surrogatepass")
-        elif kind in ("hex", "octal"):
-            made.append(int(given, 16 if kind == "hex" else 8) & 0xFF)
-        elif kind == "wrong":
-            hint = r"write \uXXXX or \UXXXXXXXX"
-            raise Refused("invalid Unicode escape", hint=hint, sqlstate="22025")
-        else:
-            made += LETTERS.get(given, given.encode()) if kind == "other" else given.encode()
-    return _whole(made.decode("utf-8", "surrogatepass") if _is_text(made) else None)
+    opening = _START.match(text, start)
+    if opening is None:
+        return None
+    if opening.group()[0] == "$":
+        closing = text.find(opening.group(), opening.end())
+        if closing < 0:
+            raise not_closed(start)
+        return QuotedText("$", (text[opening.end() : closing],), closing + len(opening.group()))
+    form = opening.group()[:-1].lower()
+    rest = _ESCAPED if form == "e" else _PLAIN
+    parts: list[str] = []
+    following: re.Match[str] | None = opening
+    end = start
+    while following is not None:
+        part = rest.match(text, following.end())
+        if part is None:
+            raise not_closed(following.end() - 1)
+        parts.append(part.group()[:-1])
+        end = part.end()
+        following = _NEXT_PART.match(text, end)
+    return QuotedText(form, tuple(parts), end)
 
 
-def _is_text(made: bytearray) -> bool:
+def not_closed(place: int) -> Refused:
+    return Refused("a quote is not closed", sqlstate="42601", position=place + 1)
+
+
+def decode_escapes(*parts: str) -> str:
+    r"""The text of E'…', of which the parts are given without their quotes.
+
+    Octal and hexadecimal escapes are bytes, which form UTF-8 together with what stands around them.
+
+    >>> decode_escapes(r"a\tb\'c''d \\ \u00fc\xc3\xbc \101 \uD83D\uDE00 \q\v")
+    "a\tb'c'd \\ üü A 😀 qv"
+    """
+    made = b"".join(map(_decode_part, parts))
     try:
-        made.decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _whole(text: str | None) -> str:
-    """Two halves of a character are one; half a one is none."""
-    try:
-        found = text.encode("utf-16", "surrogatepass").decode("utf-16") if text is not None else "\0"
+        found = made.decode()
     except UnicodeDecodeError:
         found = "\0"
     if "\0" in found:
-        raise Refused("a text holds an escape that is no character", sqlstate="22021")
+        raise Refused("the escapes of a text do not form characters", hint="write UTF-8", sqlstate="22021")
     return found
 
 
-def character(number: int, sqlstate: str) -> str:
+def _decode_part(part: str) -> bytes:
+    made = bytearray()
+    first = 0  # half of a character, whose other half must follow at once
+    for match in _ESCAPE.finditer(part):
+        kind = str(match.lastgroup)
+        given = match.group(kind)
+        if kind == "wrong":
+            raise Refused("invalid Unicode escape", hint=r"write \uXXXX or \UXXXXXXXX", sqlstate="22025")
+        if kind in ("four", "eight"):
+            number, first = _join_halves(first, int(given, 16))
+            made += chr(number).encode() if number else b""
+            continue
+        if first:
+            break
+        if kind in ("hex", "octal"):
+            made.append(int(given, 16 if kind == "hex" else 8) & 0xFF)
+        elif kind == "quote":
+            made += b"'"
+        else:  # half a character that was not escaped is refused later, with all other bytes that are no UTF-8
+            plain = given.encode("utf-8", "surrogatepass")
+            made += _LETTERS.get(given, plain) if kind == "letter" else plain
+    if first:
+        raise _no_pair()
+    return bytes(made)
+
+
+def _join_halves(first: int, number: int) -> tuple[int, int]:
+    """The character of an escape, or the half of one that must be followed by another half."""
     if not 0 < number <= 0x10FFFF:
-        raise Refused("invalid Unicode escape value", sqlstate=sqlstate)
-    return chr(number)
+        raise Refused("invalid Unicode escape value", sqlstate="42601")
+    if bool(first) != (0xDC00 <= number < 0xE000):
+        raise _no_pair()
+    if first:
+        return 0x10000 + ((first & 0x3FF) << 10) + (number & 0x3FF), 0
+    return (0, number) if 0xD800 <= number < 0xDC00 else (number, 0)
 
 
-def dollars(raw: str) -> str:
-    """
-    >>> dollars("$tag$ it's $$ $tag$")
-    " it's $$ "
-    """
-    size = raw.index("$", 1) + 1
-    return raw[size:-size]
-
-
-def _unicode(value: str, tokens: Sequence[Token], last: int, text: str) -> tuple[str, int]:
-    """The text of U&'…', and its last token: UESCAPE '!' may follow."""
-    mark = "\\"
-    if last + 1 < len(tokens) and tokens[last + 1].text.upper() == "UESCAPE":
-        given = tokens[last + 2] if last + 2 < len(tokens) else None
-        mark = given.text if given is not None and given.token_type == TokenType.STRING else ""
-        if len(mark) != 1 or mark in "+'\"" or mark.isspace() or mark in "0123456789abcdefABCDEF":
-            raise Refused("UESCAPE takes one character", sqlstate="42601")
-        last += 2
-    return decode_unicode(value, mark), last
+def _no_pair() -> Refused:
+    return Refused("invalid Unicode surrogate pair", sqlstate="42601")
 
 
 def decode_unicode(value: str, mark: str = "\\") -> str:
-    r"""
-    >>> decode_unicode(r"d\0061t\+000061 \\"), decode_unicode("d!0061!!", "!")
-    ('data \\', 'da!')
+    r"""The text of U&'…', in which a mark begins the escapes.
+
+    >>> decode_unicode(r"d\0061t\+000061 \\"), decode_unicode("d!0061!!", "!"), decode_unicode(r"\D83D\+00DE00")
+    ('data \\', 'da!', '😀')
     """
     sign = re.escape(mark)
-    pattern = re.compile(rf"{sign}(?:({sign})|([0-9a-fA-F]{{4}})|\+([0-9a-fA-F]{{6}})|)")
-
-    def one(match: re.Match[str]) -> str:
-        if match.group(1):
-            return mark
+    pattern = rf"{sign}(?:({sign})|([0-9a-fA-F]{{4}})|\+([0-9a-fA-F]{{6}})|)|[^{sign}]+"
+    made: list[str] = []
+    first = 0
+    for match in re.finditer(pattern, value):
         code = match.group(2) or match.group(3)
-        if code is None:
+        if code is not None:
+            number, first = _join_halves(first, int(code, 16))
+            made.append(chr(number) if number else "")
+        elif first:
+            break
+        elif match.group() == mark:
             raise Refused("invalid Unicode escape", hint=f"write {mark}XXXX or {mark}+XXXXXX", sqlstate="42601")
-        return character(int(code, 16), "42601")
+        else:
+            made.append(match.group(1) or match.group())
+    if first:
+        raise _no_pair()
+    return "".join(made)
 
-    return _whole(pattern.sub(one, value))
 
-
-READERS: dict[TokenType, Callable[[str], str]] = {
-    TokenType.STRING: unquote_string,
-    TokenType.BYTE_STRING: decode_escapes,
-    TokenType.HEREDOC_STRING: dollars,
-    TokenType.UNICODE_STRING: lambda raw: unquote_string(raw[2:]),
-}
+def require_mark(literal: QuotedText | None) -> str:
+    """The mark that UESCAPE '!' declares."""
+    mark = literal.value() if literal is not None and literal.is_text else ""
+    if len(mark) != 1 or not mark.isascii() or mark in "+'\"" or mark.isspace() or mark in "0123456789abcdefABCDEF":
+        raise Refused("UESCAPE takes one character", hint="write UESCAPE '!'", sqlstate="42601")
+    return mark
 
 
 _ELEMENT = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",{}\\][^",{}\\]*))\s*', re.DOTALL)

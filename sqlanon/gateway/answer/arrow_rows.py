@@ -1,4 +1,4 @@
-"""Rows as Arrow columns of the types that a client is told."""
+"""Rows as Arrow columns of the types that a client sees."""
 
 from __future__ import annotations
 

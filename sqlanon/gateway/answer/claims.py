@@ -58,7 +58,7 @@ class Claims:
             self._held[name] = state
 
     def require(self, tables: Iterable[str]) -> None:
-        """Refuse a statement about tables whose claim does not hold any more. What is wrong, the owner is told."""
+        """Refuse a statement about tables whose claim does not hold any more. The owner learns what is wrong."""
         for name in sorted(set(tables) & set(self.tables)):
             with self._lock:
                 for last in (False, False, False, True):

@@ -93,7 +93,7 @@ class PrivateReads:
         if seconds > longest:
             raise Refused(
                 f"this answer would leave after {seconds:g} s, which is longer than the statement may take",
-                detail="When an answer about persons leaves hangs on the statement alone, not on how fast it is there.",
+                detail="An answer about persons leaves at a time that depends on the statement alone, not on the data.",
                 hint="raise statement_timeout, or ask for less at a time",
                 sqlstate="54000",
             )

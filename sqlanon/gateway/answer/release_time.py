@@ -2,9 +2,9 @@
 
 Every statement that reads data of persons has `answer_time` seconds; one that reads them several times has as many
 times more. Its answer leaves when they are over. What is not done by then is a failure, which leaves at the same time:
-the engine is broken off a little earlier, so that it has stopped. If it has not, all waits for twice the time, or
-three times. Nothing that anybody can see happens in between: not the end of the work, not its failure, and nobody else
-gets the worker.
+the gateway interrupts the engine a little earlier, so that it has stopped. If it has not, the answer leaves after twice
+the time, or three times. Nothing that anybody can see happens in between: not the end of the work, not its failure, and
+nobody else gets the worker.
 """
 
 from __future__ import annotations

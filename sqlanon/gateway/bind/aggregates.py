@@ -38,7 +38,7 @@ from sqlanon.gateway.bind.values import (
 )
 from sqlanon.policy.gateway import Gateway
 
-# Share of an aggregate's epsilon for each integer that it is made from: the one that its error hangs on gets most.
+# Share of an aggregate's epsilon for each integer that it is made from: the one that decides its error gets most.
 AVG_WEIGHTS = (2 / 3, 1 / 3)
 VARIANCE_WEIGHTS = (1 / 2, 1 / 4, 1 / 4)
 ALL = exp.Boolean(this=True)

@@ -28,7 +28,7 @@ from sqlanon.gateway.bind.row_work import weigh_nothing
 from sqlanon.gateway.bind.values import UNIT, number
 
 HASHED = 1_000  # characters of a column: a longer text would take its time
-UNSTABLE = "unstable"  # marks a query of public rows whose answer may hang on the order in which they are read
+UNSTABLE = "unstable"  # marks a query of public rows whose answer may depend on the order in which they are read
 
 
 def main_statement(core: Core, rows: int, groups: int, minimum: int) -> exp.Select | None:

@@ -86,7 +86,7 @@ def _cast(node: exp.Cast, scope: Scope) -> Value:
 
 
 def _told(value: Value, target: Any, sizes: list[int], scope: Scope) -> Value:
-    """The same with the type that a client is told of: int4 and not int8, where int4 was asked for."""
+    """The same with the type that a client sees: int4 and not int8, where the statement asks for int4."""
     name = TYPE_NAMES.get(target)
     if name in ("int2", "int4", "float4"):
         return replace(value, stored=name)

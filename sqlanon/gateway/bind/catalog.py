@@ -50,7 +50,7 @@ STORED = {
     "INT4": "int4", "FLOAT": "float4", "REAL": "float4", "FLOAT4": "float4", "BPCHAR": "bpchar",
     "TIMESTAMP WITH TIME ZONE": "timestamptz", "TIMESTAMPTZ": "timestamptz", "HUGEINT": "numeric", "UBIGINT": "numeric",
 }  # fmt: skip
-MODIFIED = ("numeric", "varchar", "bpchar")  # types that are told with their lengths
+MODIFIED = ("numeric", "varchar", "bpchar")  # types that clients see with their lengths
 OPAQUE = {
     "BLOB": "bytea", "BYTEA": "bytea", "JSON": "json", "JSONB": "jsonb", "TIME": "time", "INTERVAL": "interval",
     "TIMESTAMP_NS": "timestamp",

@@ -150,7 +150,7 @@ def key_tree(value: Value) -> exp.Expr:
 
     Times are held to years that every client can read: one that cannot be read would tell that it is there. Texts are
     the same if all of their bytes are: where a column has a collation for which 'a' is 'A', the group would be called
-    by the spelling of whoever comes first.
+    by the spelling of the row that comes first.
     """
     if value.kind in TIMES:
         return clamp_time(value.tree)
@@ -173,7 +173,7 @@ def bytewise(tree: exp.Expr) -> exp.Expr:
 
 
 def same_key(value: Any) -> Any:
-    """A key as it is shown: values that a GROUP BY takes for the same look the same, whoever's comes first.
+    """A key as it is shown: values that a GROUP BY takes for the same look the same, whichever row comes first.
 
     >>> same_key(-0.0), same_key(0.5), same_key(float("nan")) is same_key(-float("nan")), same_key("-0.0")
     (0.0, 0.5, True, '-0.0')

@@ -1,6 +1,6 @@
 """Statements that can have no row, as clients send them to learn the columns: WHERE 1 = 0, or LIMIT 0.
 
-They are bound like all others, read nothing, and cost nothing. What they tell is told by the catalogue too.
+They are bound like all others, read nothing, and cost nothing. The catalog shows the same names and types.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def excludes_all(where: exp.Expr | None) -> bool:
 
 
 def empty_answer(columns: Mapping[str, Value], labels: tuple[str, ...], schema: Schema) -> Relation:
-    """No row, with columns of these types; a column of a table is told as the catalogue tells it."""
+    """No row, with columns of these types; a column of a table has the type that the catalog shows."""
     select = exp.Select().where(exp.Boolean(this=False), copy=False)
     found: dict[str, Value] = {}
     for name, value in columns.items():

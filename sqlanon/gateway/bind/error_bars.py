@@ -5,7 +5,7 @@ exponential, P[s E + t F > (s + t) ln 20] is at most 1 / 20, whatever s and t ar
 in a quotient, the bars of each are widened so that all m hold at once in 95 of 100 cases (Bonferroni: from ln 20 to
 ln 20m). Functions that keep the order take the ends with them. A quotient whose divisor may be zero is open: infinite.
 
-Of a quantile there are no bars: how far its value may be off hangs on how close the values around it lie, which is not
+A quantile has no bars: how far its value may be off depends on how close the values around it lie, which is not
 known without more budget. Nor are there of columns of a subquery.
 """
 

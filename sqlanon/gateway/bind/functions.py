@@ -83,7 +83,7 @@ def _round(node: exp.Round, scope: Scope) -> Value:
     value = bind(node.this, scope)
     numbers(node, value)
     decimals = _whole_literal(node, node.args.get("decimals"), scope, 0, -9, 9)
-    # What a column is may hang on the text of a statement, and not on its parameters.
+    # The type of a column may depend on the text of a statement, and not on its parameters.
     given = node.args.get("decimals")
     kind: Kind = "int" if decimals <= 0 and (given is None or bind(given, scope).slot is None) else "float"
     return round_value(value, decimals, kind)

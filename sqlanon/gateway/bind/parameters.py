@@ -1,7 +1,7 @@
 """Parameters of a statement: what kinds they are, by where they stand, and their values as literals.
 
 A statement is bound until the kind of every parameter is known; a parameter that nothing tells of is a text, as in
-PostgreSQL. What the columns of an answer are never hangs on the value of a parameter, nor on its being NULL.
+PostgreSQL. The columns of an answer never depend on the value of a parameter, nor on its being NULL.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def with_slots(tree: exp.Expr) -> tuple[exp.Expr, dict[str, ParameterSlot]]:
 def fill(
     slots: Mapping[str, ParameterSlot], given: Sequence[Any] | Mapping[str, Any], kinds: Sequence[str] | None
 ) -> None:
-    """Bind parameters to values; of kinds that are told, such as int or int[], or that the Python values tell."""
+    """Bind parameters to values, of the given kinds, such as int or int[], or of the kinds of the Python values."""
     in_order = list(given) if not isinstance(given, Mapping) else []
     by_name = {str(name): value for name, value in given.items()} if isinstance(given, Mapping) else {}
     by_name |= {str(number): value for number, value in enumerate(in_order, start=1)}

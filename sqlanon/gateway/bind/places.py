@@ -1,6 +1,6 @@
 """Where an expression stands: among rows, in an aggregate for each person, in a private answer, or among visible rows.
 
-It decides what aggregates, windows and columns mean there; what expressions are is told by `scalars` and its like.
+It decides what aggregates, windows and columns mean there; `scalars` and its like bind the expressions themselves.
 """
 
 from __future__ import annotations

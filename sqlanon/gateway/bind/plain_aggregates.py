@@ -80,7 +80,7 @@ def _tree(call: Call, value: Value) -> tuple[exp.Expr, Kind]:
 def person_aggregate(call: Call, scope: Scope, most_rows: int) -> Value:
     """An aggregate over the rows of one person: exact, bounded, and the same whatever else the table holds.
 
-    Sums run over whole quanta: the sum of doubles would hang on the order of the rows, which other persons'
+    Sums run over whole quanta: the sum of doubles would depend on the order of the rows, which other persons'
     rows can change. COUNT and SUM are bounded by what `most_rows` rows could give.
     """
     if call.argument is None:

@@ -6,27 +6,23 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from sqlglot import exp
-from sqlglot.dialects.dialect import Dialect, DialectType
-from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from sqlanon.errors import Refused, did_you_mean
 from sqlanon.gateway.bind.parameters import with_slots
-from sqlanon.gateway.bind.scalars import TESTED, has_half_characters
+from sqlanon.gateway.bind.scalars import TESTED
 from sqlanon.gateway.bind.values import ParameterSlot
 from sqlanon.sqlfront.dialects import READ
-from sqlanon.sqlfront.literals import plain_texts
+from sqlanon.sqlfront.limits import MAX_NODES, nested_too_deeply, require_text
+from sqlanon.sqlfront.parse_trees import parse_trees
 from sqlanon.sqlfront.parser_tokens import tokenize
 
-__all__ = ["DIALECTS", "OPTIONS", "TESTED", "ParsedStatement", "parse_statement", "parse_trees", "split_explain"]
+__all__ = ["DIALECTS", "OPTIONS", "TESTED", "ParsedStatement", "parse_statement", "split_explain"]
 
-MAX_TEXT = 20_000
-MAX_NODES = 3_000
 DIALECTS = tuple(sorted(READ))
 NEGATED = (exp.Is, exp.Like, exp.ILike)  # whose NOT newer parsers write into the node itself
 # BigQuery's names for what a statement may set.
@@ -46,12 +42,7 @@ class ParsedStatement:
 
 def parse_statement(text: str, dialect: str) -> ParsedStatement:
     """Parse a statement. Whatever cannot be read is refused with a message that depends on the text alone."""
-    if len(text) > MAX_TEXT:
-        raise Refused(f"a statement of more than {MAX_TEXT} characters is not answered", sqlstate="54001")
-    if "\x00" in text:
-        raise Refused("a statement holds a zero byte", sqlstate="22021")
-    if has_half_characters(text):
-        raise Refused("a statement holds half a character", sqlstate="22021")
+    require_text(text)
     explain, text = split_explain(text)
     try:
         tokens = tokenize(text, dialect)
@@ -78,29 +69,7 @@ def parse_statement(text: str, dialect: str) -> ParsedStatement:
         tree, slots = with_slots(tree)
         return ParsedStatement(tree, explain, options, slots)
     except RecursionError:
-        raise Refused("the statement is nested too deeply", sqlstate="54001") from None
-
-
-def parse_trees(text: str, dialect: DialectType) -> list[exp.Expr | None]:
-    """The trees of a text; of PostgreSQL's, each text is a plain one, however it is written."""
-    reader = Dialect.get_or_raise(dialect)
-    tokens = tokenize(text, reader)
-    try:
-        parser = reader.parser()
-    except TypeError:  # classes of ours cannot inherit from compiled ones
-        said = "no statement can be read: the package sqlglotc is installed, whose parser cannot be made stricter"
-        raise Refused(said, hint="pip uninstall sqlglotc", sqlstate="58000") from None
-    if isinstance(reader, Postgres):
-        tokens = plain_texts(_plain_aliases(tokens), text)
-    return parser.parse(tokens, text)
-
-
-def _plain_aliases(tokens: list[Token]) -> list[Token]:
-    """SELECT true AS select: after AS, every word is a name."""
-    for before, token in pairwise(tokens):
-        if before.token_type == TokenType.ALIAS and token.token_type == TokenType.SELECT:
-            token.token_type, token.text = TokenType.VAR, token.text.lower()
-    return tokens
+        raise nested_too_deeply() from None
 
 
 def _name_functions(tree: exp.Expr, text: str) -> None:

@@ -30,6 +30,7 @@ from sqlanon.gateway.bind.values import (
     number,
     operand,
 )
+from sqlanon.sqlfront.limits import has_half_characters
 
 # Divisors nearer to zero than this give NULL, so that no quotient overflows.
 TINY = 1e-9
@@ -111,7 +112,7 @@ def only(node: exp.Expr, *read: str) -> None:
 
 
 def parser_hint() -> str | None:
-    """A hint for whoever has a parser that statements were never read with."""
+    """A hint for an installation with a parser version that was never tested."""
     version = str(vars(sqlglot)["__version__"])
     installed = tuple(int(part) for part in re.findall(r"\d+", version)[:3])
     if TESTED[0] <= installed < TESTED[1]:
@@ -247,15 +248,6 @@ def _literal(node: exp.Literal, scope: Scope) -> Value:
     return number_literal(node, text)
 
 
-def has_half_characters(text: str) -> bool:
-    """Halves of surrogate pairs, which no engine can be sent.
-
-    >>> has_half_characters("é€😀"), has_half_characters("a\\ud800")
-    (False, True)
-    """
-    return any("\ud800" <= each <= "\udfff" for each in text)
-
-
 def text_literal(text: str) -> Value:
     if "\x00" in text or len(text) > 10_000 or has_half_characters(text):
         raise Refused("a text is too long, or holds a zero byte or half a character", sqlstate="22021")
@@ -263,7 +255,7 @@ def text_literal(text: str) -> Value:
 
 
 def number_literal(node: exp.Expr, text: str, kind: Kind | None = None) -> Value:
-    """A number as it is written; whole if it has digits alone, unless it is told what it must be."""
+    """A number as it is written; whole if it has digits alone, unless `kind` says what it must be."""
     try:
         whole = text.isdigit() if kind is None else kind == "int"
         value: float = int(text) if whole else float(text)

@@ -31,9 +31,9 @@ from sqlanon.gateway.bind.scalars import bind, bind_shown, only, refusal, spelli
 from sqlanon.gateway.bind.select_items import Item, groups_of, items_of, resolve_item
 from sqlanon.gateway.bind.sources import FromRows, NamedRelation, rows_of, thin
 from sqlanon.gateway.bind.values import NUMBERS, UNIT, Interval, Relation, Value, hull
+from sqlanon.sqlfront.limits import MAX_DEPTH
 
-MAX_DEPTH = 20
-MAX_NODES = 30_000  # of a relation, as it is written for an engine
+MAX_WRITTEN = 30_000  # nodes of a relation, as it is written for an engine
 SELECT_ARGS = (
     "with_",
     "expressions",
@@ -88,7 +88,7 @@ class Binder:
             found = listed
         else:
             raise refusal(node, f"{spelling(node)} is not answered", hint="only SELECT is")
-        if sum(1 for _ in found.tree.walk()) > MAX_NODES:
+        if sum(1 for _ in found.tree.walk()) > MAX_WRITTEN:
             # A CTE is written wherever it is read: each that reads the one before it twice makes twice as much.
             raise refusal(node, "the statement is too long to be answered", sqlstate="54001")
         return found
@@ -170,7 +170,7 @@ class Binder:
         ]
 
     def _is_empty(self, node: exp.Select) -> bool:
-        """Whether there is no row, whatever the data: then the columns are told, and nothing is read."""
+        """Whether there is no row, whatever the data: then the answer has columns only, and nothing is read."""
         if limits_to_nothing(node):
             return True
         grouped = any(node.args.get(name) is not None for name in ("group", "having"))
@@ -240,7 +240,7 @@ class Binder:
         for name in names:
             if node.args.get(name) is not None:
                 if depth == 0:
-                    raise not_shown()  # there is no aggregate: whoever asks for five rows asks for rows
+                    raise not_shown()  # there is no aggregate: LIMIT 5 still asks for rows
                 raise refusal(
                     node.args[name],
                     f"{name.upper()} below the aggregate is not answered",

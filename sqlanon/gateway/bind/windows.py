@@ -34,7 +34,7 @@ def window(node: exp.Window, scope: Scope, private: FromRows | None) -> Value:
         if node.args.get("spec") is not None:
             raise refusal(node, "a window frame over private rows is not answered")
         if type(function) in (exp.RowNumber, *NEIGHBOURS, *ENDS):
-            # Ties are broken by the row itself: their order must not hang on where other persons' rows lie.
+            # Ties are broken by the row itself: their order must not depend on where other persons' rows lie.
             orders = [*orders, *(exp.Ordered(this=each, nulls_first=False) for each in _row_columns(private))]
     tree = exp.Window(
         this=value.tree,

@@ -3,7 +3,7 @@
 The database sorts persons into classes: those who have the same number of rows in every group of every query set that
 was answered. Persons of a class appear in sums together or not at all, so that an answer is a sum over classes: a row
 of a matrix, one for each column that was summed and one for all counts. A class of one person is exposed if the rows
-combine to that class alone, which is told exactly, in fractions; of a count it then is known that it is one person.
+combine to that class alone, which is computed exactly, in fractions; a count then shows that it is one person.
 
 The same is asked of every group that the controls withheld, and of the withheld groups inside an answered one together:
 whether the rows combine to it, so that margins less what was answered give it back.
