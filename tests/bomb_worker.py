@@ -11,7 +11,7 @@ from sqlanon.engines.duckdb import DuckDB
 from sqlanon.gateway.answer.arrow_rows import batch_of
 from sqlanon.pgwire import types
 from sqlanon.pgwire.backend import ResultColumn
-from sqlanon.server import worker
+from sqlanon.server import worker, worker_service
 from sqlanon.server.work_messages import Ask, Described, Frame, Opening, Summary
 
 
@@ -27,13 +27,13 @@ class Bombs:
     def describe(self, ask: Ask) -> Described:
         return Described((ResultColumn("x", types.TEXT),), ())
 
-    def run(self, ask: Ask) -> worker.RunningAnswer:
+    def run(self, ask: Ask) -> worker_service.RunningAnswer:
         if ask.sql.startswith("python "):
             rows = [(str(eval(ask.sql.removeprefix("python "))),)]
         else:
             rows = [(str(row[0])[:100],) for row in self.engine._connection.execute(ask.sql).fetchall()]
         batch = batch_of(rows, ["x"], ["text"])
-        return worker.RunningAnswer(self.describe(ask), Summary(len(rows), "plain"), (each for each in [batch]))
+        return worker_service.RunningAnswer(self.describe(ask), Summary(len(rows), "plain"), (each for each in [batch]))
 
     def interrupt(self) -> None:
         self.engine.interrupt()

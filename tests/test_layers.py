@@ -13,6 +13,18 @@ LAYERS = [
     {"__main__"},
     {"cli"},
     {"demo"},
+    {"server.serve"},
+    {"server.server", "server.http"},  # the two doors
+    {"server.connection"},
+    {"server.session"},
+    {"server.extended_protocol"},
+    {"server.run_command"},
+    {"server.utility_commands"},
+    {"server.answers"},
+    {"server.session_state"},
+    {"server.broker", "server.worker"},  # on both sides of the socket between the server and a worker
+    {"server.pool", "server.catalog_worker"},
+    {"server.query_worker"},
     {"server", "schedule"},
     {"pgcatalog"},
     {"marginals"},

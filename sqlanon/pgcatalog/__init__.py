@@ -17,10 +17,12 @@ from sqlanon.pgcatalog.binder import CatalogBinder, SessionFacts
 from sqlanon.pgcatalog.casts import Parameters, type_of
 from sqlanon.pgcatalog.database import MetadataDatabase
 from sqlanon.pgcatalog.dialect import parse_query
+from sqlanon.pgcatalog.expressions import RULES
 from sqlanon.pgcatalog.metadata import KeyInfo, Metadata, PgColumn, RoleInfo, TableInfo, tables_from
 from sqlanon.pgcatalog.output import columns_of, fetch_rows
 from sqlanon.pgcatalog.plans import QueryPlan
 from sqlanon.pgcatalog.principal_view import View
+from sqlanon.pgcatalog.queries import query
 from sqlanon.pgcatalog.settings_relation import DEFAULTS, versions
 from sqlanon.pgwire.backend import ResultColumn
 
@@ -98,7 +100,7 @@ class PgCatalog:
         known = DEFAULTS | versions(self._metadata.version) | dict(self._metadata.settings)
         known |= {name.lower(): value for name, value in dict(settings).items()}
         parameters = Parameters(given, values)
-        binder = CatalogBinder(database.view, database.lookups, SessionFacts(known, process), parameters)
+        binder = CatalogBinder(database.view, database.lookups, SessionFacts(known, process), parameters, RULES, query)
         try:
             plan = binder.query(tree, None)
             plan.settle()

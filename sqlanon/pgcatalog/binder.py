@@ -5,14 +5,14 @@ A node whose type has no rule is refused, and so is an argument of a node that i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from sqlglot import exp
 
 from sqlanon.errors import Refused
 from sqlanon.gateway.bind.scalars import argument_spelling, spelling
-from sqlanon.pgcatalog import expressions, queries
 from sqlanon.pgcatalog.bound_expression import Bound
 from sqlanon.pgcatalog.casts import Casts, Parameters
 from sqlanon.pgcatalog.functions import Needs
@@ -42,10 +42,14 @@ class Shared:
 
 @dataclass
 class CatalogBinder:
+    """Binds one statement. The rules are given to it, since they bind the parts of their nodes with it."""
+
     view: View
     lookups: Lookups
     session: SessionFacts
     parameters: Parameters
+    rules: Rules
+    bind_query: QueryRule
     needs: Needs = field(default_factory=Needs)
     shared: dict[str, Shared] = field(default_factory=dict)
     _names: int = 0
@@ -61,7 +65,7 @@ class CatalogBinder:
         return f"{letter}{self._names}"
 
     def expression(self, node: exp.Expr, scope: SelectScope) -> Bound:
-        rule = expressions.RULES.get(type(node))
+        rule = self.rules.get(type(node))
         if rule is None:
             raise refusal(node)
         reads, bind = rule
@@ -87,10 +91,16 @@ class CatalogBinder:
             raise Refused("the statement is nested too deeply", sqlstate="54001")
         before = dict(self.shared)
         try:
-            return queries.query(self, node, scope)
+            return self.bind_query(self, node, scope)
         finally:
             self.shared = before  # names of WITH end with the query that they stand before
             self._depth -= 1
+
+
+# A rule for a kind of expression, with the arguments that it reads; and the one for queries.
+Rule = Callable[[CatalogBinder, Any, SelectScope], Bound]
+Rules = Mapping[type[exp.Expr], tuple[frozenset[str], Rule]]
+QueryRule = Callable[[CatalogBinder, exp.Expr, SelectScope | None], QueryPlan]
 
 
 def only(node: exp.Expr, reads: frozenset[str]) -> None:

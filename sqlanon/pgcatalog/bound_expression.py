@@ -19,6 +19,11 @@ from sqlanon.pgwire.types import PgType
 MOST_DIGITS = 38  # of a number in DuckDB
 # Errors that functions and generated SQL raise on purpose: this, an SQLSTATE, and a message of our own.
 MARK = "sqlanon-error "
+# Trees that stay one operand, whatever stands beside them.
+OPERANDS = (
+    exp.Column, exp.Literal, exp.Anonymous, exp.Cast, exp.Paren, exp.Boolean, exp.Null, exp.Subquery, exp.Array,
+    exp.Exists,
+)  # fmt: skip
 
 
 class RuntimeValue:
@@ -138,3 +143,12 @@ def _number(value: Any) -> exp.Expr:
         return cast(call("error", text(said)), "DECIMAL(38,0)")
     digits = max(number.adjusted() + 1, 1) + scale
     return cast(text(format(number, "f")), f"DECIMAL({min(digits, MOST_DIGITS)},{scale})")
+
+
+def safe(tree: exp.Expr) -> exp.Expr:
+    """A tree that stays one operand, whatever stands beside it."""
+    return tree if isinstance(tree, OPERANDS) else exp.Paren(this=tree)
+
+
+def binary(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    return kind(this=safe(left), expression=safe(right))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
 from sqlanon.errors import Refused
 from sqlanon.pgcatalog import sets
-from sqlanon.pgcatalog.bound_expression import Bound, call, cast, constant
+from sqlanon.pgcatalog.binder import CatalogBinder
+from sqlanon.pgcatalog.bound_expression import Bound, call, cast, constant, safe
 from sqlanon.pgcatalog.functions import argument_types, choose_function, no_function, result_type
 from sqlanon.pgcatalog.kinds import (
     BOOL,
@@ -30,11 +31,8 @@ from sqlanon.pgcatalog.kinds import (
     array_of,
     duck_type,
 )
-from sqlanon.pgcatalog.operators import match_types, safe
+from sqlanon.pgcatalog.operators import match_types
 from sqlanon.pgcatalog.scope import SelectScope
-
-if TYPE_CHECKING:
-    from sqlanon.pgcatalog.binder import CatalogBinder
 
 AGGREGATES = ("count", "min", "max", "sum", "avg", "bool_and", "bool_or", "every", "array_agg", "string_agg")
 RANKS = ("row_number", "rank", "dense_rank")
@@ -211,7 +209,7 @@ def _json_array(b: CatalogBinder, name: str, items: list[Bound]) -> Bound:
     return Bound(call("short", call("concat", *parts, exp.Literal.string("]"))), JSON)
 
 
-Special = Callable[["CatalogBinder", str, list[Bound]], Bound]
+Special = Callable[[CatalogBinder, str, list[Bound]], Bound]
 SPECIAL: dict[str, Special] = {
     **dict.fromkeys(
         ("current_database", "current_catalog", "current_user", "session_user", "user", "current_role",

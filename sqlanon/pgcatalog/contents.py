@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from sqlanon.pgcatalog.identifiers import index_definition
 from sqlanon.pgcatalog.kinds import FACTS
 from sqlanon.pgcatalog.principal_view import DATABASE_OID, OWNER_OID, SYSTEM, Entry, View, arrays, facts_of
 
@@ -262,8 +263,6 @@ def pg_views(view: View) -> Rows:
 
 
 def pg_indexes(view: View) -> Rows:
-    from sqlanon.pgcatalog.lookups import index_definition
-
     for key in view.indexes.values():
         yield {
             "schemaname": key.schema, "tablename": key.entry.name, "indexname": key.name,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
 from sqlanon.errors import Refused
 from sqlanon.pgcatalog import calls, operators
-from sqlanon.pgcatalog.bound_expression import NO_NAME, Bound, call, cast, constant
+from sqlanon.pgcatalog.binder import CatalogBinder, Rule
+from sqlanon.pgcatalog.bound_expression import NO_NAME, Bound, call, cast, constant, safe
 from sqlanon.pgcatalog.kinds import (
     BOOL,
     DATE,
@@ -26,15 +27,11 @@ from sqlanon.pgcatalog.kinds import (
     UNKNOWN,
     array_of,
 )
-from sqlanon.pgcatalog.operators import match_types, safe
+from sqlanon.pgcatalog.operators import match_types
 from sqlanon.pgcatalog.scope import SelectScope, fold_name, position
 from sqlanon.pgcatalog.type_casts import written_type
 from sqlanon.pgwire.types import PgType
 
-if TYPE_CHECKING:
-    from sqlanon.pgcatalog.binder import CatalogBinder
-
-Rule = Callable[["CatalogBinder", Any, SelectScope], Bound]
 WORDS = ("user", "current_role", "current_user", "session_user")
 FIELDS = (
     "YEAR",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal, localcontext
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from sqlanon.errors import Refused
-from sqlanon.pgcatalog.bound_expression import Bound, call, cast, constant
+from sqlanon.pgcatalog.binder import CatalogBinder
+from sqlanon.pgcatalog.bound_expression import Bound, binary, call, cast, constant, safe
 from sqlanon.pgcatalog.kinds import (
     BOOL,
     BYTEA,
@@ -30,17 +30,10 @@ from sqlanon.pgcatalog.kinds import (
 from sqlanon.pgcatalog.scope import SelectScope
 from sqlanon.pgwire.types import PgType
 
-if TYPE_CHECKING:
-    from sqlanon.pgcatalog.binder import CatalogBinder
-
 COMPARED: dict[type[exp.Expr], str] = {
     exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
     exp.NullSafeEQ: "IS NOT DISTINCT FROM", exp.NullSafeNEQ: "IS DISTINCT FROM",
 }  # fmt: skip
-PLAIN = (
-    exp.Column, exp.Literal, exp.Anonymous, exp.Cast, exp.Paren, exp.Boolean, exp.Null, exp.Subquery, exp.Array,
-    exp.Exists,
-)  # fmt: skip
 MATCHED: dict[str, type[exp.Expr]] = {
     "=": exp.EQ, "<>": exp.NEQ, "!=": exp.NEQ, "<": exp.LT, "<=": exp.LTE, ">": exp.GT, ">=": exp.GTE,
     "~": exp.RegexpLike,
@@ -50,15 +43,6 @@ MATCHED: dict[str, type[exp.Expr]] = {
 
 
 LIKES: dict[type[exp.Expr], str] = {exp.Like: "like_escape", exp.ILike: "ilike_escape"}
-
-
-def safe(tree: exp.Expr) -> exp.Expr:
-    """A tree that stays one operand, whatever stands beside it."""
-    return tree if isinstance(tree, PLAIN) else exp.Paren(this=tree)
-
-
-def binary(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> exp.Expr:
-    return kind(this=safe(left), expression=safe(right))
 
 
 def no_operator(symbol: str, left: PgType, right: PgType) -> Refused:

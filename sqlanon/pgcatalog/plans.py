@@ -8,10 +8,9 @@ from typing import Protocol
 
 from sqlglot import exp
 
-from sqlanon.pgcatalog.bound_expression import Bound
+from sqlanon.pgcatalog.bound_expression import Bound, safe
 from sqlanon.pgcatalog.casts import Casts
 from sqlanon.pgcatalog.kinds import NUMERIC, TEXT
-from sqlanon.pgcatalog.operators import safe
 from sqlanon.pgwire.types import PgType
 
 

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from sqlanon.errors import Refused
 from sqlanon.pgcatalog import expressions, sources
-from sqlanon.pgcatalog.bound_expression import NO_NAME, Bound
+from sqlanon.pgcatalog.binder import CatalogBinder, Shared, only, refusal
+from sqlanon.pgcatalog.bound_expression import NO_NAME, Bound, safe
 from sqlanon.pgcatalog.calls import order_term
 from sqlanon.pgcatalog.kinds import INT8, TEXT
-from sqlanon.pgcatalog.operators import safe
 from sqlanon.pgcatalog.plans import QueryPlan, SelectPlan, SetPlan, ValuesPlan, WrappedPlan
 from sqlanon.pgcatalog.scope import SelectScope, fields_of, fold_name
-
-if TYPE_CHECKING:
-    from sqlanon.pgcatalog.binder import CatalogBinder
 
 MOST_COLUMNS = 1664
 SELECT = frozenset({
@@ -29,8 +25,6 @@ SET = frozenset({"this", "expression", "distinct", "order", "limit", "offset", "
 
 def query(b: CatalogBinder, node: exp.Expr, scope: SelectScope | None) -> QueryPlan:
     """The plan of a query; `scope` is what stands around it."""
-    from sqlanon.pgcatalog.binder import only, refusal
-
     if type(node) is exp.Subquery:
         only(node, frozenset({"this", "order", "limit", "offset", "with_", "alias"}))
         if node.args.get("alias") is not None:
@@ -53,8 +47,6 @@ def query(b: CatalogBinder, node: exp.Expr, scope: SelectScope | None) -> QueryP
 
 def _with(b: CatalogBinder, node: exp.Expr, scope: SelectScope | None) -> dict[str, exp.Expr]:
     """The queries that WITH names, bound in order; what the generated statement has in its place."""
-    from sqlanon.pgcatalog.binder import Shared, only
-
     given = node.args.get("with_")
     if given is None:
         return {}
@@ -97,8 +89,6 @@ def _names(node: exp.Expr, name: str) -> bool:
 def _recursive(
     b: CatalogBinder, node: exp.Union, scope: SelectScope | None, name: str, wanted: list[str], alias: str
 ) -> QueryPlan:
-    from sqlanon.pgcatalog.binder import Shared, only
-
     only(node, frozenset({"this", "expression", "distinct"}))
     left = b.query(node.this, scope)
     left.settle()
@@ -116,8 +106,6 @@ def _same_width(left: QueryPlan, right: QueryPlan) -> None:
 
 
 def _set(b: CatalogBinder, node: exp.Expr, scope: SelectScope | None) -> QueryPlan:
-    from sqlanon.pgcatalog.binder import only
-
     shared = _with(b, node, scope)
     parts, links, first = [node.expression], [_link(node)], node.this
     while type(first) in SETS and not any(first.args.get(name) for name in ("order", "limit", "offset", "with_")):
@@ -162,8 +150,6 @@ def _outer_order(b: CatalogBinder, node: exp.Expr, plan: QueryPlan, scope: Selec
 
 
 def _limits(b: CatalogBinder, node: exp.Expr, scope: SelectScope | None) -> dict[str, exp.Expr]:
-    from sqlanon.pgcatalog.binder import only
-
     made: dict[str, exp.Expr] = {}
     for name, kind in (("limit", exp.Limit), ("offset", exp.Offset)):
         given = node.args.get(name)
@@ -270,8 +256,6 @@ def _order_key(b: CatalogBinder, plan: SelectPlan, node: exp.Expr, scope: Select
 
 
 def _group(b: CatalogBinder, plan: SelectPlan, node: exp.Expr, scope: SelectScope) -> exp.Expr:
-    from sqlanon.pgcatalog.binder import only
-
     only(node, frozenset({"expressions"}))
     keys: list[exp.Expr] = []
     for each in node.expressions:
@@ -290,8 +274,6 @@ def _group(b: CatalogBinder, plan: SelectPlan, node: exp.Expr, scope: SelectScop
 
 
 def _distinct(b: CatalogBinder, plan: SelectPlan, node: exp.Expr, scope: SelectScope) -> exp.Expr:
-    from sqlanon.pgcatalog.binder import only
-
     only(node, frozenset({"on"}))
     on = node.args.get("on")
     if on is None:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from sqlanon.errors import Refused
+from sqlanon.pgcatalog.binder import CatalogBinder
 from sqlanon.pgcatalog.bound_expression import Bound, call, cast, constant
 from sqlanon.pgcatalog.functions import no_function
+from sqlanon.pgcatalog.identifiers import RESERVED
 from sqlanon.pgcatalog.kinds import BOOL, BY_NAME, CHAR, INT2, INT4, INT8, RECORD, TEXT, TEXTS, array_of, duck_type
-from sqlanon.pgcatalog.lookups import RESERVED
 from sqlanon.pgwire.types import PgType
-
-if TYPE_CHECKING:
-    from sqlanon.pgcatalog.binder import CatalogBinder
 
 SETS = (
     "generate_series", "generate_subscripts", "unnest", "_pg_expandarray", "pg_partition_ancestors",

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from sqlanon.pgcatalog.binder import CatalogBinder
 from sqlanon.pgcatalog.bound_expression import constant
 from sqlanon.pgcatalog.relations import RELATIONS
 from sqlanon.pgcatalog.scope import Field
 from sqlanon.pgcatalog.session_settings import CHECKED, FREE
-
-if TYPE_CHECKING:
-    from sqlanon.pgcatalog.binder import CatalogBinder
 
 # What every client finds, unless the session or the server says otherwise.
 DEFAULTS = {**FREE, **{name: value for name, (value, _) in CHECKED.items()}} | {

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
 from sqlanon.errors import Refused, did_you_mean
 from sqlanon.pgcatalog import sets, settings_relation
-from sqlanon.pgcatalog.bound_expression import Bound, call, text
+from sqlanon.pgcatalog.binder import CatalogBinder, only, refusal
+from sqlanon.pgcatalog.bound_expression import Bound, binary, call, text
+from sqlanon.pgcatalog.calls import apply_function
 from sqlanon.pgcatalog.functions import no_function
 from sqlanon.pgcatalog.kinds import INT8, TEXTS
-from sqlanon.pgcatalog.operators import binary, match_types
+from sqlanon.pgcatalog.operators import match_types
 from sqlanon.pgcatalog.relations import FORBIDDEN, RELATIONS, relation
 from sqlanon.pgcatalog.scope import Field, FromSource, SelectScope, fields_of, fold_name, position
-
-if TYPE_CHECKING:
-    from sqlanon.pgcatalog.binder import CatalogBinder
 
 MOST_SOURCES = 60
 TABLE = frozenset({"this", "db", "catalog", "alias", "joins"})
@@ -25,8 +24,6 @@ FUNCTION = TABLE | {"ordinality"}
 
 def add(b: CatalogBinder, node: exp.Select, made: exp.Select, scope: SelectScope) -> None:
     """Put FROM and its joins into the generated SELECT."""
-    from sqlanon.pgcatalog.binder import only
-
     given = node.args.get("from_")
     if given is None:
         return
@@ -37,8 +34,6 @@ def add(b: CatalogBinder, node: exp.Select, made: exp.Select, scope: SelectScope
 
 def _source(b: CatalogBinder, node: exp.Expr, scope: SelectScope) -> exp.Expr:
     """One item of FROM, which may carry joins in parentheses."""
-    from sqlanon.pgcatalog.binder import only, refusal
-
     if len(scope.sources) > MOST_SOURCES:
         raise Refused("too many relations are joined", sqlstate="54001")
     if type(node) is exp.Table:
@@ -202,8 +197,6 @@ def _function(b: CatalogBinder, node: exp.Table, scope: SelectScope) -> exp.Expr
     items = [b.expression(each, scope) for each in target.expressions]
     if name in sets.SETS:
         return _rows(b, name, items, node, scope)
-    from sqlanon.pgcatalog.calls import apply_function
-
     item = apply_function(b, name, items)
     return _one_column(b, item, name, node, scope, exp.Literal.number(1))
 
@@ -298,8 +291,6 @@ def _keywords(b: CatalogBinder, node: exp.Table, scope: SelectScope) -> exp.Expr
 
 
 def _join(b: CatalogBinder, node: exp.Expr, scope: SelectScope) -> exp.Expr:
-    from sqlanon.pgcatalog.binder import only
-
     only(node, frozenset({"this", "kind", "side", "on", "using", "method"}))
     side, kind, method = (str(node.args.get(name) or "").upper() for name in ("side", "kind", "method"))
     if (

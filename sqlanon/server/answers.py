@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sqlanon.errors import Refused
 from sqlanon.pgwire import backend
@@ -13,13 +12,11 @@ from sqlanon.pgwire.rows import copy_begin, copy_end
 from sqlanon.server.catalog_cache import AnswerStream
 from sqlanon.server.commands import Copy, Declare, Question
 from sqlanon.server.portals import Portal, Spool
+from sqlanon.server.session_state import SessionState
 from sqlanon.server.work_messages import Failed
 
-if TYPE_CHECKING:
-    from sqlanon.server.session import Session
 
-
-async def rows(session: Session, portal: Portal, limit: int | None) -> None:
+async def send_rows(session: SessionState, portal: Portal, limit: int | None) -> None:
     if portal.spool is None and portal.finished:
         session.connection.put(backend.command_complete("SELECT 0"))
         return
@@ -36,7 +33,7 @@ async def rows(session: Session, portal: Portal, limit: int | None) -> None:
         session.connection.put(backend.portal_suspended())
 
 
-async def _streamed(session: Session, portal: Portal) -> None:
+async def _streamed(session: SessionState, portal: Portal) -> None:
     """All rows at once, as they come from the worker; the client's pace is the worker's."""
     rows = 0
     portal.finished = True  # also if it fails: what was paid for is not asked again under the same portal
@@ -51,7 +48,7 @@ async def _streamed(session: Session, portal: Portal) -> None:
     session.connection.put(backend.command_complete(f"SELECT {rows}"))
 
 
-async def copy(session: Session, portal: Portal) -> None:
+async def send_copy(session: SessionState, portal: Portal) -> None:
     assert isinstance(portal.command, Copy)
     if portal.finished:
         raise Refused("this portal has been run", sqlstate="55000")
@@ -76,7 +73,7 @@ async def copy(session: Session, portal: Portal) -> None:
     session.connection.put(backend.command_complete(f"COPY {rows}"))
 
 
-async def rows_of(session: Session, portal: Portal) -> Spool:
+async def rows_of(session: SessionState, portal: Portal) -> Spool:
     """The rows of a portal or cursor: asked for once, and after a change of the policy only if they may be seen."""
     version = session.door.current.number
     if portal.spool is None:
@@ -93,7 +90,7 @@ async def rows_of(session: Session, portal: Portal) -> Spool:
     return portal.spool
 
 
-async def _spooled(session: Session, portal: Portal) -> Spool:
+async def _spooled(session: SessionState, portal: Portal) -> Spool:
     """The whole answer, kept in the server: it is paid for once."""
     spool = Spool(portal.columns, portal.formats, session.spools)
     async with _running(session, portal) as running:
@@ -104,7 +101,7 @@ async def _spooled(session: Session, portal: Portal) -> Spool:
     return spool
 
 
-def _running(session: Session, portal: Portal) -> AbstractAsyncContextManager[AnswerStream]:
+def _running(session: SessionState, portal: Portal) -> AbstractAsyncContextManager[AnswerStream]:
     assert portal.ask is not None
     question = question_of(portal)
     return session.door.run(portal.caller, question, replace(portal.ask, timeout=session.left(question)))

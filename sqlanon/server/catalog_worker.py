@@ -16,7 +16,7 @@ from sqlanon.pgwire.backend import ResultColumn
 from sqlanon.policy.serve import Serve
 from sqlanon.server.query_worker import pg_type, typmod
 from sqlanon.server.work_messages import Ask, Described, Opening, Summary
-from sqlanon.server.worker import RunningAnswer
+from sqlanon.server.worker_service import RunningAnswer
 
 COMMENTS = {
     "private": "rows of persons: aggregates are answered with differential privacy",

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sqlanon.errors import Refused
 from sqlanon.pgwire import backend, frontend
 from sqlanon.server.commands import Copy
 from sqlanon.server.portals import PreparedStatement, spread_formats
 from sqlanon.server.quotas import decode_parameters, weight
+from sqlanon.server.run_command import describe_command, read_statement, run_portal, split_statements
+from sqlanon.server.session_state import SessionState
 
-if TYPE_CHECKING:
-    from sqlanon.server.session import Session
 
-
-async def parse(session: Session, message: frontend.Parse) -> None:
+async def parse(session: SessionState, message: frontend.Parse) -> None:
     if message.name and message.name in session.prepared:
         raise Refused("a prepared statement of this name exists already", sqlstate="42P05")
-    found = await session.read(message.sql)
+    found = await split_statements(session, message.sql)
     if len(found) > 1:
         raise Refused("cannot insert multiple commands into a prepared statement", sqlstate="42601")
     session.prepared.pop("", None) if not message.name else None
-    command = await session.understand(found[0]) if found else None
-    described = await session.describing(command, message.types)
+    command = await read_statement(session, found[0]) if found else None
+    described = await describe_command(session, command, message.types)
     session.keep_statement(message.name, PreparedStatement(message.sql, command, described))
     session.connection.put(backend.parse_complete())
 
 
-async def bind(session: Session, message: frontend.Bind) -> None:
+async def bind(session: SessionState, message: frontend.Bind) -> None:
     prepared = session.statement(message.statement)
     wanted = prepared.described.parameters
     if len(message.values) != len(wanted):
@@ -49,7 +46,7 @@ async def bind(session: Session, message: frontend.Bind) -> None:
     session.connection.put(backend.bind_complete())
 
 
-def describe(session: Session, message: frontend.Describe) -> None:
+def describe(session: SessionState, message: frontend.Describe) -> None:
     if message.kind == "S":
         prepared = session.statement(message.name)
         session.connection.put(backend.parameter_description(prepared.described.parameters))
@@ -64,7 +61,7 @@ def describe(session: Session, message: frontend.Describe) -> None:
         session.connection.put(backend.no_data())
 
 
-async def execute(session: Session, message: frontend.Execute) -> None:
+async def execute(session: SessionState, message: frontend.Execute) -> None:
     portal = session.portal(message.portal)
     if portal.command is None:
         session.connection.put(backend.empty_query())
@@ -73,4 +70,4 @@ async def execute(session: Session, message: frontend.Execute) -> None:
         raise Refused(
             "current transaction is aborted, commands ignored until end of transaction block", sqlstate="25P02"
         )
-    await session.run(portal, message.limit or None)
+    await run_portal(session, portal, message.limit or None)

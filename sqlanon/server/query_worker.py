@@ -23,7 +23,7 @@ from sqlanon.pgwire import types
 from sqlanon.pgwire.backend import ResultColumn
 from sqlanon.pgwire.types import PgType
 from sqlanon.server.work_messages import AnswerKind, Ask, Described, Opening, Summary
-from sqlanon.server.worker import RunningAnswer
+from sqlanon.server.worker_service import RunningAnswer
 
 ROWS = 8192  # of a batch
 BY_NAME = {each.name: each for each in types.KNOWN}

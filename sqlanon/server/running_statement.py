@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -30,18 +30,28 @@ from sqlanon.server.work_messages import (
 )
 from sqlanon.server.worker_process import Child
 
-if TYPE_CHECKING:
-    from sqlanon.server.pool import Pool
-
 BeforeAnswer = Callable[[Summary], Awaitable[None]]
 AtLast = Callable[[Ask, Any], Ask]  # the request, and the label of the worker's policy
+
+
+class WorkerSource(Protocol):
+    """Where a statement gets its worker from, and gives it back to."""
+
+    @property
+    def numbers(self) -> Iterator[int]: ...  # of requests
+
+    async def acquire(self, principal: str) -> Child: ...
+
+    def release(self, child: Child, principal: str | None = None) -> None: ...
+
+    def background(self, work: Coroutine[Any, Any, None]) -> None: ...
 
 
 class Running:
     """A statement that is answered. Leaving before its end breaks it off."""
 
     def __init__(
-        self, pool: Pool, ask: Ask, what: Any, before_answer: BeforeAnswer | None, at_last: AtLast | None = None
+        self, pool: WorkerSource, ask: Ask, what: Any, before_answer: BeforeAnswer | None, at_last: AtLast | None = None
     ) -> None:
         self._pool = pool
         self._request = Request(next(pool.numbers), what, ask)

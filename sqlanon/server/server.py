@@ -233,7 +233,9 @@ class Server:
         process, secret = self._identity()
         caller = Caller(principal, f"{process:08x}{secrets.token_hex(4)}")
         await self.door.logins.succeeded(principal, caller.session, "pg", connection.address)
-        session = Session(connection, self.door, caller, settings, lambda: self._allowed(principal), process=process)
+        session = Session(
+            connection, self.door, caller, settings, process=process, still_allowed=lambda: self._allowed(principal)
+        )
         for name, value in startup_settings(startup.parameters):
             try:
                 settings.put(name, value)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from sqlanon.errors import Refused
 from sqlanon.pgcatalog.session_settings import spell_setting
 from sqlanon.pgwire import backend, types
 from sqlanon.pgwire.backend import ResultColumn
 from sqlanon.pgwire.frontend import ProtocolError
-from sqlanon.server.answers import rows_of
+from sqlanon.server.answers import rows_of, send_rows
 from sqlanon.server.commands import (
     CloseCommand,
     Command,
@@ -30,9 +29,7 @@ from sqlanon.server.commands import (
     Transaction,
 )
 from sqlanon.server.portals import Portal, PreparedStatement, spread_formats, type_named
-
-if TYPE_CHECKING:
-    from sqlanon.server.session import Session
+from sqlanon.server.session_state import SessionState
 
 BUDGET = (
     ResultColumn("principal", types.TEXT), ResultColumn("epsilon_spent", types.FLOAT8),
@@ -41,7 +38,7 @@ BUDGET = (
 )  # fmt: skip
 
 
-async def obey(session: Session, command: Command, portal: Portal) -> None:
+async def obey(session: SessionState, command: Command, portal: Portal) -> None:
     put = session.connection.put
     match command:
         case Transaction():
@@ -80,7 +77,7 @@ async def obey(session: Session, command: Command, portal: Portal) -> None:
             put(backend.command_complete(command.tag))
 
 
-def _call_setting(session: Session, command: SelectSettings, call: SettingCall) -> str | None:
+def _call_setting(session: SessionState, command: SelectSettings, call: SettingCall) -> str | None:
     """What set_config() or current_setting() returns, once it has done its work."""
     name, *rest = command.given(call)
     if call.function == "set_config":
@@ -98,13 +95,13 @@ def _call_setting(session: Session, command: SelectSettings, call: SettingCall) 
         raise
 
 
-def _set(session: Session, command: Set) -> None:
+def _set(session: SessionState, command: Set) -> None:
     session.settings.put(command.name, command.value, local=command.local)
     if command.name.lower() == "timezone" and command.value is not None and not _is_utc(command.value):
         session.warn("01000", "times are shown and read in UTC, whatever the time zone")
 
 
-def _put_row(session: Session, portal: Portal, row: list[object]) -> None:
+def _put_row(session: SessionState, portal: Portal, row: list[object]) -> None:
     formats = spread_formats(portal.formats, len(portal.columns))
     cells = [
         types.encode(column.type, form, value) for column, form, value in zip(portal.columns, formats, row, strict=True)
@@ -127,7 +124,9 @@ def _is_utc(zone: str) -> bool:
     )
 
 
-def columns_of(session: Session, command: Fetch | ExecuteCommand | Show | SelectSettings) -> tuple[ResultColumn, ...]:
+def columns_of(
+    session: SessionState, command: Fetch | ExecuteCommand | Show | SelectSettings
+) -> tuple[ResultColumn, ...]:
     """What the rows of a command will be."""
     if isinstance(command, SelectSettings):
         return tuple(ResultColumn(call.label, types.TEXT) for call in command.calls)
@@ -147,7 +146,7 @@ def columns_of(session: Session, command: Fetch | ExecuteCommand | Show | Select
     return _named(session, command.name).described.columns
 
 
-def _transaction(session: Session, command: Transaction) -> None:
+def _transaction(session: SessionState, command: Transaction) -> None:
     put, verb = session.connection.put, command.verb
     if verb == "begin":
         if session.status == "T":
@@ -179,7 +178,7 @@ def _transaction(session: Session, command: Transaction) -> None:
         _savepoint(session, command)
 
 
-def _savepoint(session: Session, command: Transaction) -> None:
+def _savepoint(session: SessionState, command: Transaction) -> None:
     points, verb, name = session.savepoints, command.verb, command.name[:63]  # as long as PostgreSQL's
     if session.status == "I":
         raise Refused(f"{verb.upper()} can only be used in transaction blocks", sqlstate="25P01")
@@ -201,7 +200,7 @@ def _savepoint(session: Session, command: Transaction) -> None:
         session.connection.put(backend.command_complete("ROLLBACK"))
 
 
-async def _show(session: Session, command: Show, portal: Portal) -> None:
+async def _show(session: SessionState, command: Show, portal: Portal) -> None:
     name = command.name.lower()
     rows: list[list[object]]
     if name == "sqlanon.budget":
@@ -218,7 +217,7 @@ async def _show(session: Session, command: Show, portal: Portal) -> None:
     session.connection.put(backend.command_complete("SHOW"))
 
 
-def _discard(session: Session, command: Discard) -> None:
+def _discard(session: SessionState, command: Discard) -> None:
     if command.what == "all":
         if session.status != "I":
             raise Refused("DISCARD ALL cannot run inside a transaction block", sqlstate="25001")
@@ -228,7 +227,7 @@ def _discard(session: Session, command: Discard) -> None:
     session.connection.put(backend.command_complete(f"DISCARD {command.what.upper()}"))
 
 
-async def _declare(session: Session, command: Declare, portal: Portal) -> None:
+async def _declare(session: SessionState, command: Declare, portal: Portal) -> None:
     if session.status == "I" and not command.hold:
         raise Refused("DECLARE CURSOR can only be used in transaction blocks", sqlstate="25P01", hint="BEGIN before it")
     if command.cursor in session.portals:
@@ -244,7 +243,7 @@ async def _declare(session: Session, command: Declare, portal: Portal) -> None:
     session.connection.put(backend.command_complete("DECLARE CURSOR"))
 
 
-async def _fetch(session: Session, command: Fetch, portal: Portal) -> None:
+async def _fetch(session: SessionState, command: Fetch, portal: Portal) -> None:
     cursor = session.portal(command.cursor)
     if cursor.ask is None or isinstance(cursor.command, Copy) or cursor.finished:
         raise Refused(f'cursor "{command.cursor[:63]}" does not exist', sqlstate="34000")
@@ -260,7 +259,7 @@ async def _fetch(session: Session, command: Fetch, portal: Portal) -> None:
     session.connection.put(backend.command_complete(f"FETCH {taken}"))
 
 
-def _close(session: Session, command: CloseCommand) -> None:
+def _close(session: SessionState, command: CloseCommand) -> None:
     if command.cursor is None:
         session.portals = {name: portal for name, portal in session.portals.items() if not portal.cursor}
         session.connection.put(backend.command_complete("CLOSE CURSOR ALL"))
@@ -270,13 +269,13 @@ def _close(session: Session, command: CloseCommand) -> None:
     session.connection.put(backend.command_complete("CLOSE CURSOR"))
 
 
-def _named(session: Session, name: str) -> PreparedStatement:
+def _named(session: SessionState, name: str) -> PreparedStatement:
     if not name or name not in session.prepared:
         raise Refused(f'prepared statement "{name[:63]}" does not exist', sqlstate="26000")
     return session.prepared[name]
 
 
-async def _prepare(session: Session, command: Prepare) -> None:
+async def _prepare(session: SessionState, command: Prepare) -> None:
     if command.name in session.prepared:
         raise Refused(f'prepared statement "{command.name[:63]}" already exists', sqlstate="42P05")
     oids = tuple(type_named(name) for name in command.types)
@@ -285,7 +284,7 @@ async def _prepare(session: Session, command: Prepare) -> None:
     session.connection.put(backend.command_complete("PREPARE"))
 
 
-async def _execute(session: Session, command: ExecuteCommand, portal: Portal) -> None:
+async def _execute(session: SessionState, command: ExecuteCommand, portal: Portal) -> None:
     prepared = _named(session, command.name)
     wanted = prepared.described.parameters
     if len(command.arguments) != len(wanted):
@@ -295,10 +294,11 @@ async def _execute(session: Session, command: ExecuteCommand, portal: Portal) ->
         None if text is None else types.decode(types.by_oid(oid), 0, text.encode())
         for oid, text in zip(wanted, command.arguments, strict=True)
     )
-    await session.run_prepared(prepared, values, portal.formats)
+    made = session.make_portal(prepared.command, prepared.described, values, portal.formats)
+    await send_rows(session, made, None)
 
 
-def _deallocate(session: Session, command: Deallocate) -> None:
+def _deallocate(session: SessionState, command: Deallocate) -> None:
     if command.name is None:
         session.prepared = {name: each for name, each in session.prepared.items() if not name}
         session.connection.put(backend.command_complete("DEALLOCATE ALL"))

@@ -17,11 +17,11 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -43,10 +43,10 @@ from sqlanon.server.work_messages import (
     Next,
     Opening,
     Request,
-    Summary,
     failure_frame,
     failure_of,
 )
+from sqlanon.server.worker_service import Service
 
 CHUNK = 2**20  # bytes of columns that become one chunk, about
 AGAIN = 0.02  # seconds between two interrupts: one that comes before a statement begins is lost
@@ -57,28 +57,6 @@ WRITTEN = (
     types.REGCLASS, types.REGTYPE, types.REGPROC, types.REGNAMESPACE, types.REGROLE, types.REGPROCEDURE,
     types.ACLITEM, types.PG_NODE_TREE, types.CSTRING, types.PG_LSN, types.ANYARRAY, types.VOID,
 )  # fmt: skip
-
-
-@dataclass
-class RunningAnswer:
-    """An answer on its way: all that is known before its rows, and these as Arrow batches."""
-
-    described: Described
-    summary: Summary
-    batches: Generator[Any, None, None]
-    whole: bool = False  # one batch, or none, has all rows
-
-
-class Service(Protocol):
-    """What a worker is for. `interrupt` is called from another thread."""
-
-    def describe(self, ask: Ask) -> Described: ...
-
-    def run(self, ask: Ask) -> RunningAnswer: ...
-
-    def interrupt(self) -> None: ...
-
-    def ready(self) -> dict[str, Any]: ...
 
 
 class Worker:
