@@ -639,7 +639,7 @@ def test_a_failing_check_leaves_the_previous_release(database: Database, monkeyp
     database.table("t", TYPES, example_rows(60))
     publish(policy([{"k_anonymity": {"k": 3}}]), database.engine)
     before = sorted(map(str, database.fetch("SELECT * FROM r")))
-    import sqlanon.release as release
+    import sqlanon.release.publish_release as release
 
     real = release.plan_rewriting
 
@@ -802,7 +802,7 @@ def test_what_somebody_else_made_is_not_replaced(
 ) -> None:
     asked = simple(database, ["a"] * 4, release=release)
     database.run(f"CREATE {made} r AS SELECT 1 AS mine")
-    monkeypatch.setattr("sqlanon.release.prepare_problem", None)  # nothing is searched
+    monkeypatch.setattr("sqlanon.release.publish_release.prepare_problem", None)  # nothing is searched
     with pytest.raises(PolicyError, match=f"{made.lower()} 'r' exists and was not published by sqlanon"):
         publish(asked, database.engine)
     assert database.fetch("SELECT mine FROM r") == [(1,)]
@@ -814,7 +814,7 @@ def test_what_somebody_else_makes_during_the_search_is_not_replaced(
     database: Database, release: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = simple(database, ["a"] * 4, release=release)
-    import sqlanon.release as module
+    import sqlanon.release.publish_release as module
 
     real = module.solve_problem
 

@@ -1,9 +1,14 @@
-"""Publish: find the best anonymization, write it beside the source, check it as written, and only then show it."""
+"""Publish: find the best anonymization, write it beside the source, check it as written, and only then show it.
+
+`STAGES` is the whole flow, of which the steps of `WRITING` run in one transaction. Each is a function that reads what
+those before it put into a `Publishing`, and adds its own part. After an error the previous release is still in place.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -42,6 +47,210 @@ from sqlanon.release.targets.choose_target import target_of
 from sqlanon.release.targets.target import Staged, Target, require_writable
 
 
+@dataclass(repr=False)  # it holds the key
+class Publishing:
+    """A release on its way: what was asked for, and below it what each stage made of it."""
+
+    policy: Policy
+    engine: Engine
+    secret: str | None
+    time_limit: float | None
+    workload: bool
+    progress: Progress | None
+    plan_hash: str | None
+    run: int | None
+    resources: ExitStack  # what is given back when all is done, or when a stage fails
+    target: Target | None = None  # none for a dry run
+    task: Problem = field(init=False)
+    solution: Solution = field(init=False)
+    plan: Plan = field(init=False)
+    how: Rewriting = field(init=False)
+    staged: Staged | None = None
+    beside: Comparison | None = None  # where the policy has a history
+    found: Evidence | None = None
+    document: dict[str, Any] = field(init=False)
+
+    @property
+    def written(self) -> tuple[Target, Staged]:
+        """Where the release goes, and how it was written there so that nobody sees it yet."""
+        assert self.target is not None and self.staged is not None, "a dry run writes nothing"
+        return self.target, self.staged
+
+
+def admit(release: Publishing) -> None:
+    """Refuse, before any work is done, what could not be published in the end."""
+    policy, engine, target, secret = release.policy, release.engine, release.target, release.secret
+    if target is None:
+        return
+    require_writable(target, engine)
+    if any(column.pseudonym for column in policy.columns.values()):
+        require_secret(secret, "pseudonyms")
+    if target.kind != "path":
+        require_history(policy, engine, target.name)
+        require_named(policy, engine, target.name)
+    require_same_draws(policy, engine, secret)
+
+
+def prepare(release: Publishing) -> None:
+    """Compress the source, and read what earlier releases ask of this one."""
+    policy, engine = release.policy, release.engine
+    release.task = prepare_problem(
+        policy, engine, time_limit=release.time_limit, progress=release.progress, secret=release.secret
+    )
+    release.resources.callback(release.task.close)
+    if release.target is not None:
+        require_same_scales(policy, engine)
+    if policy.release is not None:
+        read_past(release.task, policy.release.table or policy.release.view or "", release.secret)
+    if release.task.records < FEW_ROWS:
+        release.resources.enter_context(engine.one_thread())
+
+
+def search(release: Publishing) -> None:
+    """Find the best anonymization; refuse it if it is not the plan that was asked for."""
+    release.solution, release.plan = solve_problem(release.task)
+    require_plan(release.plan, release.plan_hash)
+
+
+def rewrite(release: Publishing) -> None:
+    """Make the SELECT of the release."""
+    release.how = plan_rewriting(release.task, release.solution, release.secret)
+
+
+def outline(release: Publishing) -> None:
+    """Describe what would be published."""
+    release.document = describe_release(release.task, release.solution, release.plan, release.how)
+
+
+def stage(release: Publishing) -> None:
+    """Write the release where nobody sees it yet."""
+    assert release.target is not None
+    release.staged = release.target.stage(release.how)
+    tell(release.progress, "writing the release", 1, 1)
+    tell(release.progress, "checking the release", 0, 1)
+    require_all_rows(release.task, release.solution, release.staged)
+
+
+def compare_with_history(release: Publishing) -> None:
+    """Hold back what would tell too much beside earlier releases. Where levels are ours to choose, raise them instead,
+    one at a time, and write the release anew."""
+    task = release.task
+    if task.policy.history is None:
+        return
+    first, also = release.solution, frozenset[str]()
+    while True:
+        beside = release.beside = _compare(release, also)
+        if beside.holds or also or not may_be_raised(task, release.solution, beside.results):
+            require_safe(beside)
+            return
+        higher = raise_one_level(task, release.solution)
+        if higher is None:  # rows wait where nothing else helps
+            also = LAST_RESORT & {result.model for result in beside.results}
+            if not also:
+                require_safe(beside)
+        beside.close()
+        task.engine.execute(exp.Drop(tables=[table_tree(release.written[1].name)], kind="TABLE"))
+        solution = release.solution = higher or first
+        release.plan = plan_of(task, "fixed_levels", {"levels": task.levels(solution.passes[0])}, solution)
+        rewrite(release)
+        stage(release)
+
+
+def _compare(release: Publishing, also: frozenset[str]) -> Comparison:
+    task, solution = release.task, release.solution
+    target, staged = release.written
+    paths = paths_of(task, solution)
+    cuts = solution.regions.cuts if solution.regions is not None else None
+    made_up = None if solution.assigned is None else solution.assigned.number
+    return compare(task.policy, task.engine, staged, target.name, release.secret, paths, also, made_up, cuts)
+
+
+def check_as_written(release: Publishing) -> None:
+    """Measure every model on the rows as they were written, and refuse the release if one is broken."""
+    task, (_, staged) = release.task, release.written
+    # Nobody can tell rows of nobody from others: where there are any, rows are counted, one for each person.
+    rule = task.policy if release.solution.assigned is None else task.policy.model_copy(update={"person": None})
+    found = release.found = check(rule, task.engine, release=staged.source, hidden=staged.hidden, limit=0)
+    require_kept(found)
+
+
+def describe(release: Publishing) -> None:
+    """Put all that was measured into one document."""
+    task, solution, (target, staged) = release.task, release.solution, release.written
+    document = describe_release(task, solution, release.plan, release.how, release.found, target, staged)
+    document |= described_draws(task.written, task.engine, release.secret)
+    if release.run is not None:
+        document["run"] = release.run
+    if release.beside is not None:
+        document["history"] = release.beside.described()
+        document["history"]["held_back"] += solution.waiting
+        without_originals(document)
+        document["released"] -= release.beside.held_back
+    release.document = document
+
+
+def remember_classes(release: Publishing) -> None:
+    """Keep what the next release must be compared with."""
+    if release.beside is not None:
+        remember(release.beside, release.plan.hash)
+        release.beside.close()
+    tell(release.progress, "checking the release", 1, 1)
+
+
+def measure_workload(release: Publishing) -> None:
+    """Measure the error of random counts on the release. With a history it would tell of rows that are held back."""
+    if release.workload and len(release.solution.passes) == 1 and release.beside is None:
+        asking = partial(tell, release.progress, "asking the release")
+        release.document["workload"] = workload_of(release.task, release.how, asking)
+
+
+def swap(release: Publishing) -> None:
+    """Show the release in place of the previous one, with its record."""
+    task, (target, staged) = release.task, release.written
+    # Of the rows that were read in this transaction, so that the record speaks of what was published.
+    known = fingerprint(task.engine, task.prelude.rows, release.secret) if _has_record(task.policy) else None
+    target.swap(staged, release.plan, release.document, known)
+    if task.policy.history is not None and task.policy.history.beside is not None:
+        keep_shown(task.engine, target.name)
+
+
+def _has_record(policy: Policy) -> bool:
+    """Beside a single file there is its evidence, and nothing that tells versions apart."""
+    return policy.release is not None and (policy.release.path is None or policy.release.is_folder)
+
+
+Stage = Callable[[Publishing], None]
+# What is done with a release that is found, in one transaction.
+WRITING: tuple[Stage, ...] = (
+    stage,
+    compare_with_history,
+    check_as_written,
+    describe,
+    remember_classes,
+    measure_workload,
+    swap,
+)
+
+
+def write(release: Publishing) -> None:
+    """Write, check and show the release: others see the old one or the new one, and after an error the old one."""
+    assert release.target is not None
+    tell(release.progress, "writing the release", 0, 1)
+    try:
+        with release.engine.transaction():
+            for step in WRITING:
+                step(release)
+        release.target.finish(release.written[1], release.document)
+    except BaseException:
+        if release.staged is not None:
+            release.target.discard(release.staged)
+        raise
+
+
+STAGES: tuple[Stage, ...] = (admit, prepare, search, rewrite, write)
+DRY_RUN: tuple[Stage, ...] = (prepare, search, rewrite, outline)
+
+
 def publish(
     policy: Policy,
     engine: Engine,
@@ -63,111 +272,17 @@ def publish(
     `progress` is told what is going on, and how much of it is done.
     """
     target = None if dry_run else target_of(policy, engine)
-    if target is not None:
-        require_writable(target, engine)
-    if any(column.pseudonym for column in policy.columns.values()) and not dry_run:
-        require_secret(secret, "pseudonyms")
-    if target is not None and target.kind != "path":
-        require_history(policy, engine, target.name)
-        require_named(policy, engine, target.name)
-    if target is not None:
-        require_same_draws(policy, engine, secret)
-    if is_parted(policy):
-        from sqlanon.release import publish_buckets  # as slow to load as it is rarely asked for
-
-        return publish_buckets.publish(
-            policy, engine, target, secret=secret, progress=progress, plan_hash=plan_hash, run=run
+    with ExitStack() as resources:
+        release = Publishing(
+            policy, engine, secret, time_limit, workload, progress, plan_hash, run, resources, target=target
         )
-    task = prepare_problem(policy, engine, time_limit=time_limit, progress=progress, secret=secret)
-    try:
-        if target is not None:
-            require_same_scales(policy, engine)
-        if policy.release is not None:
-            read_past(task, policy.release.table or policy.release.view or "", secret)
-        with engine.one_thread() if task.records < FEW_ROWS else nullcontext():
-            solution, plan = solve_problem(task)
-            require_plan(plan, plan_hash)
-            how = plan_rewriting(task, solution, secret)
-            if target is None:
-                return Published(plan, describe_release(task, solution, plan, how))
-            tell(progress, "writing the release", 0, 1)
-            plan, found, document = _write(task, target, solution, plan, how, progress, workload, secret, run)
-            return Published(plan, document, found)
-    finally:
-        task.close()
+        if is_parted(policy):
+            from sqlanon.release import publish_buckets  # as slow to load as it is rarely asked for
 
-
-def _write(
-    task: Problem,
-    target: Target,
-    solution: Solution,
-    plan: Plan,
-    how: Rewriting,
-    progress: Progress | None,
-    workload: bool,
-    secret: str | None,
-    run: int | None,
-) -> tuple[Plan, Evidence, Mapping[str, Any]]:
-    staged: Staged | None = None
-    beside: Comparison | None = None
-    first, also = solution, frozenset[str]()
-    try:
-        with task.engine.transaction():
-            while True:
-                staged = target.stage(how)
-                tell(progress, "writing the release", 1, 1)
-                tell(progress, "checking the release", 0, 1)
-                require_all_rows(task, solution, staged)
-                if task.policy.history is None:
-                    break
-                paths = paths_of(task, solution)
-                cuts = solution.regions.cuts if solution.regions is not None else None
-                made_up = None if solution.assigned is None else solution.assigned.number
-                beside = compare(task.policy, task.engine, staged, target.name, secret, paths, also, made_up, cuts)
-                if beside.holds or also or not may_be_raised(task, solution, beside.results):
-                    require_safe(beside)
-                    break
-                higher = raise_one_level(task, solution)
-                if higher is None:  # rows wait where nothing else helps
-                    also = LAST_RESORT & {result.model for result in beside.results}
-                    if not also:
-                        require_safe(beside)
-                beside.close()
-                task.engine.execute(exp.Drop(tables=[table_tree(staged.name)], kind="TABLE"))
-                solution = higher or first
-                plan = plan_of(task, "fixed_levels", {"levels": task.levels(solution.passes[0])}, solution)
-                how = plan_rewriting(task, solution, secret)
-            # Nobody can tell rows of nobody from others: where there are any, rows are counted, one for each person.
-            rule = task.policy if solution.assigned is None else task.policy.model_copy(update={"person": None})
-            found = check(rule, task.engine, release=staged.source, hidden=staged.hidden, limit=0)
-            require_kept(found)
-            document = describe_release(task, solution, plan, how, found, target, staged)
-            document |= described_draws(task.written, task.engine, secret)
-            if run is not None:
-                document["run"] = run
-            if beside is not None:
-                document["history"] = beside.described()
-                document["history"]["held_back"] += solution.waiting
-                without_originals(document)
-                document["released"] -= beside.held_back
-                remember(beside, plan.hash)
-                beside.close()
-            tell(progress, "checking the release", 1, 1)
-            if workload and len(solution.passes) == 1 and beside is None:
-                document["workload"] = workload_of(task, how, partial(tell, progress, "asking the release"))
-            # Of the rows that were read in this transaction, so that the record speaks of what was published.
-            known = fingerprint(task.engine, task.prelude.rows, secret) if _has_record(task.policy) else None
-            target.swap(staged, plan, document, known)
-            if task.policy.history is not None and task.policy.history.beside is not None:
-                keep_shown(task.engine, target.name)
-        target.finish(staged, document)
-    except BaseException:
-        if staged is not None:
-            target.discard(staged)
-        raise
-    return plan, found, document
-
-
-def _has_record(policy: Policy) -> bool:
-    """Beside a single file there is its evidence, and nothing that tells versions apart."""
-    return policy.release is not None and (policy.release.path is None or policy.release.is_folder)
+            admit(release)
+            return publish_buckets.publish(
+                policy, engine, target, secret=secret, progress=progress, plan_hash=plan_hash, run=run
+            )
+        for step in DRY_RUN if target is None else STAGES:
+            step(release)
+        return Published(release.plan, release.document, release.found)

@@ -18,7 +18,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 import sqlanon
-import sqlanon.release as release
+import sqlanon.release.publish_release as release
 from sqlanon.policy import parse
 
 LIMITS = {10: 1.0, 100: 2.0}
