@@ -46,14 +46,14 @@ def run(problem: Problem, params: Params) -> Solution:
     now = cuts.now()
     allowed = min(problem.limit, problem.records - 1)  # a release without a row is none
     while cuts.suppressed(now) > allowed and any(cuts.moves):
-        if problem.out_of_time():
+        if problem.state.out_of_time():
             cuts.to_roots()
         else:
             after = cuts.after()
             checks += sum(map(len, after))
             cuts.generalize(_best_merge(cuts, now, after, losses, detail))
             steps += 1
-            problem.tell("merging", steps, len(forest.children))
+            problem.state.tell("merging", steps, len(forest.children))
         now = cuts.now()
     if not cuts.suppressed(now) <= allowed:
         raise Infeasible(problem.measure([problem.top], build_metric(problem))[0])

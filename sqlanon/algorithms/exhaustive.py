@@ -32,7 +32,7 @@ def carried_columns(params: Params) -> tuple[str, ...]:
 
 
 def run(problem: Problem, params: Params) -> Solution:
-    problem.target = params.class_attribute
+    problem = problem.with_target(params.class_attribute)
     metric = build_metric(problem)
     nodes = itertools.product(*(range(size) for size in problem.shape))
     every = 1
@@ -42,7 +42,7 @@ def run(problem: Problem, params: Params) -> Solution:
     while batch := list(itertools.islice(nodes, BATCH)):
         problem.measure(batch, metric)
         done += len(batch)
-        problem.tell("measuring every node", done, every)
-        if problem.out_of_time():
+        problem.state.tell("measuring every node", done, every)
+        if problem.state.out_of_time():
             break
     return build_solution(problem, best_of(problem), proven=done == every, why="every node was measured")

@@ -30,7 +30,7 @@ def carried_columns(params: Params) -> tuple[str, ...]:
 
 
 def run(problem: Problem, params: Params) -> Solution:
-    problem.target = params.class_attribute
+    problem = problem.with_target(params.class_attribute)
     names = [domain.name for domain in problem.domains]
     for name, level in params.levels.items():
         if name not in names:

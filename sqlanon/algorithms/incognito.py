@@ -40,7 +40,7 @@ def carried_columns(params: Params) -> tuple[str, ...]:
 
 
 def run(problem: Problem, params: Params) -> Solution:
-    problem.target = params.class_attribute
+    problem = problem.with_target(params.class_attribute)
     require_nested(problem, "incognito")
     tags = Tags(problem, build_metric(problem))
     tags.measure([problem.top])
@@ -48,8 +48,8 @@ def run(problem: Problem, params: Params) -> Solution:
         return build_solution(problem, None, proven=False, why="")
     for nodes in _by_subset(problem):
         for settled in tags.settle(nodes):
-            problem.tell("checking subsets", settled, tags.holds.size)
-            if problem.out_of_time():
+            problem.state.tell("checking subsets", settled, tags.holds.size)
+            if problem.state.out_of_time():
                 return build_solution(
                     problem, best_of(problem), proven=False, why="the time ran out: the best node so far"
                 )

@@ -79,7 +79,7 @@ def part(rows: Rows, params: Params) -> Parted:
         passes = task.passes(solution.passes, suppresses=solution.suppressed > 0)
         tree = by_levels(rows.engine.dialect, task.prelude.rows, task.compressed, passes, output)
         general = rows.make("general", tree)
-        levels = tuple(task.levels(node) for node in solution.passes)
+        levels = tuple(task.table.levels(node) for node in solution.passes)
     finally:
         task.close()
     distorted, broken, changed = _distorted(rows, params.m, sensitive, labels, general)

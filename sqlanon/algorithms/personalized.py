@@ -87,7 +87,7 @@ def part(rows: Rows, params: Params) -> Parted:
             loss, lost, node = other, other_lost, best.passes[0]
         _tried(rows, params, sensitive, task, node)
         (chosen,) = task.measure([node], metric)
-        levels = task.levels(node)
+        levels = task.table.levels(node)
     finally:
         task.close()
     drawn = {"members": "sqlanon_parted_members", "pieces": "sqlanon_parted_pieces"}

@@ -32,7 +32,7 @@ def carried_columns(params: Params) -> tuple[str, ...]:
 
 
 def run(problem: Problem, params: Params) -> Solution:
-    problem.target = params.class_attribute
+    problem = problem.with_target(params.class_attribute)
     require_nested(problem, "samarati")
     tags = Tags(problem, build_metric(problem))
     tags.measure([problem.top])
@@ -56,7 +56,7 @@ def _least_height(tags: Tags) -> int | None:
         if holds is None:
             return None
         low, high = (low, middle) if holds else (middle + 1, high)
-        tags.problem.tell("halving the heights", sum(tags.problem.top) - (high - low), sum(tags.problem.top))
+        tags.problem.state.tell("halving the heights", sum(tags.problem.top) - (high - low), sum(tags.problem.top))
     return low
 
 
@@ -65,7 +65,7 @@ def _any_holds(tags: Tags, height: int) -> bool | None:
     for _ in tags.settle(nodes_where(level)):
         if (tags.holds & level).any():
             return True
-        if tags.problem.out_of_time():
+        if tags.problem.state.out_of_time():
             return None
     return bool((tags.holds & level).any())
 
@@ -77,7 +77,7 @@ def _best_at(tags: Tags, height: int) -> Measured | None:
     nodes.sort(key=lambda node: (metric.lower[node], node))
     best: Measured | None = None
     while nodes:
-        if problem.out_of_time():
+        if problem.state.out_of_time():
             return None
         batch, nodes = nodes[:BATCH], nodes[BATCH:]
         tags.measure(batch)

@@ -88,7 +88,7 @@ def publish(
         if target is not None:
             require_same_scales(policy, engine)
         if policy.release is not None:
-            read_past(task, policy.release.table or policy.release.view or "", secret)
+            task = read_past(task, policy.release.table or policy.release.view or "", secret)
         with engine.one_thread() if task.records < FEW_ROWS else nullcontext():
             solution, plan = solve_problem(task)
             require_plan(plan, plan_hash)
@@ -175,14 +175,14 @@ def _write(
                 beside.close()
                 task.engine.execute(exp.Drop(tables=[table_tree(staged.name)], kind="TABLE"))
                 solution = higher or first
-                plan = plan_of(task, "fixed_levels", {"levels": task.levels(solution.passes[0])}, solution)
+                plan = plan_of(task, "fixed_levels", {"levels": task.table.levels(solution.passes[0])}, solution)
                 how = plan_rewriting(task, solution, secret)
             # Nobody can tell rows of nobody from others: where there are any, rows are counted, one for each person.
             rule = task.policy if solution.assigned is None else task.policy.model_copy(update={"person": None})
             found = check(rule, task.engine, release=staged.source, hidden=staged.hidden, limit=0)
             require_kept(found)
             document = describe_release(task, solution, plan, how, found, target, staged)
-            document |= described_draws(task.written, task.engine, secret)
+            document |= described_draws(task.table.written, task.engine, secret)
             if run is not None:
                 document["run"] = run
             if beside is not None:
