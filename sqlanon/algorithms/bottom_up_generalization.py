@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sqlanon.families import AlgorithmTraits
 from sqlanon.lattice.hierarchy_trees import Forest, TreeNode
 from sqlanon.lattice.minimized_metric import build_metric
 from sqlanon.lattice.nodes import Infeasible
@@ -21,6 +22,8 @@ from sqlanon.lattice.problem import Problem
 from sqlanon.lattice.solution import Solution
 from sqlanon.lattice.split_nodes import Splitting
 from sqlanon.lattice.subtree_cuts import Cuts, CutSizes, smallest
+
+TRAITS = AlgorithmTraits(target="class_attribute")
 
 
 class Params(BaseModel):
@@ -30,11 +33,6 @@ class Params(BaseModel):
         None,
         description="Column that a classifier should predict; detail that helps to predict it is kept.",
     )
-
-
-def carried_columns(params: Params) -> tuple[str, ...]:
-    """The columns that the compressed table has to carry for this algorithm."""
-    return (params.class_attribute,) if params.class_attribute else ()
 
 
 def run(problem: Problem, params: Params) -> Solution:

@@ -9,6 +9,7 @@ import itertools
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sqlanon.families import AlgorithmTraits
 from sqlanon.lattice.best_node import best_of, build_solution
 from sqlanon.lattice.minimized_metric import build_metric
 from sqlanon.lattice.problem import OF_NODES, Problem
@@ -16,8 +17,7 @@ from sqlanon.lattice.solution import Solution
 
 BATCH = 8
 
-
-BRINGS = OF_NODES
+TRAITS = AlgorithmTraits(brings=OF_NODES, target="class_attribute")
 
 
 class Params(BaseModel):
@@ -25,10 +25,6 @@ class Params(BaseModel):
     class_attribute: str | None = Field(
         None, min_length=1, description="The column that the release should predict, for classification_metric."
     )
-
-
-def carried_columns(params: Params) -> tuple[str, ...]:
-    return (params.class_attribute,) if params.class_attribute else ()
 
 
 def run(problem: Problem, params: Params) -> Solution:

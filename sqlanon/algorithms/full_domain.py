@@ -13,6 +13,7 @@ from dataclasses import replace
 from pydantic import BaseModel, ConfigDict, Field
 
 from sqlanon.errors import PolicyError
+from sqlanon.families import AlgorithmTraits
 from sqlanon.lattice.best_node import build_solution
 from sqlanon.lattice.minimized_metric import build_metric
 from sqlanon.lattice.nodes import Infeasible, Measured, Node
@@ -23,8 +24,7 @@ from sqlanon.lattice.solution import Solution
 LOSS = "ncp"  # what each pass minimizes: a mean over records, so that passes add up
 MOST_PASSES = 100
 
-
-BRINGS = OF_NODES
+TRAITS = AlgorithmTraits(brings=OF_NODES, target="class_attribute")
 
 
 class Params(BaseModel):
@@ -35,10 +35,6 @@ class Params(BaseModel):
     class_attribute: str | None = Field(
         None, min_length=1, description="The column that the release should predict, for classification_metric."
     )
-
-
-def carried_columns(params: Params) -> tuple[str, ...]:
-    return (params.class_attribute,) if params.class_attribute else ()
 
 
 def run(problem: Problem, params: Params) -> Solution:

@@ -16,6 +16,7 @@ from itertools import combinations
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from sqlanon.families import AlgorithmTraits
 from sqlanon.lattice.best_node import best_of, build_solution
 from sqlanon.lattice.metrics import Array
 from sqlanon.lattice.minimized_metric import build_metric
@@ -25,7 +26,7 @@ from sqlanon.lattice.problem import OF_NODES, Problem
 from sqlanon.lattice.search import Search
 from sqlanon.lattice.solution import Candidate, Solution
 
-BRINGS = OF_NODES
+TRAITS = AlgorithmTraits(brings=OF_NODES, target="class_attribute")
 
 
 class Params(BaseModel):
@@ -33,10 +34,6 @@ class Params(BaseModel):
     class_attribute: str | None = Field(
         None, min_length=1, description="The column that the release should predict, for classification_metric."
     )
-
-
-def carried_columns(params: Params) -> tuple[str, ...]:
-    return (params.class_attribute,) if params.class_attribute else ()
 
 
 def run(problem: Problem, params: Params) -> Solution:

@@ -31,6 +31,7 @@ from sqlglot import exp
 from sqlanon.cells.cell_tables import ALL, Cells, Lending
 from sqlanon.cells.matching_cells import MatchingCells
 from sqlanon.errors import PolicyError, did_you_mean
+from sqlanon.families import AlgorithmTraits
 from sqlanon.lattice.nodes import Infeasible
 from sqlanon.lattice.problem import Problem
 from sqlanon.lattice.solution import Solution
@@ -40,6 +41,8 @@ from sqlanon.sqltree.tree import count_all, literal, select, table, text
 # Costs that differ by less are a tie.
 TIE = 1e-9
 TOGETHER = 6  # patterns that are worth one statement
+
+TRAITS = AlgorithmTraits()
 
 
 class Params(BaseModel):

@@ -30,7 +30,7 @@ from sqlglot import exp
 
 from sqlanon.buckets.bucketize import MOST_BITS, Parted, Rows
 from sqlanon.errors import PolicyError
-from sqlanon.families import plugin
+from sqlanon.families import AlgorithmTraits, plugin
 from sqlanon.relations.classes import as_label
 from sqlanon.relations.rewrite import SHOWN, Output, by_levels
 from sqlanon.relations.transformation_tables import written_key
@@ -54,6 +54,7 @@ from sqlanon.transformations import KEY, ROW
 from sqlanon.transformations.draw_sql import canonical
 
 SEEDS = tuple(f"m_confidentiality/{what}" for what in ("classes", "rows", "values"))
+TRAITS = AlgorithmTraits(writes_rows=True, seeds=SEEDS, distorts=True)
 
 
 class Params(BaseModel):

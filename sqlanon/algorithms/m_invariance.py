@@ -27,6 +27,7 @@ from pydantic import BaseModel, ConfigDict
 from sqlglot import exp
 
 from sqlanon.errors import NotReleased, PolicyError
+from sqlanon.families import AlgorithmTraits
 from sqlanon.lattice.nodes import Infeasible
 from sqlanon.lattice.problem import Problem
 from sqlanon.lattice.solution import Assigned, Solution
@@ -53,6 +54,8 @@ from sqlanon.sqltree.tree import (
 
 BITS = 60  # of a number that orders rows so that neighbours are alike
 TEXT, BIGINT = exp.DataType.build("text"), exp.DataType.build("bigint")
+
+TRAITS = AlgorithmTraits(history="signatures", counterfeits=True, worlds="invariance")
 
 
 class Params(BaseModel):

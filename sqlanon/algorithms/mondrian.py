@@ -20,11 +20,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
 from sqlanon.errors import PolicyError
+from sqlanon.families import AlgorithmTraits
 from sqlanon.lattice.problem import Problem
 from sqlanon.lattice.solution import Solution
 from sqlanon.regions.cut_regions import Size, find_balanced_cuts, find_half_cuts, points, size
 from sqlanon.regions.partition import Partition, Parts
 from sqlanon.regions.range_labels import solution
+
+TRAITS = AlgorithmTraits(history="cuts")
 
 
 class Params(BaseModel):

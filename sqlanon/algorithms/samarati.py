@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sqlanon.families import AlgorithmTraits
 from sqlanon.lattice.best_node import TIE, best_of, build_solution, is_better
 from sqlanon.lattice.minimized_metric import build_metric
 from sqlanon.lattice.node_tags import BATCH, Tags, heights, nodes_where, require_nested
@@ -17,7 +18,7 @@ from sqlanon.lattice.nodes import Measured
 from sqlanon.lattice.problem import OF_NODES, Problem
 from sqlanon.lattice.solution import Solution
 
-BRINGS = OF_NODES
+TRAITS = AlgorithmTraits(brings=OF_NODES, target="class_attribute")
 
 
 class Params(BaseModel):
@@ -25,10 +26,6 @@ class Params(BaseModel):
     class_attribute: str | None = Field(
         None, min_length=1, description="The column that the release should predict, for classification_metric."
     )
-
-
-def carried_columns(params: Params) -> tuple[str, ...]:
-    return (params.class_attribute,) if params.class_attribute else ()
 
 
 def run(problem: Problem, params: Params) -> Solution:

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
 from sqlanon.errors import PolicyError, did_you_mean
+from sqlanon.families import AlgorithmTraits
 from sqlanon.lattice.nodes import Infeasible
 from sqlanon.lattice.problem import Problem
 from sqlanon.lattice.requirements import Requirement
@@ -26,7 +27,7 @@ from sqlanon.regions.public_probability import class_probability, number_cells
 from sqlanon.relations.hierarchy_lookups import lookup
 from sqlanon.sqltree.tree import BIGINT, alias, rows_relation, sum_bigint, table, union_all, window
 
-BRINGS = frozenset({"class_probability"})
+TRAITS = AlgorithmTraits(brings=frozenset({"class_probability"}))
 RECORD_MODEL = "expected_confidence"
 # Levels are divided by heights: a sum of thirds may miss its limit by the last bit.
 TOLERANCE = 1e-9

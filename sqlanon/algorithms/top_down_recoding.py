@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
-from sqlanon.families import plugin
+from sqlanon.families import AlgorithmTraits, plugin
 from sqlanon.lattice.nodes import Infeasible
 from sqlanon.lattice.problem import ALSO_SUPPRESSED, Problem
 from sqlanon.lattice.solution import Solution
@@ -36,6 +36,8 @@ from sqlanon.sqltree.tree import (
 
 # Heights and widths of donations: every number at first, then four in each doubling.
 GRID = [*range(1, 17), *(2**power * quarter // 4 for power in range(4, 40) for quarter in (5, 6, 7, 8))]
+
+TRAITS = AlgorithmTraits()
 
 
 class Params(BaseModel):

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, Field, PrivateAttr, ValidationError
 
 from sqlanon.errors import PolicyError, did_you_mean
-from sqlanon.families import family
+from sqlanon.families import AlgorithmTraits, algorithm_traits, family
 from sqlanon.policy import checks, history, options, schema, shape, suppressed_cells, transformation_checks, yaml_lines
 from sqlanon.policy.checks import Draft, Role
 from sqlanon.policy.history import History
@@ -132,6 +132,11 @@ class Policy(BaseModel):
     @property
     def quasi_identifiers(self) -> tuple[str, ...]:
         return self._with_role("quasi_identifier")
+
+    @property
+    def algorithm_traits(self) -> AlgorithmTraits:
+        """What is special about the algorithm that the policy asks for."""
+        return algorithm_traits(self.algorithm.name if self.algorithm is not None else None)
 
     @property
     def sensitive(self) -> tuple[str, ...]:

@@ -169,7 +169,7 @@ def describe_method(use: TransformationUse) -> dict[str, Any]:
     return {"method": use.name, "params": params, "summary": (module.__doc__ or "").strip().splitlines()[0]}
 
 
-def extract_limits(module: ModuleType) -> str:
+def extract_limits(module: ModuleType | algorithms.Algorithm) -> str:
     """The paragraph of a manual page that says what the method does not do, as one line."""
     paragraphs = (module.__doc__ or "").split("\n\n")
     found = next((part for part in paragraphs if part.startswith("What it does not protect:")), "")

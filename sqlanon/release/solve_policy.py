@@ -104,7 +104,7 @@ def _prepared(
         hierarchies,
         rows,
         carry=_carried(policy),
-        target=getattr(_params(policy.algorithm), "class_attribute", None) if policy.algorithm else None,
+        target=_target(policy),
         brings=_brings(policy),
         progress=progress,
         prelude=prelude,
@@ -142,7 +142,7 @@ def solve_problem(task: Problem) -> tuple[Solution, Plan]:
     """Run the algorithm of the policy, or the one that fits the task."""
     name, params, chosen = _algorithm(task)
     try:
-        solution: Solution = algorithms.algorithm(name).run(task, params)
+        solution = algorithms.search_algorithm(name).run(task, params)
     except Infeasible:
         from sqlanon.release.explain_infeasible import infeasible_error
 
@@ -157,23 +157,23 @@ def solve_problem(task: Problem) -> tuple[Solution, Plan]:
 
 def _carried(policy: Policy) -> tuple[str, ...]:
     """Columns that the algorithm counts beside those of the models, such as a class attribute."""
-    if policy.algorithm is None:
-        return ()
-    if policy.history is not None and policy.algorithm.name == "mondrian":
+    if policy.history is not None and policy.algorithm_traits.history == "cuts":
         return policy.sensitive  # whoever was together so far is parted only where values differ
-    module = algorithms.algorithm(policy.algorithm.name)
-    names: tuple[str, ...] = (
-        module.carried_columns(_params(policy.algorithm)) if hasattr(module, "carried_columns") else ()
-    )
-    return names
+    target = _target(policy)
+    return (target,) if target else ()
+
+
+def _target(policy: Policy) -> str | None:
+    """The column that the release should predict, if the policy names one."""
+    if policy.algorithm is None:
+        return None
+    target: str | None = _params(policy.algorithm).model_dump().get(policy.algorithm_traits.target)
+    return target
 
 
 def _brings(policy: Policy) -> frozenset[str]:
     """Relations that the algorithm makes itself, so that it reaches models that others cannot."""
-    if policy.algorithm is None:
-        return OF_NODES
-    brings: frozenset[str] = getattr(algorithms.algorithm(policy.algorithm.name), "BRINGS", frozenset())
-    return brings
+    return OF_NODES if policy.algorithm is None else policy.algorithm_traits.brings
 
 
 def _params(use: AlgorithmUse) -> Any:

@@ -18,11 +18,11 @@ from sqlanon.sqltree.tree import alias, column, join_clause, nest_query, select,
 def read_past(task: Problem, name: str, secret: str | None) -> Problem:
     """The task with what its algorithm must know of earlier releases, if it is one that asks."""
     policy = task.policy
-    if policy.history is None or policy.algorithm is None:
+    if policy.history is None:
         return task
-    if policy.algorithm.name == "m_invariance":
+    if policy.algorithm_traits.history == "signatures":
         return replace(task, requirements=replace(task.requirements, past=_signatures(task, name, secret)))
-    if policy.algorithm.name == "mondrian":
+    if policy.algorithm_traits.history == "cuts":
         return replace(task, requirements=replace(task.requirements, stable=_cuts(task, name, secret)))
     return task
 
