@@ -25,7 +25,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 from sqlanon.errors import PolicyError, did_you_mean
 
@@ -261,6 +261,43 @@ def module_names(package: str) -> tuple[str, ...]:
     """
     found = sorted(module.name for module in pkgutil.iter_modules([str(Path(__file__).parent / package)]))
     return tuple(name for name in found if not name.startswith("_"))
+
+
+@dataclass(frozen=True)
+class AlgorithmTraits:
+    """What others must know of an algorithm beside how it is run: the constant `TRAITS` of its module.
+
+    Policies, releases, checks and attacks look here; none of them asks for an algorithm by its name.
+    """
+
+    # The search
+    brings: frozenset[str] = frozenset()  # relations that it makes itself, so that it reaches models that others cannot
+    target: str | None = None  # the parameter that names the column that the release should predict
+    history: Literal["", "signatures", "cuts"] = ""  # what it must know of earlier releases
+    # The release
+    writes_rows: bool = False  # its module has `part`, which writes the rows, in place of `run`, which says how
+    seeds: tuple[str, ...] = ()  # what it draws, each from a seed of its own
+    groups: bool = False  # rows are put into groups, which take the place of classes; values are shown as they are
+    two_tables: bool = False  # the sensitive values of groups are in a table of their own
+    parts: str | None = None  # the parameter that says which columns stay together in a row
+    counterfeits: bool = False  # rows of nobody are added
+    distorts: bool = False  # sensitive values of some rows are replaced, until few rows of a class have one
+    guards: bool = False  # sensitive values are shown as nodes of their taxonomy, below a guarding node where given
+    # What follows for somebody who knows how it works (the attack `minimality`): values of groups are dealt in any
+    # way, or to the closest rows; guarding nodes; the same values in every release
+    worlds: Literal["", "groups", "close_groups", "guarding", "invariance"] = ""
+
+
+def algorithm_traits(name: str | None) -> AlgorithmTraits:
+    """The traits of an algorithm; where none is named, those of a search that has nothing special.
+
+    >>> algorithm_traits("anatomy").two_tables, algorithm_traits("mondrian").history, algorithm_traits(None).groups
+    (True, 'cuts', False)
+    """
+    if name is None:
+        return AlgorithmTraits()
+    traits: AlgorithmTraits = load_module("algorithms", name).TRAITS
+    return traits
 
 
 def load_module(package: str, name: str) -> ModuleType:

@@ -41,7 +41,7 @@ def released(database: Database, posed: Problem, found: Solution) -> list[Row]:
     originals = [_originals(database, posed, place) for place in range(len(posed.domains))]
     secrets = {
         name: dict(database.fetch(f"SELECT value, original FROM {item.relations['totals']}"))
-        for item in posed.requirements
+        for item in posed.requirements.models
         if (name := item.attribute) is not None
     }
     keys, values = posed.compressed.key_names, list(posed.compressed.values.values())

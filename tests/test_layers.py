@@ -6,6 +6,10 @@ import ast
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
+
+from sqlanon import algorithms
+from sqlanon.families import AlgorithmTraits, load_module
 
 PACKAGE = Path(__file__).parents[1] / "sqlanon"
 # From the top down: a module imports only from lines below its own, never sideways. The longest name that fits counts.
@@ -147,3 +151,29 @@ def test_no_module_imports_itself_through_others() -> None:
         if module in seen
     }
     assert sorted(map(sorted, cycles)) == []
+
+
+@pytest.mark.parametrize("name", algorithms.names())
+def test_an_algorithm_offers_what_the_protocol_says(name: str) -> None:
+    module = load_module("algorithms", name)
+    assert (module.__doc__ or "").strip() and issubclass(module.Params, BaseModel)
+    assert isinstance(module.TRAITS, AlgorithmTraits)
+    assert ("part" in vars(module), "run" in vars(module)) == (module.TRAITS.writes_rows, not module.TRAITS.writes_rows)
+    fields = module.Params.model_fields
+    assert {module.TRAITS.target, module.TRAITS.parts} - {None} <= set(fields)
+    assert (module.TRAITS.target is not None) == ("class_attribute" in fields)
+    assert module.TRAITS.groups or not module.TRAITS.two_tables
+
+
+def test_nobody_asks_for_an_algorithm_by_its_name() -> None:
+    """What is special about one stands in its `TRAITS`. The words that a policy is told may name it."""
+    asking = []
+    for module, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Compare) and "name" in ast.unparse(node.left):
+                given = {
+                    item.value for side in node.comparators for item in ast.walk(side) if isinstance(item, ast.Constant)
+                }
+                named = given & set(algorithms.names()) - {"m_invariance"}  # also a model across releases
+                asking += [(module, *sorted(named))] if named else []
+    assert asking == []

@@ -567,7 +567,7 @@ def entropy(rows: Sequence[Row], name: str) -> float:
 def foretelling(database: Database, rows: Sequence[Row], policy: sqlanon.Policy, name: str) -> list[list[Row]]:
     people(database, rows)
     params = infogain_mondrian.Params(class_attribute=name)
-    with opened(database, policy, carry=infogain_mondrian.carried_columns(params)) as made:
+    with opened(database, policy, carry=[params.class_attribute]) as made:
         found = infogain_mondrian.run(made, params)
         return list(classes(released(database, made, found)).values())
 

@@ -647,7 +647,7 @@ def test_a_failing_check_leaves_the_previous_release(database: Database, monkeyp
         """A rewrite that shows the rows that should have been suppressed, and the values as they are."""
         from dataclasses import replace
 
-        return real(task, replace(solution, passes=(task.bottom,)), secret)
+        return real(task, replace(solution, passes=(task.table.bottom,)), secret)
 
     monkeypatch.setattr(release, "plan_rewriting", forgetful)
     monkeypatch.setattr("sqlanon.lattice.problem.Problem.passes", unsuppressed)

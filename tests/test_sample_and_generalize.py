@@ -43,7 +43,7 @@ def filled(database: Database, rows: Rows) -> None:
 
 
 def drawn(database: Database, wanted: Policy, **params: Any) -> tuple[list[dict[str, Any]], Solution]:
-    posed = opened(database, wanted, brings=sample_and_generalize.BRINGS)
+    posed = opened(database, wanted, brings=sample_and_generalize.TRAITS.brings)
     try:
         found = sample_and_generalize.run(posed, sample_and_generalize.Params(**params))
         return released(database, posed, found), found

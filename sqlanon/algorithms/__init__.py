@@ -1,22 +1,57 @@
 """Algorithms: how the best anonymization is found. Each is one module, found by its file name.
 
-Its docstring is the manual page, `Params` is what a policy may say, `run(problem, params)` finds a solution.
-A name with an underscore in front is no algorithm.
+`Algorithm` says what a module offers. A name with an underscore in front is no algorithm.
 """
 
 from __future__ import annotations
 
-from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from sqlanon.errors import PolicyError, did_you_mean
-from sqlanon.families import load_module, module_names
+from sqlanon.families import AlgorithmTraits, load_module, module_names
+
+if TYPE_CHECKING:  # what a check does not need
+    from pydantic import BaseModel
+
+    from sqlanon.buckets.bucketize import Parted, Rows
+    from sqlanon.lattice.problem import Problem
+    from sqlanon.lattice.solution import Solution
+
+
+class Algorithm(Protocol):
+    """What the module of every algorithm has; it has `run` or `part` too, see below.
+
+    The docstring is the manual page, and `Params` is what a policy may say. `TRAITS` is what others must know of it,
+    such as relations that it makes or tables that it writes; most leave nearly all of it as it is.
+    """
+
+    __doc__: str | None
+    __name__: str
+
+    @property
+    def Params(self) -> type[BaseModel]: ...
+
+    @property
+    def TRAITS(self) -> AlgorithmTraits: ...
+
+
+class SearchAlgorithm(Algorithm, Protocol):
+    """Says how the rows of a problem are released; SQL writes them."""
+
+    def run(self, problem: Problem, params: Any) -> Solution: ...
+
+
+class RowAlgorithm(Algorithm, Protocol):
+    """Writes the rows itself (`writes_rows`)."""
+
+    def part(self, rows: Rows, params: Any) -> Parted: ...
 
 
 def names() -> tuple[str, ...]:
     return module_names("algorithms")
 
 
-def algorithm(name: str) -> ModuleType:
+def algorithm(name: str) -> Algorithm:
     """The module of an algorithm.
 
     >>> algorithm("exhaustive").__doc__.splitlines()[0]
@@ -26,4 +61,14 @@ def algorithm(name: str) -> ModuleType:
         raise PolicyError(
             f"unknown algorithm '{name}'", hint=did_you_mean(name, names()) or f"there are {', '.join(names())}"
         )
-    return load_module("algorithms", name)
+    return cast(Algorithm, load_module("algorithms", name))
+
+
+def search_algorithm(name: str) -> SearchAlgorithm:
+    """The module of an algorithm that searches."""
+    return cast(SearchAlgorithm, algorithm(name))
+
+
+def row_algorithm(name: str) -> RowAlgorithm:
+    """The module of an algorithm that writes rows."""
+    return cast(RowAlgorithm, algorithm(name))

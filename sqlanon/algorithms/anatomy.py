@@ -33,11 +33,13 @@ from sqlglot import exp
 
 from sqlanon.buckets.bucketize import Parted, Rows
 from sqlanon.buckets.deal_rows import deal_rows, dealt_closely, eligible
+from sqlanon.families import AlgorithmTraits
 from sqlanon.relations.bucketization import ESTIMATES, GROUP, RECORDS, SENSITIVE, estimates
 from sqlanon.sqltree.tree import alias, bigint, column, join_clause, literal, nest_query, select, table
 from sqlanon.transformations import ROW
 
 SEEDS = ("anatomy/rows", "anatomy/values")
+TRAITS = AlgorithmTraits(writes_rows=True, seeds=SEEDS, groups=True, two_tables=True, worlds="close_groups")
 MOST_CLOSE = 100_000  # rows: each round of cuts sorts them all
 
 

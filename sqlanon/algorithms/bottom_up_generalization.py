@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sqlanon.families import AlgorithmTraits
 from sqlanon.lattice.hierarchy_trees import Forest, TreeNode
 from sqlanon.lattice.minimized_metric import build_metric
 from sqlanon.lattice.nodes import Infeasible
@@ -21,6 +22,8 @@ from sqlanon.lattice.problem import Problem
 from sqlanon.lattice.solution import Solution
 from sqlanon.lattice.split_nodes import Splitting
 from sqlanon.lattice.subtree_cuts import Cuts, CutSizes, smallest
+
+TRAITS = AlgorithmTraits(target="class_attribute")
 
 
 class Params(BaseModel):
@@ -32,11 +35,6 @@ class Params(BaseModel):
     )
 
 
-def carried_columns(params: Params) -> tuple[str, ...]:
-    """The columns that the compressed table has to carry for this algorithm."""
-    return (params.class_attribute,) if params.class_attribute else ()
-
-
 def run(problem: Problem, params: Params) -> Solution:
     forest = Forest(problem)
     detail = forest.detail()
@@ -46,14 +44,14 @@ def run(problem: Problem, params: Params) -> Solution:
     now = cuts.now()
     allowed = min(problem.limit, problem.records - 1)  # a release without a row is none
     while cuts.suppressed(now) > allowed and any(cuts.moves):
-        if problem.out_of_time():
+        if problem.state.out_of_time():
             cuts.to_roots()
         else:
             after = cuts.after()
             checks += sum(map(len, after))
             cuts.generalize(_best_merge(cuts, now, after, losses, detail))
             steps += 1
-            problem.tell("merging", steps, len(forest.children))
+            problem.state.tell("merging", steps, len(forest.children))
         now = cuts.now()
     if not cuts.suppressed(now) <= allowed:
         raise Infeasible(problem.measure([problem.top], build_metric(problem))[0])

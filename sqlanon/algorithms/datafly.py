@@ -11,13 +11,14 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
+from sqlanon.families import AlgorithmTraits
 from sqlanon.lattice.best_node import build_solution
 from sqlanon.lattice.minimized_metric import build_metric
 from sqlanon.lattice.problem import OF_NODES, Problem
 from sqlanon.lattice.solution import Solution
 from sqlanon.sqltree.tree import table
 
-BRINGS = OF_NODES
+TRAITS = AlgorithmTraits(brings=OF_NODES, target="class_attribute")
 
 
 class Params(BaseModel):
@@ -27,25 +28,21 @@ class Params(BaseModel):
     )
 
 
-def carried_columns(params: Params) -> tuple[str, ...]:
-    return (params.class_attribute,) if params.class_attribute else ()
-
-
 def run(problem: Problem, params: Params) -> Solution:
-    problem.target = params.class_attribute
+    problem = problem.with_target(params.class_attribute)
     metric = build_metric(problem)
     distinct = _distinct_values(problem)
-    node = problem.top if problem.out_of_time() else problem.bottom
+    node = problem.top if problem.state.out_of_time() else problem.table.bottom
     while True:
         (measured,) = problem.measure([node], metric)
-        problem.tell("generalizing", sum(node), sum(problem.top))
+        problem.state.tell("generalizing", sum(node), sum(problem.top))
         open_columns = [i for i, level in enumerate(node) if level < problem.top[i]]
         if problem.holds(measured):
             why = "the first that holds when the column with the most distinct values goes up"
             return build_solution(problem, measured, proven=False, why=why)
         if not open_columns:
             return build_solution(problem, None, proven=False, why="")
-        if problem.out_of_time():
+        if problem.state.out_of_time():
             node = problem.top
             continue
         chosen = max(open_columns, key=lambda i: (distinct[i][node[i]], -i))

@@ -9,6 +9,7 @@ import itertools
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sqlanon.families import AlgorithmTraits
 from sqlanon.lattice.best_node import best_of, build_solution
 from sqlanon.lattice.minimized_metric import build_metric
 from sqlanon.lattice.problem import OF_NODES, Problem
@@ -16,8 +17,7 @@ from sqlanon.lattice.solution import Solution
 
 BATCH = 8
 
-
-BRINGS = OF_NODES
+TRAITS = AlgorithmTraits(brings=OF_NODES, target="class_attribute")
 
 
 class Params(BaseModel):
@@ -27,12 +27,8 @@ class Params(BaseModel):
     )
 
 
-def carried_columns(params: Params) -> tuple[str, ...]:
-    return (params.class_attribute,) if params.class_attribute else ()
-
-
 def run(problem: Problem, params: Params) -> Solution:
-    problem.target = params.class_attribute
+    problem = problem.with_target(params.class_attribute)
     metric = build_metric(problem)
     nodes = itertools.product(*(range(size) for size in problem.shape))
     every = 1
@@ -42,7 +38,7 @@ def run(problem: Problem, params: Params) -> Solution:
     while batch := list(itertools.islice(nodes, BATCH)):
         problem.measure(batch, metric)
         done += len(batch)
-        problem.tell("measuring every node", done, every)
-        if problem.out_of_time():
+        problem.state.tell("measuring every node", done, every)
+        if problem.state.out_of_time():
             break
     return build_solution(problem, best_of(problem), proven=done == every, why="every node was measured")

@@ -9,12 +9,13 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from sqlanon.errors import PolicyError, did_you_mean
+from sqlanon.families import AlgorithmTraits
 from sqlanon.lattice.best_node import build_solution
 from sqlanon.lattice.minimized_metric import build_metric
 from sqlanon.lattice.problem import OF_NODES, Problem
 from sqlanon.lattice.solution import Solution
 
-BRINGS = OF_NODES
+TRAITS = AlgorithmTraits(brings=OF_NODES, target="class_attribute")
 
 
 class Params(BaseModel):
@@ -25,12 +26,8 @@ class Params(BaseModel):
     )
 
 
-def carried_columns(params: Params) -> tuple[str, ...]:
-    return (params.class_attribute,) if params.class_attribute else ()
-
-
 def run(problem: Problem, params: Params) -> Solution:
-    problem.target = params.class_attribute
+    problem = problem.with_target(params.class_attribute)
     names = [domain.name for domain in problem.domains]
     for name, level in params.levels.items():
         if name not in names:

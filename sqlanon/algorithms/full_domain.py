@@ -13,6 +13,7 @@ from dataclasses import replace
 from pydantic import BaseModel, ConfigDict, Field
 
 from sqlanon.errors import PolicyError
+from sqlanon.families import AlgorithmTraits
 from sqlanon.lattice.best_node import build_solution
 from sqlanon.lattice.minimized_metric import build_metric
 from sqlanon.lattice.nodes import Infeasible, Measured, Node
@@ -23,8 +24,7 @@ from sqlanon.lattice.solution import Solution
 LOSS = "ncp"  # what each pass minimizes: a mean over records, so that passes add up
 MOST_PASSES = 100
 
-
-BRINGS = OF_NODES
+TRAITS = AlgorithmTraits(brings=OF_NODES, target="class_attribute")
 
 
 class Params(BaseModel):
@@ -37,21 +37,17 @@ class Params(BaseModel):
     )
 
 
-def carried_columns(params: Params) -> tuple[str, ...]:
-    return (params.class_attribute,) if params.class_attribute else ()
-
-
 def run(problem: Problem, params: Params) -> Solution:
-    problem.target = params.class_attribute
+    problem = problem.with_target(params.class_attribute)
     if params.recode_suppressed:
         return recode_in_passes(problem)
     search = Search(problem, build_metric(problem))
     best = search.run()
     proven = search.complete
     why = "no other node can lose less" if proven else "the time ran out: the best node so far, not proven optimal"
-    if any(item.own is not None for item in problem.requirements):
+    if any(item.own is not None for item in problem.requirements.models):
         # Their classes allow less to be left out, which takes time.
-        why += f" ({len(problem.measured):,} were measured, {problem.rounds:,} more than once)"
+        why += f" ({len(problem.state.measured):,} were measured, {problem.state.rounds:,} more than once)"
     return build_solution(problem, best, proven=proven, why=why)
 
 
@@ -61,34 +57,34 @@ def recode_in_passes(problem: Problem) -> Solution:
     Classes of different passes that carry equal labels form one class of the release, so models must hold for what is
     merged: they do if they hold under generalization.
     """
-    if not all(item.monotone for item in problem.requirements):
+    if not all(item.monotone for item in problem.requirements.models):
         raise PolicyError(
             "rows that are recoded on their own may meet others with the same labels, which not every model survives",
             hint="leave 'recode_suppressed' out",
         )
-    if any(item.own is not None for item in problem.requirements):
+    if any(item.own is not None for item in problem.requirements.models):
         raise PolicyError(
             "rows that are recoded on their own meet others in classes of some of the quasi-identifiers",
             hint="leave 'recode_suppressed' out",
         )
-    if problem.population is not None:
+    if problem.table.population is not None:
         raise PolicyError(
             "rows that are recoded on their own cannot be compared with a population",
             hint="leave 'recode_suppressed' out",
         )
     passes: list[Node] = []
     parts: list[tuple[int, float]] = []
-    rest = replace(problem, measured={}, limit=problem.records, _statements={})
+    rest = problem.ask_again(limit=problem.records)
     checks = 0
     while rest.records and len(passes) < MOST_PASSES:
         best = Search(rest, build_metric(rest, LOSS)).run()
-        checks += len(rest.measured)
+        checks += len(rest.state.measured)
         if best is None:
             break
         passes.append(best.node)
         kept = rest.records - best.suppressed
         parts.append((kept, (best.loss * rest.records - best.suppressed) / kept if kept else 0.0))
-        problem.tell("recoding suppressed rows", problem.records - best.suppressed, problem.records)
+        problem.state.tell("recoding suppressed rows", problem.records - best.suppressed, problem.records)
         rest = _rest(rest, passes, best)
     if rest.records > problem.limit or not passes:  # a release without a single row shown is none
         raise Infeasible(None)
@@ -103,18 +99,9 @@ def recode_in_passes(problem: Problem) -> Solution:
 
 
 def _rest(rest: Problem, passes: list[Node], best: Measured) -> Problem:
-    """The rows that the last pass suppressed, as a table to search. Distributions stay those of the whole table."""
+    """The rows that the last pass suppressed, as a table to search."""
     if not best.suppressed:
-        return replace(rest, records=0)
+        return replace(rest, table=replace(rest.table, records=0))
     broken = rest.broken_classes(passes)
     source = rest.rest(passes, broken)
-    return replace(
-        rest,
-        source=source,
-        records=best.suppressed,
-        limit=best.suppressed,
-        measured={},
-        _statements={},
-        _marginals=None,
-        _done=len(rest.prelude.steps),
-    )
+    return rest.ask_of_rest(source, best.suppressed)

@@ -12,6 +12,7 @@ import time
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sqlanon.families import AlgorithmTraits
 from sqlanon.lattice.best_node import best_of, build_solution
 from sqlanon.lattice.minimized_metric import build_metric
 from sqlanon.lattice.nodes import Node
@@ -20,8 +21,7 @@ from sqlanon.lattice.solution import Solution
 
 BATCH = 8
 
-
-BRINGS = OF_NODES
+TRAITS = AlgorithmTraits(brings=OF_NODES, target="class_attribute")
 
 
 class Params(BaseModel):
@@ -32,19 +32,15 @@ class Params(BaseModel):
     )
 
 
-def carried_columns(params: Params) -> tuple[str, ...]:
-    return (params.class_attribute,) if params.class_attribute else ()
-
-
 def run(problem: Problem, params: Params) -> Solution:
-    problem.target = params.class_attribute
+    problem = problem.with_target(params.class_attribute)
     metric = build_metric(problem)
     ends = time.monotonic() + params.seconds
     first = problem.measure([problem.top], metric)[0]
     # Below a node that fails, nested models fail too; others may hold again, so that they are followed as well.
     queue: list[tuple[float, int, Node]] = [(first.loss, 0, problem.top)] if _worth(problem, first.doomed) else []
     seen = {problem.top}
-    while queue and not problem.out_of_time() and time.monotonic() < ends:
+    while queue and not problem.state.out_of_time() and time.monotonic() < ends:
         _, _, node = heapq.heappop(queue)
         finer = [item for item in _finer(node) if item not in seen]
         seen.update(finer)
@@ -53,8 +49,8 @@ def run(problem: Problem, params: Params) -> Solution:
                 if _worth(problem, measured.doomed):
                     heapq.heappush(queue, (measured.loss, sum(measured.node), measured.node))
         spent = params.seconds - max(ends - time.monotonic(), 0)
-        problem.tell("looking for a good node", int(10 * spent), int(10 * params.seconds))
-    why = f"the best of {len(problem.measured):,} nodes that were measured, not proven optimal"
+        problem.state.tell("looking for a good node", int(10 * spent), int(10 * params.seconds))
+    why = f"the best of {len(problem.state.measured):,} nodes that were measured, not proven optimal"
     return build_solution(problem, best_of(problem), proven=False, why=why)
 
 

@@ -16,6 +16,7 @@ from itertools import combinations
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from sqlanon.families import AlgorithmTraits
 from sqlanon.lattice.best_node import best_of, build_solution
 from sqlanon.lattice.metrics import Array
 from sqlanon.lattice.minimized_metric import build_metric
@@ -25,7 +26,7 @@ from sqlanon.lattice.problem import OF_NODES, Problem
 from sqlanon.lattice.search import Search
 from sqlanon.lattice.solution import Candidate, Solution
 
-BRINGS = OF_NODES
+TRAITS = AlgorithmTraits(brings=OF_NODES, target="class_attribute")
 
 
 class Params(BaseModel):
@@ -35,12 +36,8 @@ class Params(BaseModel):
     )
 
 
-def carried_columns(params: Params) -> tuple[str, ...]:
-    return (params.class_attribute,) if params.class_attribute else ()
-
-
 def run(problem: Problem, params: Params) -> Solution:
-    problem.target = params.class_attribute
+    problem = problem.with_target(params.class_attribute)
     require_nested(problem, "incognito")
     tags = Tags(problem, build_metric(problem))
     tags.measure([problem.top])
@@ -48,8 +45,8 @@ def run(problem: Problem, params: Params) -> Solution:
         return build_solution(problem, None, proven=False, why="")
     for nodes in _by_subset(problem):
         for settled in tags.settle(nodes):
-            problem.tell("checking subsets", settled, tags.holds.size)
-            if problem.out_of_time():
+            problem.state.tell("checking subsets", settled, tags.holds.size)
+            if problem.state.out_of_time():
                 return build_solution(
                     problem, best_of(problem), proven=False, why="the time ran out: the best node so far"
                 )

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from sqlanon.algorithms.mondrian import describe_cuts
 from sqlanon.errors import PolicyError, did_you_mean
+from sqlanon.families import AlgorithmTraits
 from sqlanon.lattice.problem import Problem
 from sqlanon.lattice.solution import Solution
 from sqlanon.regions.cut_regions import Size, find_gain_cuts, points_everywhere
@@ -20,17 +21,14 @@ from sqlanon.regions.partition import Partition
 from sqlanon.regions.range_labels import solution
 from sqlanon.sqltree.tree import literal
 
+TRAITS = AlgorithmTraits(target="class_attribute")
+
 
 class Params(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     class_attribute: str = Field(min_length=1, description="The column that the release should predict.")
     ranges: bool = Field(True, description="Labels are ranges of values; if not, nodes of the hierarchies.")
-
-
-def carried_columns(params: Params) -> tuple[str, ...]:
-    """The columns to give to `problem(…, carry=…)`, so that their values are counted in the compressed table."""
-    return (params.class_attribute,)
 
 
 def run(problem: Problem, params: Params) -> Solution:

@@ -25,6 +25,7 @@ from sqlglot import exp
 
 from sqlanon.buckets.bucketize import Parted, Rows, draw_twice, permute_rows
 from sqlanon.errors import PolicyError
+from sqlanon.families import AlgorithmTraits
 from sqlanon.relations.bucketization import GROUP
 from sqlanon.relations.classes import finite
 from sqlanon.sqltree.draws import is_number
@@ -45,6 +46,7 @@ from sqlanon.sqltree.tree import (
 from sqlanon.transformations import ROW
 
 SEEDS = ("k_e_grouping/rows",)
+TRAITS = AlgorithmTraits(writes_rows=True, seeds=SEEDS, groups=True, worlds="groups")
 MOST_CUTS = 200_000
 
 

@@ -31,6 +31,7 @@ from sqlglot import exp
 from sqlanon.cells.cell_tables import ALL, Cells, Lending
 from sqlanon.cells.matching_cells import MatchingCells
 from sqlanon.errors import PolicyError, did_you_mean
+from sqlanon.families import AlgorithmTraits
 from sqlanon.lattice.nodes import Infeasible
 from sqlanon.lattice.problem import Problem
 from sqlanon.lattice.solution import Solution
@@ -40,6 +41,8 @@ from sqlanon.sqltree.tree import count_all, literal, select, table, text
 # Costs that differ by less are a tie.
 TIE = 1e-9
 TOGETHER = 6  # patterns that are worth one statement
+
+TRAITS = AlgorithmTraits()
 
 
 class Params(BaseModel):
@@ -103,14 +106,14 @@ def weights(problem: Problem, params: Params) -> list[float]:
 def _ways(problem: Problem) -> list[Lending]:
     """How groups may borrow, from what suppresses least to what is sure to find something."""
     whole = [Lending(donors=1), Lending(donors=8), Lending(donors=ALL)]
-    counting = all(item.use.name == "k_anonymity" for item in problem.requirements)
+    counting = all(item.use.name == "k_anonymity" for item in problem.requirements.models)
     if not counting or problem.compressed.person:
         return whole  # which rows a class can spare is for the models to say
     return [Lending(size=_largest_k(problem)), *whole]
 
 
 def _largest_k(problem: Problem) -> int:
-    return max((int(str(item.params["k"])) for item in problem.requirements), default=1)
+    return max((int(str(item.params["k"])) for item in problem.requirements.models), default=1)
 
 
 def _round(
@@ -128,7 +131,7 @@ def _round(
         worth = price[root] * (1 + TIE) if waiting <= problem.limit else math.inf  # what suppressing the row costs
         if bound > worth:
             break
-        if problem.out_of_time() and pattern != root:
+        if problem.state.out_of_time() and pattern != root:
             continue
         edge = min(max(bound, heap[0][0] if heap else math.inf), worth) / price[pattern]
         edge = min(edge * (1 + TIE), float(problem.records))
@@ -137,7 +140,7 @@ def _round(
         if found:
             cells.place(pattern, edge, lending)
             waiting = cells.waiting()
-            problem.tell("suppressing cells", every - waiting, every)
+            problem.state.tell("suppressing cells", every - waiting, every)
         if beyond is not None:
             heapq.heappush(heap, (beyond * price[pattern], pattern))
     return waiting, tried
@@ -155,7 +158,7 @@ def _run_matching(problem: Problem, patterns: Sequence[int], costs: Sequence[flo
     every = waiting = cells.waiting()
     tried = place = 0
     while waiting:
-        batch = [root] if problem.out_of_time() else batches[place]
+        batch = [root] if problem.state.out_of_time() else batches[place]
         found = cells.measure(batch)
         tried += len(batch)
         if not found:
@@ -163,14 +166,14 @@ def _run_matching(problem: Problem, patterns: Sequence[int], costs: Sequence[flo
             continue
         cells.place(*_cheapest_step(found, price, float(problem.records)))
         waiting, place = cells.waiting(), 0
-        problem.tell("suppressing cells", every - waiting, every)
+        problem.state.tell("suppressing cells", every - waiting, every)
     return replace(_solution(problem, cells, 0, tried), found_by_values=cells.rows_found_by_values())
 
 
 def _require_no_marker(problem: Problem) -> None:
     """A value that looks like a suppressed cell would match any value, and nothing of it would be hidden."""
     for domain in problem.domains:
-        labels = suppressed_labels(domain.name, problem.hierarchies)
+        labels = suppressed_labels(domain.name, problem.table.hierarchies)
         own = text(exp.column("original")).isin(*(literal(label) for label in labels))
         if problem.engine.query(select(count_all(), source=table(domain.dictionary), where=own))[0][0]:
             raise PolicyError(

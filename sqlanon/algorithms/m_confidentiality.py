@@ -30,7 +30,7 @@ from sqlglot import exp
 
 from sqlanon.buckets.bucketize import MOST_BITS, Parted, Rows
 from sqlanon.errors import PolicyError
-from sqlanon.families import plugin
+from sqlanon.families import AlgorithmTraits, plugin
 from sqlanon.relations.classes import as_label
 from sqlanon.relations.rewrite import SHOWN, Output, by_levels
 from sqlanon.relations.transformation_tables import written_key
@@ -54,6 +54,7 @@ from sqlanon.sqltree.tree import (
 from sqlanon.transformations import KEY, ROW
 
 SEEDS = tuple(f"m_confidentiality/{what}" for what in ("classes", "rows", "values"))
+TRAITS = AlgorithmTraits(writes_rows=True, seeds=SEEDS, distorts=True)
 
 
 class Params(BaseModel):
@@ -79,7 +80,7 @@ def part(rows: Rows, params: Params) -> Parted:
         passes = task.passes(solution.passes, suppresses=solution.suppressed > 0)
         tree = by_levels(rows.engine.dialect, task.prelude.rows, task.compressed, passes, output)
         general = rows.make("general", tree)
-        levels = tuple(task.levels(node) for node in solution.passes)
+        levels = tuple(task.table.levels(node) for node in solution.passes)
     finally:
         task.close()
     distorted, broken, changed = _distorted(rows, params.m, sensitive, labels, general)

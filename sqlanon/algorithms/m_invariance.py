@@ -27,6 +27,7 @@ from pydantic import BaseModel, ConfigDict
 from sqlglot import exp
 
 from sqlanon.errors import NotReleased, PolicyError
+from sqlanon.families import AlgorithmTraits
 from sqlanon.lattice.nodes import Infeasible
 from sqlanon.lattice.problem import Problem
 from sqlanon.lattice.solution import Assigned, Solution
@@ -53,6 +54,8 @@ from sqlanon.sqltree.tree import (
 
 BITS = 60  # of a number that orders rows so that neighbours are alike
 TEXT, BIGINT = exp.DataType.build("text"), exp.DataType.build("bigint")
+
+TRAITS = AlgorithmTraits(history="signatures", counterfeits=True, worlds="invariance")
 
 
 class Params(BaseModel):
@@ -85,7 +88,7 @@ def _required(problem: Problem) -> int:
     policy = problem.policy
     uses = policy.history.models if policy.history is not None else ()
     wanted = [int(use.params["m"]) for use in uses if use.name == "m_invariance"]
-    if not wanted or problem.past is None:
+    if not wanted or problem.requirements.past is None:
         raise PolicyError(
             "m_invariance needs a history that asks for it", hint="add 'history: {models: [{m_invariance: {m: 3}}]}'"
         )
@@ -111,7 +114,8 @@ def _people(problem: Problem, lines: tuple[Order, ...]) -> exp.Select:
 
     z puts rows in an order in which neighbours are alike: the bits of all places, the highest ones first."""
     policy, dialect = problem.policy, problem.engine.dialect
-    assert policy.person is not None and problem.past is not None
+    past = problem.requirements.past
+    assert policy.person is not None and past is not None
     joins = []
     for place, line in enumerate(lines, start=1):
         dictionary, codes = f"d{place}", f"o{place}"
@@ -122,7 +126,7 @@ def _people(problem: Problem, lines: tuple[Order, ...]) -> exp.Select:
         joins.append(join_clause(table(line.codes, alias=codes), same))
     person = column(policy.person, "original")
     joins.append(
-        join_clause(table(problem.past, alias="s"), exp.column("original", table="s").eq(person.copy()), side="LEFT")
+        join_clause(table(past.people, alias="s"), exp.column("original", table="s").eq(person.copy()), side="LEFT")
     )
     value = value_label(policy.sensitive[0])
     for found in value.find_all(exp.Column):
@@ -157,6 +161,8 @@ def _curve(lines: tuple[Order, ...]) -> exp.Expr:
 
 def _planned(problem: Problem, people: str, m: int) -> tuple[list[Bucket], int]:
     """The buckets, and how many rows wait; refused where these are more than the policy allows."""
+    past = problem.requirements.past
+    assert past is not None
     counted = select(
         "signature", "value", "seen", count_all(), source=table(people), groups=["signature", "value", "seen"]
     )
@@ -175,7 +181,7 @@ def _planned(problem: Problem, people: str, m: int) -> tuple[list[Bucket], int]:
             known.setdefault(own, Counter())[str(value)] += int(n)
         else:
             changed += int(n)
-            changed_now += int(n) * (int(seen or 0) == problem.past_version)
+            changed_now += int(n) * (int(seen or 0) == past.version)
     buckets = fill_buckets(known, newcomers, m)
     placed = sum((bucket.new.total() for bucket in buckets), 0)
     delayed = newcomers.total() - placed + unknown

@@ -20,11 +20,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
 from sqlanon.errors import PolicyError
+from sqlanon.families import AlgorithmTraits
 from sqlanon.lattice.problem import Problem
 from sqlanon.lattice.solution import Solution
 from sqlanon.regions.cut_regions import Size, find_balanced_cuts, find_half_cuts, points, size
 from sqlanon.regions.partition import Partition, Parts
 from sqlanon.regions.range_labels import solution
+
+TRAITS = AlgorithmTraits(history="cuts")
 
 
 class Params(BaseModel):
@@ -37,7 +40,7 @@ class Params(BaseModel):
 def run(problem: Problem, params: Params) -> Solution:
     if not params.strict:
         _require_plain_counts(problem)
-        if problem.stable is not None:
+        if problem.requirements.stable is not None:
             raise PolicyError("'strict: false' cannot keep cuts from release to release", hint="leave out 'strict'")
 
     def choose(work: str, state: str, limits: Size) -> exp.Select:
@@ -64,7 +67,7 @@ def _require_plain_counts(problem: Problem) -> None:
     """Which of the rows that are alike go where is decided by their number: nothing may depend on who they are."""
     if problem.compressed.person:
         raise PolicyError("'strict: false' cannot count persons", hint="leave out 'strict', or 'person:'")
-    named = [item.use.name for item in problem.requirements if item.attribute is not None]
+    named = [item.use.name for item in problem.requirements.models if item.attribute is not None]
     named += [item.use.name for item in size(problem).others if item.attribute is None]
     if named:
         raise PolicyError(

@@ -28,7 +28,7 @@ from sqlglot import exp
 from sqlanon import hierarchies
 from sqlanon.buckets.bucketize import MOST_BITS, Parted, Rows
 from sqlanon.errors import PolicyError, did_you_mean
-from sqlanon.families import plugin
+from sqlanon.families import AlgorithmTraits, plugin
 from sqlanon.lattice.minimized_metric import build_metric
 from sqlanon.lattice.nodes import Node
 from sqlanon.lattice.problem import Problem
@@ -53,6 +53,7 @@ from sqlanon.sqltree.tree import (
 from sqlanon.transformations import KEY, ROW
 
 SEEDS = ("personalized/rows",)
+TRAITS = AlgorithmTraits(writes_rows=True, seeds=SEEDS, guards=True, worlds="guarding")
 MOST_ROUNDS = 10_000
 
 
@@ -87,7 +88,7 @@ def part(rows: Rows, params: Params) -> Parted:
             loss, lost, node = other, other_lost, best.passes[0]
         _tried(rows, params, sensitive, task, node)
         (chosen,) = task.measure([node], metric)
-        levels = task.levels(node)
+        levels = task.table.levels(node)
     finally:
         task.close()
     drawn = {"members": "sqlanon_parted_members", "pieces": "sqlanon_parted_pieces"}

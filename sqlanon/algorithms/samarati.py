@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sqlanon.families import AlgorithmTraits
 from sqlanon.lattice.best_node import TIE, best_of, build_solution, is_better
 from sqlanon.lattice.minimized_metric import build_metric
 from sqlanon.lattice.node_tags import BATCH, Tags, heights, nodes_where, require_nested
@@ -17,7 +18,7 @@ from sqlanon.lattice.nodes import Measured
 from sqlanon.lattice.problem import OF_NODES, Problem
 from sqlanon.lattice.solution import Solution
 
-BRINGS = OF_NODES
+TRAITS = AlgorithmTraits(brings=OF_NODES, target="class_attribute")
 
 
 class Params(BaseModel):
@@ -27,12 +28,8 @@ class Params(BaseModel):
     )
 
 
-def carried_columns(params: Params) -> tuple[str, ...]:
-    return (params.class_attribute,) if params.class_attribute else ()
-
-
 def run(problem: Problem, params: Params) -> Solution:
-    problem.target = params.class_attribute
+    problem = problem.with_target(params.class_attribute)
     require_nested(problem, "samarati")
     tags = Tags(problem, build_metric(problem))
     tags.measure([problem.top])
@@ -56,7 +53,7 @@ def _least_height(tags: Tags) -> int | None:
         if holds is None:
             return None
         low, high = (low, middle) if holds else (middle + 1, high)
-        tags.problem.tell("halving the heights", sum(tags.problem.top) - (high - low), sum(tags.problem.top))
+        tags.problem.state.tell("halving the heights", sum(tags.problem.top) - (high - low), sum(tags.problem.top))
     return low
 
 
@@ -65,7 +62,7 @@ def _any_holds(tags: Tags, height: int) -> bool | None:
     for _ in tags.settle(nodes_where(level)):
         if (tags.holds & level).any():
             return True
-        if tags.problem.out_of_time():
+        if tags.problem.state.out_of_time():
             return None
     return bool((tags.holds & level).any())
 
@@ -77,7 +74,7 @@ def _best_at(tags: Tags, height: int) -> Measured | None:
     nodes.sort(key=lambda node: (metric.lower[node], node))
     best: Measured | None = None
     while nodes:
-        if problem.out_of_time():
+        if problem.state.out_of_time():
             return None
         batch, nodes = nodes[:BATCH], nodes[BATCH:]
         tags.measure(batch)

@@ -11,22 +11,23 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
 from sqlanon.errors import PolicyError, did_you_mean
-from sqlanon.lattice.class_queries import Requirement
+from sqlanon.families import AlgorithmTraits
 from sqlanon.lattice.nodes import Infeasible
 from sqlanon.lattice.problem import Problem
+from sqlanon.lattice.requirements import Requirement
 from sqlanon.lattice.solution import Solution
 from sqlanon.regions.local_recoding import RoundTables, by_level, cells, solution, verdicts
 from sqlanon.regions.public_probability import class_probability, number_cells
 from sqlanon.relations.hierarchy_lookups import lookup
 from sqlanon.sqltree.tree import BIGINT, alias, rows_relation, sum_bigint, table, union_all, window
 
-BRINGS = frozenset({"class_probability"})
+TRAITS = AlgorithmTraits(brings=frozenset({"class_probability"}))
 RECORD_MODEL = "expected_confidence"
 # Levels are divided by heights: a sum of thirds may miss its limit by the last bit.
 TOLERANCE = 1e-9
@@ -51,7 +52,7 @@ def run(problem: Problem, params: Params) -> Solution:
     climb = _Climb(problem, steps, RoundTables(problem, "climb"))
     climb.start(params)
     while climb.round():
-        problem.tell("generalizing records", climb.rounds, len(climb.steps))
+        problem.state.tell("generalizing records", climb.rounds, len(climb.steps))
     pieces, levels = climb.finish()
     found = solution(
         problem, pieces, levels, "every record that was drawn meets the models or was dropped", climb.rounds
@@ -78,7 +79,7 @@ def _require_sense(problem: Problem, params: Params) -> None:
             raise PolicyError(
                 f"'minimum' names '{name}', which is no quasi-identifier", hint=did_you_mean(name, _names(problem))
             )
-    for item in problem.requirements:
+    for item in problem.requirements.models:
         if item.model.name == RECORD_MODEL and float(str(item.params["beta"])) < params.rate:
             raise PolicyError(
                 f"{RECORD_MODEL} reckons with a lower rate than {params.rate:g}, at which rows are drawn",
@@ -160,7 +161,7 @@ class _Climb:
         if not self.problem.engine.query(exp.select("cell").from_(table(known["unsafe"])).limit(1)):
             return False
         # What is dropped at once needs no further rounds: time that ran out costs rows, not safety.
-        last = 0 if self.problem.out_of_time() else len(self.steps) - 1
+        last = 0 if self.problem.state.out_of_time() else len(self.steps) - 1
         self.state = self.tables.stated("state", known, "climbed", last=last)
         return True
 
@@ -199,11 +200,11 @@ class _Climb:
     def _unsafe(self) -> list[str]:
         """The cells whose records break a model of records, or whose class breaks another one."""
         problem, placed = self.problem, self.placed
-        found = [self._too_confident(item) for item in problem.requirements if item.model.name == RECORD_MODEL]
-        others = tuple(item for item in problem.requirements if item.model.name != RECORD_MODEL)
+        found = [self._too_confident(item) for item in problem.requirements.models if item.model.name == RECORD_MODEL]
+        others = tuple(item for item in problem.requirements.models if item.model.name != RECORD_MODEL)
 
         def broken() -> exp.Query:
-            classes = verdicts(replace(problem, requirements=others), placed, exp.column("class_id"))
+            classes = verdicts(problem.ask_again(models=others), placed, exp.column("class_id"))
             tree = exp.select("p.cell").from_(table(placed, alias="p"))
             tree = tree.join(classes.subquery(alias="b"), on="b.class_id = p.class_id")
             return tree.where("b.broken = 1")

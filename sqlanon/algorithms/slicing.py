@@ -28,6 +28,7 @@ from sqlanon.buckets.bucketize import Parted, Rows, draw_twice, permute_rows
 from sqlanon.buckets.deal_rows import deal_rows, eligible
 from sqlanon.engines.temp_tables import drop_steps, run_steps
 from sqlanon.errors import PolicyError, did_you_mean
+from sqlanon.families import AlgorithmTraits
 from sqlanon.relations.bucketization import GROUP
 from sqlanon.relations.slicing_posterior import posterior
 from sqlanon.sqltree.tree import alias, column, count_all, join_clause, nest_query, select, table
@@ -37,6 +38,7 @@ MOST_PARTS = 20
 MOST_PAIRS = 20_000_000
 TOLERANCE = 1e-9
 SEEDS = ("slicing/rows", "slicing/values", *(f"slicing/part {place}" for place in range(1, MOST_PARTS)))
+TRAITS = AlgorithmTraits(writes_rows=True, seeds=SEEDS, groups=True, parts="parts", worlds="groups")
 
 Part = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)]
 

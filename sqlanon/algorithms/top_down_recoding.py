@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel, ConfigDict, Field
 from sqlglot import exp
 
-from sqlanon.families import plugin
+from sqlanon.families import AlgorithmTraits, plugin
 from sqlanon.lattice.nodes import Infeasible
 from sqlanon.lattice.problem import ALSO_SUPPRESSED, Problem
 from sqlanon.lattice.solution import Solution
@@ -37,6 +37,8 @@ from sqlanon.sqltree.tree import (
 # Heights and widths of donations: every number at first, then four in each doubling.
 GRID = [*range(1, 17), *(2**power * quarter // 4 for power in range(4, 40) for quarter in (5, 6, 7, 8))]
 
+TRAITS = AlgorithmTraits()
+
 
 class Params(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -47,7 +49,7 @@ class Params(BaseModel):
 def run(problem: Problem, params: Params) -> Solution:
     recoding = _Recoding(problem, params.donors, RoundTables(problem, "top_down"))
     recoding.start()
-    while recoding.open and not problem.out_of_time():
+    while recoding.open and not problem.state.out_of_time():
         recoding.step()
     pieces, levels = recoding.finish()
     rows = released_rows(problem, pieces, levels)
@@ -108,7 +110,7 @@ class _Recoding:
         known["split"] = tables.made("split", lambda: self._split(known), *reads)
         self._repair(known)
         known["classes_below"] = tables.stated("classes_below", known, before=self.classes)
-        nested = all(ALSO_SUPPRESSED in item.model.monotone for item in problem.requirements)
+        nested = all(ALSO_SUPPRESSED in item.model.monotone for item in problem.requirements.models)
         self.levels = tables.stated("levels", known, "levels_below", nested=int(nested))
         self.pieces = tables.stated("pieces", known, "pieces_below")
         last = exp.select(exp.Max(this=exp.column("class_id"))).from_(table(self.pieces))
@@ -116,7 +118,7 @@ class _Recoding:
         self.open = found > 0
         self.classes = max(self.classes, found)
         self.rounds += 1
-        problem.tell("specializing classes", self.rounds, sum(domain.height for domain in problem.domains))
+        problem.state.tell("specializing classes", self.rounds, sum(domain.height for domain in problem.domains))
 
     def _close(self, known: dict[str, str]) -> None:
         """Put classes aside that no attribute can specialize."""

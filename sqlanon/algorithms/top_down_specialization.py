@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sqlanon.families import AlgorithmTraits
 from sqlanon.lattice.hierarchy_trees import Forest
 from sqlanon.lattice.minimized_metric import build_metric
 from sqlanon.lattice.nodes import Infeasible
@@ -20,6 +21,8 @@ from sqlanon.lattice.problem import Problem
 from sqlanon.lattice.solution import Solution
 from sqlanon.lattice.split_nodes import Splitting
 from sqlanon.lattice.subtree_cuts import Cuts
+
+TRAITS = AlgorithmTraits(target="class_attribute")
 
 
 class Params(BaseModel):
@@ -29,11 +32,6 @@ class Params(BaseModel):
         None,
         description="Column that a classifier should predict; detail that helps to predict it is kept.",
     )
-
-
-def carried_columns(params: Params) -> tuple[str, ...]:
-    """The columns that the compressed table has to carry for this algorithm."""
-    return (params.class_attribute,) if params.class_attribute else ()
 
 
 def run(problem: Problem, params: Params) -> Solution:

@@ -182,7 +182,7 @@ def described_groups(policy: Policy) -> str | None:
     if use is None or use.name not in module_names("algorithms"):
         return None
     module = load_module("algorithms", use.name)
-    if not getattr(module, "SEEDS", ()) and "seed" not in module.Params.model_fields:
+    if not module.TRAITS.seeds and "seed" not in module.Params.model_fields:
         return None
     params = module.Params.model_validate(use.params).model_dump(mode="json")
     models = sorted(canonical_json([item.name, item.attribute, item.params]) for item in policy.models)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -37,6 +38,7 @@ def explain(name: str | None) -> None:
         if name in family(folder):
             _explain_plugin(console, family(folder)[name], kind)
             return
+    module: ModuleType | algorithms.Algorithm
     if name in hierarchies.names():
         module, kind = hierarchies.kind(name), "a kind of hierarchy"
     elif name in transformations.names():

@@ -57,7 +57,7 @@ def as_groups(policy: Policy, engine: Engine, release: Source) -> tuple[Policy, 
                 for name in changed_files(release.path, (SENSITIVE,))
             ]
         breaches += _misfits(policy, engine, main, rows)
-    if policy.algorithm is not None and policy.algorithm.name == "slicing":
+    if policy.algorithm_traits.parts:
         breaches += _sliced(policy, engine, main)
     seen = select(*(column(name) for name in (GROUP, *policy.sensitive)), source=nest_query(rows.copy(), "r"))
     roles = {GROUP: Column(role="quasi_identifier")} | {name: policy.columns[name] for name in policy.sensitive}
@@ -81,7 +81,7 @@ def sensitive_rows(engine: Engine, release: Source) -> exp.Select:
 
 def overfull(policy: Policy, engine: Engine, release: Source) -> list[str]:
     """Whether a class of a release with m-confidentiality shows more of the sensitive values than it may."""
-    if policy.algorithm is None or policy.algorithm.name != "m_confidentiality":
+    if policy.algorithm is None or not policy.algorithm_traits.distorts:
         return []
     (sensitive,) = policy.sensitive
     labels = [literal(as_label(value)) for value in policy.algorithm.params["values"]]
@@ -101,7 +101,7 @@ def check_guarding(policy: Policy, engine: Engine, release: Source) -> tuple[Pol
     """A release whose sensitive column shows nodes of its taxonomy: the policy without that, what is wrong with it, and
     what could not be measured."""
     use = policy.algorithm
-    if use is None or use.name != "personalized":
+    if use is None or not policy.algorithm_traits.guards:
         return policy, [], []
     (sensitive,) = policy.sensitive
     given = policy.hierarchies[sensitive]

@@ -252,7 +252,7 @@ def _distribution(policy: Policy, engine: Engine, compiler: Compiler) -> exp.Sel
     """What the world knows is the distribution of the source: a release is compared with that, as it was searched for,
     and not with what suppression left of it. With counterfeit rows it is that of the release: these may have values
     that the source has lost."""
-    if policy.algorithm is not None and policy.algorithm.name == "m_invariance":
+    if policy.algorithm_traits.counterfeits:
         return None
     rows = relation(engine.resolve(policy.source), engine.dialect)
     names = [item.name for item in engine.columns(rows)]

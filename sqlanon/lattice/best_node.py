@@ -23,7 +23,7 @@ def is_better(measured: Measured, best: Measured | None) -> bool:
 def best_of(problem: Problem) -> Measured | None:
     """The best node among those measured so far."""
     best: Measured | None = None
-    for measured in problem.measured.values():
+    for measured in problem.state.measured.values():
         if problem.holds(measured) and is_better(measured, best):
             best = measured
     return best
@@ -32,8 +32,8 @@ def best_of(problem: Problem) -> Measured | None:
 def build_solution(problem: Problem, best: Measured | None, *, proven: bool, why: str) -> Solution:
     """The solution for a node, with the next-better ones that were measured on the way."""
     if best is None:
-        raise Infeasible(problem.measured.get(problem.top))
-    ranked = sorted(problem.measured.values(), key=lambda item: (item.loss, sum(item.node), item.node))
+        raise Infeasible(problem.state.measured.get(problem.top))
+    ranked = sorted(problem.state.measured.values(), key=lambda item: (item.loss, sum(item.node), item.node))
     candidates = [Candidate(item.node, item.loss, item.suppressed, problem.holds(item)) for item in ranked]
     return Solution(
         loss=best.loss,
@@ -42,5 +42,5 @@ def build_solution(problem: Problem, best: Measured | None, *, proven: bool, why
         proven=proven,
         passes=(best.node,),
         candidates=tuple(candidates),
-        checks=len(problem.measured),
+        checks=len(problem.state.measured),
     )

@@ -7,15 +7,15 @@ relations that are made from it, as a check binds them to relations made from th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.families import Plugin
-from sqlanon.lattice.model_classes import Own, distinct, join_keys, lift_verdicts, own_id, pairs
-from sqlanon.lattice.model_tables import Special
-from sqlanon.policy import ModelUse
+from sqlanon.lattice.model_classes import distinct, join_keys, lift_verdicts, own_id, pairs
+from sqlanon.lattice.nodes import Node
+from sqlanon.lattice.requirements import Requirement, Requirements
+from sqlanon.lattice.search_table import SearchTable
 from sqlanon.relations.compressed_rows import Compressed
 from sqlanon.sqltree.tree import (
     alias,
@@ -36,84 +36,41 @@ from sqlanon.sqltree.tree import join_clause as joined_to
 
 
 @dataclass(frozen=True)
-class Requirement:
-    """A model that classes must meet, with the relations that it reads; `attribute` names its sensitive column."""
+class ClassQueries:
+    """The statements about classes, for a table and what is required of it. They read `source`: the compressed table,
+    or another with its columns."""
 
-    use: ModelUse
-    model: Plugin
-    attribute: str | None
-    relations: Mapping[str, str]
-    nested: bool  # a class that breaks it is made of classes that break it
-    monotone: bool = False  # a table that holds goes on holding when it is generalized
-    everybody: bool = False  # also a class of the population without a released row can break it
-    own: Own | None = None  # its classes, where they are not those of the release
-    special: Special | None = None  # makes relations that depend on the levels of a node
+    table: SearchTable
+    requirements: Requirements
 
     @property
-    def params(self) -> dict[str, object]:
-        return self.model.filled(self.use.params)
-
-
-@dataclass
-class Classes:
-    """What classes are made of: `source` is the compressed table, or what is left of it."""
-
-    compressed: Compressed
-    requirements: tuple[Requirement, ...]
-    source: str
-    population: str | None = None  # its combinations under the same keys; with `population_persons`, and their persons
-    population_persons: bool = False
-    null_is_value: bool = False  # in sensitive columns; else NULL is not known
-    value_labels: Mapping[str, str] = field(default_factory=dict)  # the table of the numbers of values, by attribute
-
-    @property
-    def may_suppress(self) -> bool:
-        """Where a class of the population has to have a released row, a suppressed class would break that."""
-        return not any(item.everybody for item in self.requirements)
-
-    @property
-    def plain(self) -> bool:
-        """Whether all models look at nothing but the size of a class of the release."""
-        return all(
-            item.own is None and inline_verdict(item.model.sql, item.params) is not None for item in self.requirements
-        )
-
-    @property
-    def unsettled(self) -> bool:
-        """Whether what is suppressed can break a class that held, since that is not kept or suppressed as a whole."""
-        kinds = {item.own for item in self.requirements}
-        alike = len(kinds) == 1 and all(own is None or (own.whole and not own.everywhere) for own in kinds)
-        return not alike and any(own is not None and (own.partial or own.everywhere) for own in kinds)
-
-    @property
-    def by_levels(self) -> bool:
-        """Whether a statement about a node is about its levels, not about masks that can be its parameters."""
-        return any(item.special is not None for item in self.requirements)
+    def compressed(self) -> Compressed:
+        return self.table.compressed
 
     def classes(
         self,
         masks: Sequence[exp.Expr],
+        source: str,
         costs: Sequence[exp.Expr] = (),
         *,
-        source: str | None = None,
         measures: bool = False,
-        node: tuple[int, ...] = (),
+        node: Node = (),
     ) -> tuple[str, list[tuple[str, exp.Query]]]:
         """The classes of a node as (class_id, records, rows_, cost1, …, broken, nested): a name, and its CTEs. With
         `measures`, one of these is the result of each model. `node` is needed where a model asks for its levels."""
         key = self.class_id(masks)
         more: dict[str, Any] = {"brought": self.class_population(key), "measures": measures, "node": node}
-        return self.classes_by(key, source or self.source, costs, masks=masks, **more)
+        return self.classes_by(key, source, costs, masks=masks, **more)
 
     def class_population(self, key: exp.Expr, sizes: str = "class_sizes") -> dict[str, exp.Query]:
         """The CTE of the classes of the population, beside those of `sizes`, where a model looks at them."""
-        if self.population is None:
+        if self.table.population is None:
             return {}
-        counted = self._counted(persons=self.population_persons)
+        counted = self._counted(persons=self.table.population_persons)
         people = select(
             alias(key.copy(), "class_id"),
             alias(counted, "population"),
-            source=table(self.population),
+            source=table(self.table.population),
             groups=[key.copy()],
         )
         same = exp.column("class_id", table="p").eq(exp.column("class_id", table="c"))
@@ -123,7 +80,7 @@ class Classes:
             for name, side in (("records", "c"), ("population", "p"))
         ]
         # What has no released row is read only where it can break a model.
-        side = "LEFT" if self.may_suppress else "FULL"
+        side = "LEFT" if self.requirements.may_suppress else "FULL"
         joins = [joined_to(nest_query(people, "p"), same, side=side)]
         tree = select(alias(own, "class_id"), *numbers, source=table(sizes, alias="c"), joins=joins)
         return {"class_population": tree}
@@ -137,13 +94,13 @@ class Classes:
         brought: Mapping[str, str | exp.Query] | None = None,
         masks: Sequence[exp.Expr] = (),
         measures: bool = False,
-        node: tuple[int, ...] = (),
+        node: Node = (),
     ) -> tuple[str, list[tuple[str, exp.Query]]]:
         """The same for any class number `key` over a table with the columns of the compressed one; `also` are further
         aggregates to keep of each class, `brought` relations over these classes that not every algorithm can make: the
         name of a table, or a CTE that may read `class_sizes`. Models with classes of their own need `masks`."""
-        if self.plain and not measures:
-            inlined = [inline_verdict(item.model.sql, item.params) for item in self.requirements]
+        if self.requirements.plain and not measures:
+            inlined = [inline_verdict(item.model.sql, item.params) for item in self.requirements.models]
             verdicts = [verdict for verdict in inlined if verdict is not None]
             grouped = self.grouped(key, source, costs, also).subquery(alias="grouped")
             tree = exp.select("*", *self.flags(verdicts)).from_(grouped, copy=False)
@@ -155,12 +112,12 @@ class Classes:
             if isinstance(given, exp.Query):
                 parts.append((relation, given))
             made[relation] = given if isinstance(given, str) else relation
-        shared = [item for item in self.requirements if item.own is None]
+        shared = [item for item in self.requirements.models if item.own is None]
         used = dict.fromkeys(item.attribute for item in shared if item.attribute is not None)
         parts += [(_values_name(name, used), self._class_values(key, source, name)) for name in used]
         tree = exp.select("class_sizes.*").from_("class_sizes")
         verdicts = []
-        for place, item in enumerate(self.requirements, start=1):
+        for place, item in enumerate(self.requirements.models, start=1):
             name = f"result_{place}"
             if item.own is not None:
                 parts += self._own_result(place, item, key, source, masks, node)
@@ -216,7 +173,7 @@ class Classes:
         """Of each class of the release, that of a model which holds it as a whole."""
         return [
             alias(exp.Min(this=own_id(self.compressed, item.own, masks)), f"own{place}")
-            for place, item in enumerate(self.requirements, start=1)
+            for place, item in enumerate(self.requirements.models, start=1)
             if item.own is not None and item.own.whole and masks
         ]
 
@@ -227,7 +184,7 @@ class Classes:
         key: exp.Expr,
         source: str,
         masks: Sequence[exp.Expr],
-        node: tuple[int, ...],
+        node: Node,
     ) -> list[tuple[str, exp.Query]]:
         """The same for a model with classes of its own, and as the last CTE what follows for those of the release."""
         assert item.own is not None
@@ -282,17 +239,16 @@ class Classes:
         and a suppressed row takes at most the largest excess with it."""
         sums = [
             exp.Coalesce(this=exp.Sum(this=exp.column(f"lost{place}")), expressions=[literal(0.0)])
-            for place, item in enumerate(self.requirements, start=1)
+            for place, item in enumerate(self.requirements.models, start=1)
             if self._convex(item)
         ]
         return _any(sums)
 
-    def is_nested(self, item: Requirement) -> bool:
-        return item.nested
-
     def flags(self, verdicts: Sequence[exp.Expr]) -> list[exp.Expr]:
         nested = [
-            verdict.copy() for verdict, item in zip(verdicts, self.requirements, strict=True) if self.is_nested(item)
+            verdict.copy()
+            for verdict, item in zip(verdicts, self.requirements.models, strict=True)
+            if self.requirements.is_nested(item)
         ]
         return [alias(_any(verdicts), "broken"), alias(_any(nested), "nested")]
 
@@ -303,6 +259,17 @@ class Classes:
             for name, mask in zip(self.compressed.key_names, masks, strict=False)  # the mask of u may follow
         ]
         return join_keys(found)
+
+    def node_masks(self, node: Node) -> tuple[int, ...]:
+        """The masks of the keys at a node; where a model asks for what is NULL, also that of its flags."""
+        flags = [self.compressed.shown_nulls(node)] if self.requirements.asks_for_nulls else []
+        return (*self.compressed.masks(node), *flags)
+
+    def literal_masks(self, node: Node) -> list[exp.Expr]:
+        return [bigint(literal(mask)) for mask in self.node_masks(node)]
+
+    def sizes(self, node: Node, source: str, costs: Sequence[exp.Expr] = ()) -> exp.Select:
+        return self.grouped(self.class_id(self.literal_masks(node)), source, costs, ())
 
     def _counted(self, *, persons: bool | None = None) -> exp.Expr:
         if self.compressed.person if persons is None else persons:
@@ -322,16 +289,18 @@ class Classes:
     def _class_values(self, key: exp.Expr, source: str, attribute: str, *, persons: bool | None = None) -> exp.Select:
         value = exp.column(self.compressed.values[attribute])
         counted = self._counted(persons=persons)
-        asked = any(item.attribute == attribute and uses_column(item.model.sql, "known") for item in self.requirements)
+        asked = any(
+            item.attribute == attribute and uses_column(item.model.sql, "known") for item in self.requirements.models
+        )
         known = alias(self.known(attribute) if asked else literal(1), "known")
         tree = exp.select(alias(key.copy(), "class_id"), alias(value, "value"), alias(counted, "records"), known)
         return tree.from_(table(source)).group_by(key.copy(), value.copy(), copy=False)
 
     def known(self, attribute: str, table_name: str | None = None) -> exp.Expr:
         """1 for a value that counts, 0 for the number of NULL where that is an unknown value."""
-        if self.null_is_value:
+        if self.table.null_is_value:
             return literal(1)
-        nothing = exp.select("value").from_(table(self.value_labels[attribute]))
+        nothing = exp.select("value").from_(table(self.table.value_labels[attribute]))
         nothing = nothing.where(exp.column("label").is_(exp.Null()))
         value = exp.column(self.compressed.values[attribute], table=table_name)
         return case((value.isin(query=nothing), literal(0)), default=literal(1))

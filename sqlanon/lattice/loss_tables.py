@@ -6,26 +6,23 @@ They read `node_cells`: the compressed table with the class of each row at the n
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from sqlanon.lattice.class_queries import ClassQueries
+from sqlanon.lattice.nodes import Node
 from sqlanon.sqltree.tree import alias, count_all, double, literal, sum_bigint, table, union_all, window
 
-if TYPE_CHECKING:
-    from sqlanon.lattice.nodes import Node
-    from sqlanon.lattice.problem import Problem
 
-
-def recoded_classes(problem: Problem, node: Node) -> exp.Query:
+def recoded_classes(queries: ClassQueries, node: Node) -> exp.Query:
     counted = exp.select("class_id", "kept", alias(sum_bigint(exp.column("n")), "records")).from_("node_cells")
     return counted.group_by("class_id", "kept")
 
 
-def recoded_values(problem: Problem, node: Node) -> exp.Query:
+def recoded_values(queries: ClassQueries, node: Node) -> exp.Query:
     parts = []
-    for place, (domain, level) in enumerate(zip(problem.domains, node, strict=True), start=1):
-        key = exp.column(problem.compressed.key_names[domain.key])
+    for place, (domain, level) in enumerate(zip(queries.table.domains, node, strict=True), start=1):
+        key = exp.column(queries.compressed.key_names[domain.key])
         value = exp.BitwiseAnd(this=key, expression=literal(domain.masks[0]))
         label = exp.BitwiseAnd(this=key.copy(), expression=literal(domain.masks[level]))
         leaves: exp.Expr = exp.Min(this=exp.column(f"f{place}_{level}")) if 0 < level < domain.height else literal(1)
@@ -39,7 +36,7 @@ def recoded_values(problem: Problem, node: Node) -> exp.Query:
             alias(literal(domain.height), "height"),
             alias(double(leaves), "leaves"),
             alias(literal(domain.leaves), "domain"),
-            alias(literal(float(problem.policy.columns[domain.name].weight)), "weight"),
+            alias(literal(float(queries.table.policy.columns[domain.name].weight)), "weight"),
             "kept",
             alias(sum_bigint(exp.column("n")), "records"),
         ).from_("node_cells")
@@ -47,10 +44,10 @@ def recoded_values(problem: Problem, node: Node) -> exp.Query:
     return union_all(parts)
 
 
-def recoded_tuples(problem: Problem, node: Node) -> exp.Query:
-    keys = problem.compressed.key_names
+def recoded_tuples(queries: ClassQueries, node: Node) -> exp.Query:
+    keys = queries.compressed.key_names
     area: exp.Expr = double(literal(1))
-    for place, (domain, level) in enumerate(zip(problem.domains, node, strict=True), start=1):
+    for place, (domain, level) in enumerate(zip(queries.table.domains, node, strict=True), start=1):
         if level == domain.height:
             missing = exp.select(count_all()).from_(table(domain.dictionary)).where("original IS NULL").subquery()
             every = exp.Add(this=literal(max(domain.leaves, 1)), expression=missing)  # the root covers NULL too
@@ -64,9 +61,9 @@ def recoded_tuples(problem: Problem, node: Node) -> exp.Query:
     return chosen.from_(merged.subquery(alias="merged"))
 
 
-def recoded_class_values(problem: Problem, node: Node) -> exp.Query:
+def recoded_class_values(queries: ClassQueries, node: Node) -> exp.Query:
     """How many records of a class have each value of the column that is to be foretold; NULL is a value."""
-    packed, name = problem.compressed, str(problem.target)
+    packed, name = queries.compressed, str(queries.requirements.target)
     own: exp.Expr
     if name in packed.values:
         own = exp.column(packed.values[name])
@@ -78,7 +75,7 @@ def recoded_class_values(problem: Problem, node: Node) -> exp.Query:
     return tree.group_by("class_id", "kept", own.copy())
 
 
-RECODED: dict[str, Callable[[Problem, Node], exp.Query]] = {
+RECODED: dict[str, Callable[[ClassQueries, Node], exp.Query]] = {
     "recoded_classes": recoded_classes,
     "recoded_values": recoded_values,
     "recoded_tuples": recoded_tuples,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from sqlanon.lattice.class_queries import rows_where, with_parts
+from sqlanon.lattice.class_queries import ClassQueries, rows_where, with_parts
 from sqlanon.sqltree.tree import (
     BIGINT,
     DOUBLE,
@@ -24,15 +24,14 @@ from sqlanon.sqltree.tree import (
 )
 
 if TYPE_CHECKING:
-    from sqlanon.lattice.metrics import Metric
-    from sqlanon.lattice.problem import Problem
+    from sqlanon.lattice.metrics import Metric  # loads numpy, which is for searches alone
 
 
-def cross_nodes(problem: Problem, metric: Metric, nodes: int) -> exp.Query:
+def cross_nodes(queries: ClassQueries, source: str, metric: Metric, nodes: int) -> exp.Query:
     """All nodes in one GROUP BY, each row of a small table meeting each node: half the time of node after node."""
     numbers, taken = itertools.count(1), itertools.count(1)
     costs = metric.costs(lambda: exp.column(f"c{next(taken)}", table="nodes"))
-    weights, keys = next(taken) - 1, problem.compressed.keys
+    weights, keys = next(taken) - 1, queries.compressed.keys
     masks = [f"m{i}" for i in range(1, keys + 1)]
     names = ["place", *masks, *(f"c{i}" for i in range(1, weights + 1))]
     kinds = [BIGINT] * keys + [DOUBLE] * weights
@@ -42,45 +41,45 @@ def cross_nodes(problem: Problem, metric: Metric, nodes: int) -> exp.Query:
         for place in range(nodes)
     ]
     place = exp.column("place", table="nodes")
-    key = problem.class_id([exp.column(mask, table="nodes") for mask in masks])
-    grouped = problem.grouped(key, problem.source, costs, [place])
+    key = queries.class_id([exp.column(mask, table="nodes") for mask in masks])
+    grouped = queries.grouped(key, source, costs, [place])
     grouped.append("joins", exp.Join(this=exp.values(rows, alias="nodes", columns=names), kind="CROSS"))
     grouped.args["group"].append("expressions", place.copy())
-    verdicts = [inline_verdict(item.model.sql, item.params) for item in problem.requirements]
-    flags = problem.flags([verdict for verdict in verdicts if verdict is not None])
+    verdicts = [inline_verdict(item.model.sql, item.params) for item in queries.requirements.models]
+    flags = queries.flags([verdict for verdict in verdicts if verdict is not None])
     classes = select(exp.Star(), *flags, source=nest_query(grouped, "grouped"))
-    return select("place", *sums(problem, metric), source=nest_query(classes, "classes"), groups=["place"])
+    return select("place", *sums(queries, metric), source=nest_query(classes, "classes"), groups=["place"])
 
 
-def in_turn(problem: Problem, metric: Metric, nodes: int) -> exp.Query:
+def in_turn(queries: ClassQueries, source: str, metric: Metric, nodes: int) -> exp.Query:
     """One node after the other."""
     numbers = itertools.count(1)
-    return union_all([_branch(problem, place, metric, numbers) for place in range(nodes)])
+    return union_all([_branch(queries, source, place, metric, numbers) for place in range(nodes)])
 
 
-def _branch(problem: Problem, place: int, metric: Metric, numbers: Iterator[int]) -> exp.Select:
-    masks = [_parameter(next(numbers), BIGINT) for _ in problem.node_masks(problem.top)]
+def _branch(queries: ClassQueries, source: str, place: int, metric: Metric, numbers: Iterator[int]) -> exp.Select:
+    masks = [_parameter(next(numbers), BIGINT) for _ in queries.node_masks(queries.table.top)]
     costs = metric.costs(lambda: _parameter(next(numbers), DOUBLE))
-    classes, parts = problem.classes(masks, costs)
-    tree = exp.select(alias(literal(place), "place"), *sums(problem, metric))
+    classes, parts = queries.classes(masks, source, costs)
+    tree = exp.select(alias(literal(place), "place"), *sums(queries, metric))
     if len(parts) == 1:  # a CTE would be written to memory before it is read
         return tree.from_(parts[0][1].subquery(alias=classes, copy=False), copy=False)
     return exp.select("*").from_(with_parts(tree.from_(classes), parts).subquery(alias=f"node_{place}"), copy=False)
 
 
-def hidden_labels(problem: Problem) -> exp.Query:
+def hidden_labels(queries: ClassQueries, source: str) -> exp.Query:
     """For each quasi-identifier (attribute, rows_, weighed): the suppressed rows n of each label, added up, and n ln n
     added up. Parameters are the masks of a node, then those of its labels."""
     numbers = itertools.count(1)
-    masks: list[exp.Expr] = [_parameter(next(numbers), BIGINT) for _ in problem.node_masks(problem.top)]
-    key = problem.class_id(masks)
+    masks: list[exp.Expr] = [_parameter(next(numbers), BIGINT) for _ in queries.node_masks(queries.table.top)]
+    key = queries.class_id(masks)
     labels = []
-    for place, domain in enumerate(problem.domains, start=1):
-        own = exp.column(problem.compressed.key_names[domain.key])
+    for place, domain in enumerate(queries.table.domains, start=1):
+        own = exp.column(queries.compressed.key_names[domain.key])
         label = exp.BitwiseAnd(this=own, expression=_parameter(next(numbers), BIGINT))
         labels.append(alias(exp.Min(this=label), f"y{place}"))
-    brought = problem.class_population(key)
-    classes, parts = problem.classes_by(key, problem.source, also=labels, brought=brought, masks=masks)
+    brought = queries.class_population(key)
+    classes, parts = queries.classes_by(key, source, also=labels, brought=brought, masks=masks)
     names = [f"y{place}" for place in range(1, len(labels) + 1)]
     lost = exp.select("rows_", *names).from_(classes).where(exp.column("broken").eq(1))
     rows = sum_bigint(exp.column("rows_"))
@@ -97,13 +96,13 @@ def hidden_labels(problem: Problem) -> exp.Query:
     return with_parts(tree, [*parts, ("lost", lost)])
 
 
-def sums(problem: Problem, metric: Metric) -> list[exp.Expr]:
+def sums(queries: ClassQueries, metric: Metric) -> list[exp.Expr]:
     """What is added up over the classes of a node."""
     rows = exp.column("rows_")
     return [
         alias(rows_where("broken", rows), "suppressed"),
         alias(rows_where("nested", rows.copy()), "nested"),
-        alias(problem.doomed(), "doomed"),
+        alias(queries.doomed(), "doomed"),
         *_named(metric.aggregates(), "part"),
     ]
 

@@ -15,12 +15,12 @@ from sqlanon.sqltree.tree import alias, double, literal, table, window
 
 def build_metric(problem: Problem, name: str | None = None) -> Metric:
     """The metric that the policy minimizes, ready for a search over the whole lattice."""
-    name = name or problem.policy.minimize
+    name = name or problem.requirements.minimize
     weights = [problem.policy.columns[domain.name].weight for domain in problem.domains]
     count = len(problem.domains)
     whole = sum(weights)
     leaves = [float(domain.leaves) for domain in problem.domains]
-    flags = ("broken",) if problem.nested else ("broken", "nested")
+    flags = ("broken",) if problem.requirements.nested else ("broken", "nested")
 
     def linear(components: Sequence[Sequence[float]], relative_to: Sequence[float], **more: bool | float) -> Linear:
         return Linear(
@@ -57,7 +57,7 @@ def build_metric(problem: Problem, name: str | None = None) -> Metric:
             asked = max((use.params["k"] for use in problem.policy.models if "k" in use.params), default=1)
             return AverageSize(problem.shape, problem.records, problem.limit, int(asked), name == "aecs")
         case "non_uniform_entropy":
-            return Entropies(_entropies(problem), sql=plugin("loss", name).sql, nested=problem.nested)
+            return Entropies(_entropies(problem), sql=plugin("loss", name).sql, nested=problem.requirements.nested)
         case "kl_divergence":
             return Known([[0.0] * size for size in problem.shape], sql=plugin("loss", name).sql, always=True)
         case "classification_metric":
@@ -74,7 +74,7 @@ def build_metric(problem: Problem, name: str | None = None) -> Metric:
 
 
 def _require_target(problem: Problem) -> None:
-    if problem.target is None:
+    if problem.requirements.target is None:
         raise PolicyError(
             "classification_metric needs the column that a reader of the release is to foretell",
             hint="write for example 'algorithm: {full_domain: {class_attribute: income}}'",

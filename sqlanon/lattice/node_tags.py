@@ -48,7 +48,7 @@ class Tags:
 
 def require_nested(problem: Problem, name: str) -> None:
     """Refuse models of which a node that holds tells nothing about the nodes above it."""
-    loose = [item.model.name for item in problem.requirements if not problem.is_nested(item)]
+    loose = [item.model.name for item in problem.requirements.models if not problem.requirements.is_nested(item)]
     if loose:
         raise PolicyError(
             f"{name} cannot search for {', '.join(dict.fromkeys(loose))}: rows suppressed at a node may be safe below",

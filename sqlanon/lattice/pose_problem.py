@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sqlglot import exp
 
@@ -14,11 +15,13 @@ from sqlanon.engines.temp_tables import drop_steps, run_steps
 from sqlanon.errors import EngineError, PolicyError
 from sqlanon.families import Plugin, plugin
 from sqlanon.hierarchies import Hierarchy
-from sqlanon.lattice.class_queries import Requirement
 from sqlanon.lattice.freeform_classes import freeform
 from sqlanon.lattice.model_classes import Own
 from sqlanon.lattice.model_tables import probabilities, supersets
 from sqlanon.lattice.problem import ALSO_SUPPRESSED, FEW_ROWS, OF_NODES, Problem
+from sqlanon.lattice.requirements import Requirement, Requirements
+from sqlanon.lattice.search_state import SearchState, TempTables
+from sqlanon.lattice.search_table import SearchTable
 from sqlanon.policy import ModelUse, Policy, Source
 from sqlanon.relations.checks import OF_ROW_SETS, Compiler
 from sqlanon.relations.classes import Grouping, Prelude, totals
@@ -52,18 +55,23 @@ def problem(
     rows: exp.Select,
     *,
     carry: Sequence[str] = (),
+    target: str | None = None,
     deadline: float | None = None,
     progress: Callable[[str, int, int], None] | None = None,
     brings: frozenset[str] = frozenset(),
     prelude: Prelude | None = None,
+    asked: Policy | None = None,
+    transformed: Mapping[str, Any] | None = None,
+    joined: Mapping[str, list[str]] | None = None,
 ) -> Problem:
     """Compress the rows of a policy, once, for any number of searches. The caller closes it.
 
     `carry` names further columns that an algorithm counts, such as a class attribute; they are among
-    `compressed.values` then.
+    `compressed.values` then. `target` is the column that a reader of the release should predict.
     `brings` are relations that not every algorithm has, so that it can reach models that others cannot: those of the
     nodes of the lattice, or those that it makes itself.
-    `prelude` holds the tables that `rows` are made of, if these were made before.
+    `prelude` holds the tables that `rows` are made of, if these were made before. `asked`, `transformed` and `joined`
+    say what they were made from, as `SearchTable` has it.
     """
     before = len(prelude.steps) if prelude else 0
     draft = _draft(policy, engine.dialect, hierarchies, rows, carry, brings, prelude)
@@ -72,9 +80,9 @@ def problem(
             run_steps(engine, draft.prelude.steps[before:])
             done = len(draft.prelude.steps)
             placed, keys = laid_out(draft.domains, engine.query(sizes(draft.domains)), strangers=_has_population(draft))
-            made = _packed(policy, engine, hierarchies, draft, placed, keys)
+            packed, models = _packed(policy, engine, hierarchies, draft, placed, keys)
             run_steps(engine, draft.prelude.steps[done:])
-            counted = exp.select("COALESCE(SUM(n), 0)", "COUNT(*)").from_(table(made.compressed.table))
+            counted = exp.select("COALESCE(SUM(n), 0)", "COUNT(*)").from_(table(packed.compressed.table))
             records, size = (int(value) for value in engine.query(counted)[0])
             grouped = exp.select("COALESCE(SUM(records), 0)").from_(table(draft.combined))
             spelt_once = int(engine.query(grouped)[0][0]) == records
@@ -86,9 +94,24 @@ def problem(
     except BaseException:
         drop_steps(engine, draft.prelude.steps)
         raise
-    # A share that is a whole number of rows must not lose one to the way that floats are written.
-    limit = math.floor(policy.suppression_limit * records + 1e-9) if made.may_suppress else 0
-    return replace(made, records=records, limit=limit, rows=size, deadline=deadline, progress=progress)
+    packed = replace(
+        packed, records=records, rows=size, asked=asked, transformed=transformed or {}, joined=joined or {}
+    )
+    requirements = Requirements(models, policy.minimize, target=target)
+    if requirements.may_suppress:
+        # A share that is a whole number of rows must not lose one to the way that floats are written.
+        requirements = replace(requirements, limit=math.floor(policy.suppression_limit * records + 1e-9))
+    return Problem(packed, requirements, _begin(packed, deadline, progress))
+
+
+def _begin(
+    packed: SearchTable,
+    deadline: float | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> SearchState:
+    """The state of a search before its first step; all tables that were planned so far are made by others."""
+    tables = TempTables(packed.engine, packed.prelude, made=len(packed.prelude.steps))
+    return SearchState(packed.compressed.table, tables, deadline=deadline, progress=progress)
 
 
 def _is_small(engine: Engine, source: Source) -> bool:
@@ -116,7 +139,9 @@ def outline_problem(
             "a script cannot tell whether the population names its persons", hint="'sqlanon publish' asks the database"
         )
     placed = tuple(with_bits(domain, bits[domain.name], leaves=1) for domain in draft.domains)
-    return _packed(policy, engine, hierarchies, draft, placed, 1 + max(domain.key for domain in placed))
+    keys = 1 + max(domain.key for domain in placed)
+    packed, models = _packed(policy, engine, hierarchies, draft, placed, keys)
+    return Problem(packed, Requirements(models, policy.minimize), _begin(packed))
 
 
 @dataclass(frozen=True)
@@ -224,10 +249,10 @@ def _packed(
     draft: _Draft,
     placed: Sequence[Domain],
     keys: int,
-) -> Problem:
+) -> tuple[SearchTable, tuple[Requirement, ...]]:
     flags = {"tells_nulls": draft.tells_nulls, "tells_rows": draft.tells_rows}
     packed = compress_rows(draft.prelude, draft.combined, placed, keys, draft.grouping, draft.attributes, **flags)
-    requirements = tuple(
+    models = tuple(
         _requirement(policy, draft.prelude, hierarchies, draft.grouping, packed, item) for item in draft.uses
     )
     everybody, persons = None, False
@@ -235,21 +260,18 @@ def _packed(
         rows = relation(engine.resolve(policy.population), engine.dialect)
         persons = policy.person is not None and policy.person in [item.name for item in engine.columns(rows)]
         everybody = population(draft.prelude, rows, placed, keys, policy.person if persons else None)
-    made = Problem(
+    made = SearchTable(
         packed,
-        requirements,
-        packed.table,
+        policy,
+        engine,
+        hierarchies,
+        draft.prelude,
         everybody,
         persons,
         policy.sensitive_nulls == "value",
         {name: totals(draft.prelude, draft.grouping, name, numeric=False) for name in draft.attributes},
-        policy=policy,
-        engine=engine,
-        hierarchies=hierarchies,
-        prelude=draft.prelude,
     )
-    made.skip()
-    return made
+    return made, models
 
 
 def _has_population(draft: _Draft) -> bool:

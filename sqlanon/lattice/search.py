@@ -37,27 +37,27 @@ class Search:
         self.open = np.ones(self.problem.shape, dtype=bool)
         self.metric.prepare()
         if not self.batch:
-            few = self.problem.rows < FEW_ROWS
-            self.batch = 1 if not few else 4 * NODES if self.problem.plain else NODES
+            few = self.problem.table.rows < FEW_ROWS
+            self.batch = 1 if not few else 4 * NODES if self.problem.requirements.plain else NODES
 
     def run(self) -> Measured | None:
         """The best node that holds, or None; `complete` tells whether it is proven."""
-        whole = self.problem.source
-        self._tables = [(self.problem.bottom, whole)]
-        small = self.problem.rows < FEW_ROWS
+        whole = self.problem.state.source
+        self._tables = [(self.problem.table.bottom, whole)]
+        small = self.problem.table.rows < FEW_ROWS
         try:
             with self.problem.engine.one_thread() if small else nullcontext():
                 self._measure([self.problem.top])
-                while not self.problem.out_of_time():
+                while not self.problem.state.out_of_time():
                     chosen = self._next()
                     if not chosen:
                         break
                     self._measure(chosen)
                     self._roll_up()
                     left = int(self.open.sum())
-                    self.problem.tell("searching the lattice", self.open.size - left, self.open.size)
+                    self.problem.state.tell("searching the lattice", self.open.size - left, self.open.size)
         finally:
-            self.problem.source, self.metric.floor = whole, None
+            self.problem.state.source, self.metric.floor = whole, None
         return self.best
 
     def _roll_up(self) -> None:
@@ -66,14 +66,14 @@ class Search:
             return
         self._next_roll_up = 2 * self.checks
         floor, below = self._common_floor(), self._tables[-1]
-        steps = 1 if self.problem.rows < FEW_ROWS else MANY_STEPS
+        steps = 1 if self.problem.table.rows < FEW_ROWS else MANY_STEPS
         if sum(floor) >= sum(below[0]) + steps and all(a >= b for a, b in zip(floor, below[0], strict=True)):
-            self.problem.source, self.metric.floor = below[1], below[0]
+            self.problem.state.source, self.metric.floor = below[1], below[0]
             self._tables.append((floor, self.problem.rolled_up(floor)))
 
     def _common_floor(self) -> Node:
         """The highest node, found level by level, that most open nodes lie above."""
-        floor = list(self.problem.bottom)
+        floor = list(self.problem.table.bottom)
         enough = MOST * int(self.open.sum())
         while True:
             raised = []
@@ -100,7 +100,7 @@ class Search:
 
     def _measure(self, nodes: list[Node]) -> None:
         """Measure nodes that share a table."""
-        floor, self.problem.source = self._tables[self._table(nodes[0])]
+        floor, self.problem.state.source = self._tables[self._table(nodes[0])]
         self.metric.floor = floor if any(floor) else None
         for measured in self.problem.measure(nodes, self.metric):
             self.checks += 1

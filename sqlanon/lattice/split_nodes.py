@@ -36,7 +36,7 @@ class Splitting:
     def run(self) -> None:
         problem = self.cuts.problem
         now = self.cuts.now()
-        while not problem.out_of_time():
+        while not problem.state.out_of_time():
             self._split_only_children()
             splits = possible_splits(self.cuts, now)
             self.checks += len(splits)
@@ -46,13 +46,15 @@ class Splitting:
             if chosen is None:
                 self.finished = True
                 return
-            if problem.nested and problem.limit == 0:  # what breaks a model now, breaks it after any further split
+            if (
+                problem.requirements.nested and problem.limit == 0
+            ):  # what breaks a model now, breaks it after any further split
                 self.cuts.close(split.node for split in splits if split.after.broken)
             self.cuts.specialize(chosen.node)
             if chosen.after.broken:
                 self.cuts.take_out_broken()
             self.steps += 1
-            problem.tell("splitting", self.steps, len(self.cuts.forest.children))
+            problem.state.tell("splitting", self.steps, len(self.cuts.forest.children))
             now = self.cuts.now()
 
     def _split_only_children(self) -> None:

@@ -236,10 +236,10 @@ def check_algorithm(draft: Draft) -> Iterator[PolicyProblem]:
     except ValidationError as error:
         yield from shape.problems(error, module.Params, params, path)
         return
-    for column in module.carried_columns(read) if hasattr(module, "carried_columns") and draft.roles() else ():
-        if column not in draft.roles():
-            hint = did_you_mean(column, draft.roles()) or "give it a role under 'columns'"
-            yield PolicyProblem(f"the class attribute '{column}' is no column of the policy", hint, path)
+    target = read.model_dump().get(module.TRAITS.target)
+    if target and draft.roles() and target not in draft.roles():
+        hint = did_you_mean(target, draft.roles()) or "give it a role under 'columns'"
+        yield PolicyProblem(f"the class attribute '{target}' is no column of the policy", hint, path)
 
 
 def check_release(draft: Draft) -> Iterator[PolicyProblem]:

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field, PrivateAttr
 
 from sqlanon.errors import PolicyError, did_you_mean
+from sqlanon.families import AlgorithmTraits, algorithm_traits
 from sqlanon.policy import yaml_lines
 from sqlanon.policy.checks import Role
 from sqlanon.policy.history import History
@@ -103,6 +104,11 @@ class Policy(BaseModel):
     @property
     def quasi_identifiers(self) -> tuple[str, ...]:
         return self._with_role("quasi_identifier")
+
+    @property
+    def algorithm_traits(self) -> AlgorithmTraits:
+        """What is special about the algorithm that the policy asks for."""
+        return algorithm_traits(self.algorithm.name if self.algorithm is not None else None)
 
     @property
     def sensitive(self) -> tuple[str, ...]:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sqlanon.lattice.class_queries import Requirement
 from sqlanon.lattice.problem import ALSO_SUPPRESSED, Problem
+from sqlanon.lattice.requirements import Requirement
 from sqlanon.regions.pack_places import Slot, bits_of, measure_spread, read_place, slots
 from sqlanon.sqltree.tree import (
     alias,
@@ -59,14 +59,14 @@ def _is_records(node: exp.Expr) -> bool:
 
 
 def size(problem: Problem) -> Size:
-    found = [(item, inline_verdict(item.model.sql, item.params)) for item in problem.requirements]
+    found = [(item, inline_verdict(item.model.sql, item.params)) for item in problem.requirements.models]
     inline = tuple((item, verdict) for item, verdict in found if verdict is not None)
     return Size(inline, tuple(item for item, verdict in found if verdict is None))
 
 
 def choose_slots(problem: Problem) -> tuple[Slot, ...]:
     """A cut that is kept for later releases is kept by its place; and PostgreSQL counts no bits of numbers."""
-    as_numbers = problem.stable is not None or problem.engine.dialect == "postgres"
+    as_numbers = problem.requirements.stable is not None or problem.engine.dialect == "postgres"
     return slots(problem.domains, as_numbers=as_numbers)
 
 

@@ -87,22 +87,24 @@ class Partition:
 
     def run(self) -> Parts:
         names = {"work": self.rounds.made("work", self._start)}
-        self._require_whole(names["work"], as_one=self.problem.stable is None)
-        if self.problem.stable is not None:
-            replay = Replay(self.problem, self.problem.stable, self.orders, self.slots, self.rounds, self._kept)
+        self._require_whole(names["work"], as_one=self.problem.requirements.stable is None)
+        if self.problem.requirements.stable is not None:
+            replay = Replay(
+                self.problem, self.problem.requirements.stable, self.orders, self.slots, self.rounds, self._kept
+            )
             names = {"work": replay.run(names["work"])}
             self.round, self._last, self._left_out = replay.round, replay.last, replay.left_out
         names["state"] = self.rounds.made(
             "state", lambda: self._chosen(self._measured("work", None)), names, first=True
         )
         left = self._settle(names, self.problem.records - self._left_out)
-        while left and not self.problem.out_of_time():
+        while left and not self.problem.state.out_of_time():
             self.round += 1
             names["cuts"] = self.rounds.made("cuts", lambda: self.choose("work", "state", self.limits), names)
             if self._asks:
                 names["refused"] = self._refused(names)
             names["decided"] = self.rounds.made("decided", self._decisions, {**names, "last": str(self._last)})
-            if self.problem.stable is not None:
+            if self.problem.requirements.stable is not None:
                 self._cuts.append(self.rounds.made("cut_values", lambda: cut_values(self.orders, "decided"), names))
             names["after"] = self._parted(names)
             following = self.rounds.made("state", lambda: self._chosen(self._next()), names)
@@ -111,7 +113,7 @@ class Partition:
             self.rounds.drop(*names.values())
             names = after
             left = self._settle(names, left)
-            self.problem.tell("cutting regions", self.problem.records - left, self.problem.records)
+            self.problem.state.tell("cutting regions", self.problem.records - left, self.problem.records)
         if left:
             self._put_aside(names, closed=False)
         return self._finished(complete=not left)
@@ -127,7 +129,7 @@ class Partition:
         made = self.rounds.made("regions", lambda: regions)
         self.rounds.drop(*self._done, *self._closed)
         cuts = None
-        if self.problem.stable is not None:
+        if self.problem.requirements.stable is not None:
             cuts = self.rounds.made("all_cuts", lambda: all_cuts(self._cuts, self.round - len(self._cuts) + 1))
         return Parts(members, made, self.orders, self.round, complete, self._left_out, cuts)
 
@@ -136,7 +138,7 @@ class Partition:
     @property
     def _asks(self) -> bool:
         """Whether there is more to ask of halves than their sizes."""
-        return bool(self.limits.others) or self.problem.stable is not None
+        return bool(self.limits.others) or self.problem.requirements.stable is not None
 
     @property
     def _dims(self) -> range:
@@ -308,9 +310,9 @@ class Partition:
             region = exp.BitwiseRightShift(this=exp.column("class_id"), expression=literal(1))
             found = exp.select(alias(region, "region")).distinct().from_(classes).where(exp.column("broken").neq(0))
             own = with_ctes(found, parts)
-            if self.problem.stable is None:
+            if self.problem.requirements.stable is None:
                 return own
-            apart = torn_apart(self.problem, self.problem.stable, "halves")
+            apart = torn_apart(self.problem, self.problem.requirements.stable, "halves")
             both = exp.union(exp.select("region").from_(own.subquery(alias="own")), apart, distinct=True)
             return exp.select("region").from_(both.subquery(alias="refused"))
 

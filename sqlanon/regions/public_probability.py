@@ -16,8 +16,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.lattice.class_queries import Requirement
 from sqlanon.lattice.problem import Problem
+from sqlanon.lattice.requirements import Requirement
 from sqlanon.regions.local_recoding import RoundTables, cells, nodes
 from sqlanon.relations.checks import announced_probabilities, conditional_rules
 from sqlanon.relations.classes import as_label

@@ -96,7 +96,7 @@ def _require_distinct(problem: Problem, parts: Parts, labels: str, members: str)
     persons = problem.compressed.person
     growing = ["also under record suppression" in item.model.monotone if persons else
                item.model.monotone.startswith("yes") and "unless" not in item.model.monotone
-               for item in problem.requirements]  # fmt: skip
+               for item in problem.requirements.models]  # fmt: skip
     if all(growing):
         return
     shown = [f"l{i}" for i in range(1, len(parts.orders) + 1)]

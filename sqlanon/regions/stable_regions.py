@@ -12,7 +12,8 @@ from functools import partial
 from sqlglot import exp
 
 from sqlanon.lattice.nodes import Infeasible
-from sqlanon.lattice.problem import Problem, Stable
+from sqlanon.lattice.problem import Problem
+from sqlanon.lattice.requirements import Stable
 from sqlanon.regions.pack_places import Slot, lens, read_place
 from sqlanon.regions.round_tables import Rounds
 from sqlanon.regions.value_orders import Order
@@ -181,7 +182,7 @@ def torn_apart(problem: Problem, stable: Stable, halves: str) -> exp.Select:
     different = []
     for number, name in enumerate(stable.attributes, start=1):
         value: exp.Expr = exp.column(problem.compressed.values[name], table="h")
-        if stable.l > 1 and not problem.null_is_value:
+        if stable.l > 1 and not problem.table.null_is_value:
             value = case((problem.known(name, "h").eq(1), value), default=exp.Null())
         values = exp.Distinct(expressions=[value])
         different.append(alias(exp.Count(this=values), f"different_{number}"))

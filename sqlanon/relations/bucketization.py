@@ -21,16 +21,13 @@ ESTIMATE = "estimate"  # how much of a row counts
 SENSITIVE = "sensitive"  # what is added to the name of a release: the table of the sensitive values of groups,
 ESTIMATES = "estimates"  # and the view whose sums are counts
 
-# Algorithms of this kind, and whether the sensitive values are in a table of their own.
-PARTING = {"anatomy": True, "k_e_grouping": False, "slicing": False}
-
 
 def parts_rows(policy: Policy) -> bool:
-    return policy.algorithm is not None and policy.algorithm.name in PARTING
+    return policy.algorithm_traits.groups
 
 
 def has_two_tables(policy: Policy) -> bool:
-    return policy.algorithm is not None and PARTING.get(policy.algorithm.name, False)
+    return policy.algorithm_traits.two_tables
 
 
 def companion(name: str, ending: str) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from sqlanon import algorithms
 from sqlanon.policy import Policy
 
 
 def is_parted(policy: Policy) -> bool:
     """Whether the algorithm of a policy writes rows itself, in place of a search that says how they are written."""
-    return policy.algorithm is not None and hasattr(algorithms.algorithm(policy.algorithm.name), "part")
+    return policy.algorithm_traits.writes_rows

@@ -68,7 +68,7 @@ def _matching_sizes(task: Problem, released: exp.Select) -> dict[str, Any]:
     """The same of classes by the rows that match them, where a suppressed cell matches any value."""
     prelude = Prelude(released.copy(), task.engine.dialect, prefix="sqlanon_counted")
     grouping = Grouping(task.policy.quasi_identifiers)
-    own, matching = classes(prelude, grouping), matching_classes(prelude, grouping, task.hierarchies)
+    own, matching = classes(prelude, grouping), matching_classes(prelude, grouping, task.table.hierarchies)
     same = exp.column("class_id", table="m").eq(exp.column("class_id", table="c"))
     crowd = alias(exp.column("records", table="m"), "crowd")
     counted = select(
@@ -91,7 +91,7 @@ def _risk_of_persons(task: Problem, released: exp.Select) -> dict[str, Any]:
     person = task.policy.person
     if person is None or task.policy.history is not None:
         return {}
-    source = relation(task.engine.resolve(task.written.source), task.engine.dialect)
+    source = relation(task.engine.resolve(task.table.written.source), task.engine.dialect)
     names = [domain.name for domain in task.domains]
     sides = {}
     for side, rows in (("before", source), ("after", released)):
@@ -108,10 +108,10 @@ def _risk_of_persons(task: Problem, released: exp.Select) -> dict[str, Any]:
 def _classes_before(task: Problem) -> exp.Select:
     """The classes of the source, as somebody meets them who knows the persons themselves: where values were changed
     before the search, not those that the search saw."""
-    if not task.transformed:
+    if not task.table.transformed:
         records = alias(sum_bigint(exp.column("n")), "records")
         return select(records, source=table(task.compressed.table), groups=task.compressed.key_names)
-    rows = relation(task.engine.resolve(task.written.source), task.engine.dialect)
+    rows = relation(task.engine.resolve(task.table.written.source), task.engine.dialect)
     names = [column(domain.name) for domain in task.domains]
     return select(alias(count_all(), "records"), source=nest_query(rows, "source"), groups=names)
 

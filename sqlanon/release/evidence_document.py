@@ -37,7 +37,7 @@ def describe_release(
     staged: Staged | None = None,
 ) -> dict[str, Any]:
     """Everything that was measured. Without `found` it is the plan of a dry run."""
-    document = outline_release(task.written, plan, task.records, solution.suppressed) | {
+    document = outline_release(task.table.written, plan, task.records, solution.suppressed) | {
         "loss": losses(task, solution, plan),
         "attributes": attributes(task, solution),
         "candidates": candidates(task, solution),
@@ -169,7 +169,7 @@ def describe_method(use: TransformationUse) -> dict[str, Any]:
     return {"method": use.name, "params": params, "summary": (module.__doc__ or "").strip().splitlines()[0]}
 
 
-def extract_limits(module: ModuleType) -> str:
+def extract_limits(module: ModuleType | algorithms.Algorithm) -> str:
     """The paragraph of a manual page that says what the method does not do, as one line."""
     paragraphs = (module.__doc__ or "").split("\n\n")
     found = next((part for part in paragraphs if part.startswith("What it does not protect:")), "")
@@ -203,7 +203,7 @@ def losses(task: Problem, solution: Solution, plan: Plan) -> dict[str, float]:
     metrics = {
         name: (metric.sql, metric.filled({"k": asked} if metric.param("k") else {}))
         for name, metric in family("loss").items()
-        if task.target or "class_attribute" not in metric.needs
+        if task.requirements.target or "class_attribute" not in metric.needs
     }
     return task.losses_by_sql(solution.passes[0], metrics)
 
@@ -238,7 +238,7 @@ def candidates(task: Problem, solution: Solution) -> list[dict[str, Any]]:
     holding = [item for item in solution.candidates if item.holds][:MOST_CANDIDATES]
     failing = [item for item in solution.candidates if not item.holds][: MOST_CANDIDATES // 2]
     return [
-        {"levels": task.levels(item.node), "loss": item.loss, "suppressed": item.suppressed, "holds": item.holds}
+        {"levels": task.table.levels(item.node), "loss": item.loss, "suppressed": item.suppressed, "holds": item.holds}
         for item in (*holding, *failing)
     ]
 

@@ -83,7 +83,7 @@ def form_groups(policy: Policy, engine: Engine, secret: str | None) -> BucketTas
         raise PolicyError(
             f"{policy.algorithm.name} does not read joined tables", hint="join them in a view or 'query:' first"
         )
-    module = algorithms.algorithm(policy.algorithm.name)
+    module = algorithms.row_algorithm(policy.algorithm.name)
     params = module.Params.model_validate(policy.algorithm.params)
     if policy.source.due is None:  # one time for all statements, or they would not read the same rows
         policy = policy.at(datetime.now(UTC))
@@ -94,7 +94,7 @@ def form_groups(policy: Policy, engine: Engine, secret: str | None) -> BucketTas
     read = before.policy if before is not None else policy
     rows = None
     try:
-        rows = prepare_rows(read, engine, secret, module.SEEDS)
+        rows = prepare_rows(read, engine, secret, module.TRAITS.seeds)
         rows.search = partial(_blindly, rows)
         return BucketTask(policy, read, rows, module.part(rows, params), before)
     except BaseException as error:

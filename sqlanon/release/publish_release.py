@@ -101,7 +101,7 @@ def prepare(release: Publishing) -> None:
     if release.target is not None:
         require_same_scales(policy, engine)
     if policy.release is not None:
-        read_past(release.task, policy.release.table or policy.release.view or "", release.secret)
+        release.task = read_past(release.task, policy.release.table or policy.release.view or "", release.secret)
     if release.task.records < FEW_ROWS:
         release.resources.enter_context(engine.one_thread())
 
@@ -151,7 +151,7 @@ def compare_with_history(release: Publishing) -> None:
         beside.close()
         task.engine.execute(exp.Drop(tables=[table_tree(release.written[1].name)], kind="TABLE"))
         solution = release.solution = higher or first
-        release.plan = plan_of(task, "fixed_levels", {"levels": task.levels(solution.passes[0])}, solution)
+        release.plan = plan_of(task, "fixed_levels", {"levels": task.table.levels(solution.passes[0])}, solution)
         rewrite(release)
         stage(release)
 
@@ -178,7 +178,7 @@ def describe(release: Publishing) -> None:
     """Put all that was measured into one document."""
     task, solution, (target, staged) = release.task, release.solution, release.written
     document = describe_release(task, solution, release.plan, release.how, release.found, target, staged)
-    document |= described_draws(task.written, task.engine, release.secret)
+    document |= described_draws(task.table.written, task.engine, release.secret)
     if release.run is not None:
         document["run"] = release.run
     if release.beside is not None:

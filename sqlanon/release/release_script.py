@@ -102,7 +102,7 @@ def release_script(policy: Policy, plan: Plan, dialect: str) -> str:
     hierarchies = {name: root_only() for name in policy.quasi_identifiers} | build_hierarchies(policy)
     rows = relation(policy.source, dialect, plan.joined or None)
     task = outline_problem(policy, Paper(dialect), hierarchies, rows, plan.bits, prelude)
-    if task.unsettled and plan.suppressed:
+    if task.requirements.unsettled and plan.suppressed:
         raise PolicyError(
             "a script cannot tell how often classes have to be suppressed until no model is broken any more",
             hint="'sqlanon publish' asks the database; its evidence shows the statements",

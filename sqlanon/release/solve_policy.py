@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -47,9 +46,7 @@ def prepare_problem(
     if policy.source.joins and not policy.transformations:
         policy = policy if policy.source.due else policy.at(datetime.now(UTC))
         one, taken = as_one_table(policy, engine)
-        task = _prepared(one, engine, time_limit, progress)
-        task.asked, task.joined = policy, taken
-        return task
+        return _prepared(one, engine, time_limit, progress, asked=policy, joined=taken)
     if not policy.transformations:
         return _prepared(policy, engine, time_limit, progress)
     if policy.source.due is None:  # one time for all statements, as below
@@ -59,12 +56,11 @@ def prepare_problem(
     made = apply(policy, engine, secret, prefix="sqlanon_search")
     tell(progress, "transforming the rows", 1, 1)
     try:
-        task = _prepared(made.policy, engine, time_limit, progress, made.prelude)
+        described = made.outline.described()
+        return _prepared(made.policy, engine, time_limit, progress, made.prelude, asked=policy, transformed=described)
     except BaseException:
         drop_steps(engine, made.prelude.steps)
         raise
-    task.asked, task.transformed = policy, made.outline.described()
-    return task
 
 
 def _require_cells(policy: Policy) -> None:
@@ -87,6 +83,9 @@ def _prepared(
     time_limit: float | None,
     progress: Progress | None,
     prelude: Prelude | None = None,
+    asked: Policy | None = None,
+    transformed: Mapping[str, Any] | None = None,
+    joined: Mapping[str, list[str]] | None = None,
 ) -> Problem:
     if policy.source.due is None:  # one time for all statements, or they would not read the same rows
         policy = policy.at(datetime.now(UTC))
@@ -105,9 +104,13 @@ def _prepared(
         hierarchies,
         rows,
         carry=_carried(policy),
+        target=_target(policy),
         brings=_brings(policy),
         progress=progress,
         prelude=prelude,
+        asked=asked,
+        transformed=transformed,
+        joined=joined,
     )
     try:
         if not task.records:
@@ -120,9 +123,8 @@ def _prepared(
     except BaseException:
         task.close()
         raise
-    task.target = getattr(_params(policy.algorithm), "class_attribute", None) if policy.algorithm else None
     tell(progress, "reading the table", 1, 1)
-    task.deadline = None if time_limit is None else time.monotonic() + time_limit  # for the search, not for reading
+    task.state.end_after(time_limit)  # the limit is for the search, not for reading
     return task
 
 
@@ -140,7 +142,7 @@ def solve_problem(task: Problem) -> tuple[Solution, Plan]:
     """Run the algorithm of the policy, or the one that fits the task."""
     name, params, chosen = _algorithm(task)
     try:
-        solution: Solution = algorithms.algorithm(name).run(task, params)
+        solution = algorithms.search_algorithm(name).run(task, params)
     except Infeasible:
         from sqlanon.release.explain_infeasible import infeasible_error
 
@@ -155,23 +157,23 @@ def solve_problem(task: Problem) -> tuple[Solution, Plan]:
 
 def _carried(policy: Policy) -> tuple[str, ...]:
     """Columns that the algorithm counts beside those of the models, such as a class attribute."""
-    if policy.algorithm is None:
-        return ()
-    if policy.history is not None and policy.algorithm.name == "mondrian":
+    if policy.history is not None and policy.algorithm_traits.history == "cuts":
         return policy.sensitive  # whoever was together so far is parted only where values differ
-    module = algorithms.algorithm(policy.algorithm.name)
-    names: tuple[str, ...] = (
-        module.carried_columns(_params(policy.algorithm)) if hasattr(module, "carried_columns") else ()
-    )
-    return names
+    target = _target(policy)
+    return (target,) if target else ()
+
+
+def _target(policy: Policy) -> str | None:
+    """The column that the release should predict, if the policy names one."""
+    if policy.algorithm is None:
+        return None
+    target: str | None = _params(policy.algorithm).model_dump().get(policy.algorithm_traits.target)
+    return target
 
 
 def _brings(policy: Policy) -> frozenset[str]:
     """Relations that the algorithm makes itself, so that it reaches models that others cannot."""
-    if policy.algorithm is None:
-        return OF_NODES
-    brings: frozenset[str] = getattr(algorithms.algorithm(policy.algorithm.name), "BRINGS", frozenset())
-    return brings
+    return OF_NODES if policy.algorithm is None else policy.algorithm_traits.brings
 
 
 def _params(use: AlgorithmUse) -> Any:
@@ -205,7 +207,7 @@ def _earlier_levels(task: Problem) -> dict[str, int] | None:
 
 def plan_of(task: Problem, name: str, params: Mapping[str, Any], solution: Solution) -> Plan:
     return Plan(
-        policy=policy_hash(task.written),
+        policy=policy_hash(task.table.written),
         algorithm=name,
         params=params,
         # Recoding in regions or in several passes lowers the certainty penalty, whatever the policy minimizes.
@@ -215,9 +217,9 @@ def plan_of(task: Problem, name: str, params: Mapping[str, Any], solution: Solut
         loss=solution.loss,
         proven=solution.proven,
         why=solution.why,
-        passes=tuple(task.levels(node) for node in solution.passes),
+        passes=tuple(task.table.levels(node) for node in solution.passes),
         regions=digest(task, solution.regions.labels) if solution.regions else None,
         bits={domain.name: domain.bits for domain in task.domains},
-        transformed=task.transformed,
-        joined=task.joined,
+        transformed=task.table.transformed,
+        joined=task.table.joined,
     )

@@ -8,10 +8,10 @@ from typing import Any
 
 from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError
-from sqlanon.lattice.class_queries import Requirement
 from sqlanon.lattice.minimized_metric import build_metric
 from sqlanon.lattice.nodes import MOST_NODES
 from sqlanon.lattice.problem import Problem
+from sqlanon.lattice.requirements import Requirement
 from sqlanon.lattice.search import Search
 from sqlanon.policy import Policy
 from sqlanon.relations.source import table_parts
@@ -60,17 +60,17 @@ def too_wide_to_map(task: Problem) -> str | None:
 
 def risk_utility_map(task: Problem, chosen: tuple[int | None, float]) -> list[dict[str, Any]]:
     """The least loss for other k and other suppression limits, on the table that is compressed already."""
-    has_k = any("k" in item.use.params for item in task.requirements)
+    has_k = any("k" in item.use.params for item in task.requirements.models)
     points: list[dict[str, Any]] = []
     for k in KS if has_k else (None,):
         for limit in LIMITS:
-            if task.out_of_time():
+            if task.state.out_of_time():
                 return points
-            if limit and not task.may_suppress:
+            if limit and not task.requirements.may_suppress:
                 continue
             allowed = int(limit * task.records + 1e-9)
-            asked = tuple(_with_k(item, k) for item in task.requirements) if k else task.requirements
-            variant = replace(task, requirements=asked, limit=allowed, measured={}, _statements={})
+            asked = tuple(_with_k(item, k) for item in task.requirements.models) if k else task.requirements.models
+            variant = task.ask_again(models=asked, limit=allowed)
             search = Search(variant, build_metric(variant))
             best = search.run()
             if best is None or not search.complete:

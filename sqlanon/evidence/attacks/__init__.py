@@ -371,7 +371,7 @@ class _Attacking:
         targets = self._targets()
         if self.apart is not None:
             believed = algorithm_worlds.beliefs_of_groups(self.apart, targets, attribute, self.notes)
-        elif self.policy.algorithm is not None and self.policy.algorithm.name == "personalized":
+        elif self.policy.algorithm_traits.worlds == "guarding":
             believed = algorithm_worlds.beliefs_of_guarding(self.policy, targets, side, attribute)
         else:
             earlier = self._earlier()

@@ -43,16 +43,17 @@ def find_obstacle(policy: Policy, attribute: str) -> str | None:
     assert use is not None
     if policy.transformations:
         return "values were changed before they were grouped"
-    if use.name == "slicing" and [attribute] not in [list(names) for names in use.params["parts"]]:
-        return f"slicing makes buckets larger where columns beside '{attribute}' tell too much, which is not looked at"
+    parts = policy.algorithm_traits.parts
+    if parts is not None and [attribute] not in [list(names) for names in use.params[parts]]:
+        return (
+            f"{use.name} makes buckets larger where columns beside '{attribute}' tell too much, which is not looked at"
+        )
     return None
 
 
 def is_inverted(policy: Policy) -> bool:
     """Whether what the algorithm of a policy makes of values is known here."""
-    return policy.algorithm is not None and policy.algorithm.name in (
-        "anatomy", "k_e_grouping", "slicing", "m_invariance", "personalized",
-    )  # fmt: skip
+    return policy.algorithm_traits.worlds != ""
 
 
 # Groups -----------------------------------------------------------------------------------------------------------
@@ -65,7 +66,7 @@ def beliefs_of_groups(apart: Apart, targets: Targets, attribute: str, notes: lis
     policy, prelude = apart.policy, apart.people.prelude
     assert policy.algorithm is not None
     plain = Believed(apart.first_beliefs(targets, attribute), targets.table)
-    if apart.name != "anatomy" or not policy.algorithm.params.get("close", True):
+    if policy.algorithm_traits.worlds != "close_groups" or not policy.algorithm.params.get("close", True):
         return plain
     main = relation(apart.engine.resolve(apart.release), apart.engine.dialect)
     types = _types(policy, apart.engine)

@@ -20,8 +20,6 @@ from sqlanon.relations.compressed_rows import root_only
 from sqlanon.relations.source import relation
 from sqlanon.sqltree.tree import column, nest_query, select, table, union_all
 
-# Algorithms whose releases show other sensitive values than persons have.
-VALUE_CHANGING = ("personalized",)
 MOST_REGIONS = 200_000  # labels of one column that are read one by one
 
 
@@ -77,7 +75,7 @@ def side_of(
     require_persons(engine, compiler)
     grouping = Grouping(narrowed.quasi_identifiers, person=narrowed.person, nulls_match=narrowed.nulls == "value")
     changed = {name for use in policy.transformations for name in use.changed()} if release else set()
-    if release and policy.algorithm is not None and policy.algorithm.name in VALUE_CHANGING:
+    if release and policy.algorithm_traits.guards:
         changed |= set(policy.sensitive)
     return Side(compiler, work, grouping, release is not None, frozenset(changed))
 

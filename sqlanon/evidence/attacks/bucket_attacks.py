@@ -38,8 +38,8 @@ class Apart:
     def parts(self) -> list[list[str]]:
         """The columns that a row shows together; those of an own table, or of a permuted column, are apart."""
         assert self.policy.algorithm is not None
-        if self.name == "slicing":
-            return [list(names) for names in self.policy.algorithm.params["parts"]]
+        if (parts := self.policy.algorithm_traits.parts) is not None:
+            return [list(names) for names in self.policy.algorithm.params[parts]]
         return [list(self.policy.quasi_identifiers), list(self.policy.sensitive)]
 
     def require_whole_rows(self) -> None:

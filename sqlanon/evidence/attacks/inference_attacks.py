@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.attacks.attacked_table import NotJudged, Side, Targets, find_target_classes, fits_of
+from sqlanon.families import plugin
 from sqlanon.policy import Policy, Source
 from sqlanon.relations.attacks import attack_relations as relations
 from sqlanon.relations.attacks import inference_relations
@@ -43,7 +44,7 @@ def inferences(policy: Policy, side: Side, attribute: str) -> str:
         raise NotJudged(f"{most}; at most {MOST_FREEFORM_COLUMNS - 1} are")
     listed: dict[str, list[str]] = {}
     for use in policy.models:
-        if use.name == "ff_anonymity":
+        if "combinations" in plugin("models", use.name).needs:
             listed = {
                 name: [as_label(value) for value in values] for name, values in use.params["sensitive_values"].items()
             }

@@ -158,7 +158,7 @@ class SensitiveValue:
 
 
 def _numeric(policy: Policy) -> bool:
-    return any(use.name == "k_e_anonymity" for use in policy.models)
+    return any("numeric" in plugin("models", use.name).needs for use in policy.models)
 
 
 def broken_by(policy: Policy, attribute: str, known: Sequence[SensitiveValue]) -> Breaks:

@@ -3,24 +3,28 @@ where regions were cut, and who was together in them, for a partition that stays
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from sqlanon.errors import PolicyError
-from sqlanon.lattice.problem import Problem, Stable
+from sqlanon.lattice.problem import Problem
+from sqlanon.lattice.requirements import Past, Stable
 from sqlanon.relations import history_relations as relations
 from sqlanon.release.history.history_tables import HistoryTables
 from sqlanon.sqltree.tree import alias, column, join_clause, nest_query, select, table
 
 
-def read_past(task: Problem, name: str, secret: str | None) -> None:
-    """Give a task what its algorithm must know of earlier releases, if it is one that asks."""
+def read_past(task: Problem, name: str, secret: str | None) -> Problem:
+    """The task with what its algorithm must know of earlier releases, if it is one that asks."""
     policy = task.policy
-    if policy.history is None or policy.algorithm is None:
-        return
-    if policy.algorithm.name == "m_invariance":
-        _signatures(task, name, secret)
-    elif policy.algorithm.name == "mondrian":
-        _cuts(task, name, secret)
+    if policy.history is None:
+        return task
+    if policy.algorithm_traits.history == "signatures":
+        return replace(task, requirements=replace(task.requirements, past=_signatures(task, name, secret)))
+    if policy.algorithm_traits.history == "cuts":
+        return replace(task, requirements=replace(task.requirements, stable=_cuts(task, name, secret)))
+    return task
 
 
 def _people(task: Problem, kept: HistoryTables, secret: str | None) -> exp.Select:
@@ -43,8 +47,8 @@ def _of_person(kept: HistoryTables) -> exp.Join:
     return join_clause(table(kept.table("persons"), alias="p"), same)
 
 
-def _signatures(task: Problem, name: str, secret: str | None) -> None:
-    """The table (original, signature, seen) of the persons who were released before."""
+def _signatures(task: Problem, name: str, secret: str | None) -> Past:
+    """The persons who were released before, with the values of their last class."""
     if relations.CLASS in task.policy.columns:
         raise PolicyError(f"'{relations.CLASS}' is the column that tells classes apart", hint="rename yours")
     with task.engine.transaction():
@@ -60,13 +64,13 @@ def _signatures(task: Problem, name: str, secret: str | None) -> None:
             source=nest_query(people, "h"),
             joins=[_of_person(kept), join_clause(table(found, alias="s"), group)],
         )
-        task.past = task.prelude.once("known_people", (name,), lambda: known)
-        task.past_version = kept.version
+        past = Past(task.prelude.once("known_people", (name,), lambda: known), kept.version)
         task.run()
         kept.close()
+    return past
 
 
-def _cuts(task: Problem, name: str, secret: str | None) -> None:
+def _cuts(task: Problem, name: str, secret: str | None) -> Stable:
     policy = task.policy
     assert policy.history is not None
     uses = policy.history.uses(policy.models, sensitive=bool(policy.sensitive))
@@ -81,7 +85,7 @@ def _cuts(task: Problem, name: str, secret: str | None) -> None:
             source=nest_query(people, "h"),
             joins=[_of_person(kept)],
         )
-        task.stable = Stable(
+        stable = Stable(
             cuts=task.prelude.once("past_cuts", (name,), lambda: cuts),
             groups=task.prelude.once("past_groups", (name,), lambda: known),
             k=max([1, *(int(params["k"]) for params in asked)]),
@@ -90,3 +94,4 @@ def _cuts(task: Problem, name: str, secret: str | None) -> None:
         )
         task.run()
         kept.close()
+    return stable

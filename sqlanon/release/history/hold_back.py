@@ -11,7 +11,7 @@ from sqlanon.policy.history import HistoryUse
 from sqlanon.relations import history_relations as relations
 from sqlanon.release.history.comparison import Comparison, places, tables
 from sqlanon.release.history.label_paths import comparable
-from sqlanon.sqltree.tree import alias, bind, join_clause, literal, nest_query, select, table, window
+from sqlanon.sqltree.tree import alias, bind, find_references, join_clause, literal, nest_query, select, table, window
 
 EVERYBODY = 2**62
 # Models that hold in the end if those wait who break them; what else breaks is refused.
@@ -50,7 +50,7 @@ def _for_model(found: Comparison, use: HistoryUse, place: int) -> exp.Query | No
     model = plugin("history", use.name)
     filled = model.filled(use.params)
     own = tables(found, place)
-    if use.name == "bcf_anonymity":
+    if "comparable" in find_references(model.sql):
         own = own | {"comparable": comparable(found)}
     broken = found.make("broken", bind(model.sql, filled, own))
     if not found.engine.query(select(literal(1), source=table(broken)).limit(1)):

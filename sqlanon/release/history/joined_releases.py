@@ -167,12 +167,12 @@ def _joined(found: Comparison, staged: Staged, other: Other, version: int, use: 
     mine = _visible(engine, staged)
     theirs = [item.name for item in engine.columns(release) if item.name != records]
     common = _common(policy, other, mine, theirs)
-    if use.name == "sequential_privacy":  # who knows a column finds its labels in both
+    if "x" in use.params:  # who knows a column finds its labels in both
         named = list(use.params["x"])
         lost = [name for name in named if name not in mine and name not in theirs]
         if lost:
             hint = "x are columns of either release"
-            raise PolicyError(f"sequential_privacy: no release shows '{lost[0]}'", hint=hint)
+            raise PolicyError(f"{use.name}: no release shows '{lost[0]}'", hint=hint)
         x = [name for name in named if name in mine], [name for name in named if name in theirs]
     else:
         x = list(policy.quasi_identifiers), list(other.policy.quasi_identifiers)
