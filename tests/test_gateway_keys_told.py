@@ -1,4 +1,4 @@
-"""Constraints that the catalogue tells: of both engines, and only of what a principal may see."""
+"""Constraints that the catalog tells: of both engines, and only of what a principal may see."""
 
 from __future__ import annotations
 

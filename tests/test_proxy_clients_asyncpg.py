@@ -176,7 +176,7 @@ def test_transactions(server: Server) -> None:
 
 
 def test_types_are_looked_up(server: Server) -> None:
-    """asyncpg asks the catalogue about types that it does not know, and about arrays."""
+    """asyncpg asks the catalog about types that it does not know, and about arrays."""
 
     async def work(db: Any) -> None:
         await db.reload_schema_state()

@@ -131,7 +131,7 @@ def test_waiting_for_ones_own_ends_at_the_timeout(policy: Path) -> None:
 
 # ---- through the server
 
-# Allowed, and never done: one for the workers of the catalogue, one for those of the data.
+# Allowed, and never done: one for the workers of the catalog, one for those of the data.
 SLOW = (
     "SELECT count(*) FROM pg_attribute a, pg_attribute b, pg_attribute c, pg_attribute d "
     "WHERE a.attnum + d.attnum = 77",
@@ -182,7 +182,7 @@ def test_slow_statements_in_many_sessions_hold_up_nobody_else(world: World) -> N
             for number in range(12):
                 took += [asked(raw, "SELECT 1"), asked(raw, f"SELECT 1 + {number}"), asked(raw, known)]
                 took.append(asked(raw, f"SELECT city FROM cities WHERE population > {number} LIMIT 1"))
-                time.sleep(0.5)  # over more than the catalogue's own limit, so that its statements end and begin anew
+                time.sleep(0.5)  # over more than the catalog's own limit, so that its statements end and begin anew
                 if sum(took) > BOUND:
                     break
             with world.raw(OTHER, OTHER_PASSWORD) as late:
@@ -194,7 +194,7 @@ def test_slow_statements_in_many_sessions_hold_up_nobody_else(world: World) -> N
     assert max(took) < BOUND, took
 
 
-def test_the_catalogue_has_a_shorter_limit_of_its_own(world: World) -> None:
+def test_the_catalog_has_a_shorter_limit_of_its_own(world: World) -> None:
     with world.raw() as raw:
         start = time.monotonic()
         found = [reply.fields for reply in raw.ask(query(SLOW[0])) if reply.kind == "E"]

@@ -217,7 +217,7 @@ NAMES = ("persons", "events", "people_released", "rows_released", "greek_cities"
         "SELECT string_agg(name, ',') FROM pg_cursors",
     ],
 )
-def test_the_catalogue_tells_of_no_table_that_a_role_may_not_ask(world: World, sql: str) -> None:
+def test_the_catalog_tells_of_no_table_that_a_role_may_not_ask(world: World, sql: str) -> None:
     with world.raw(OTHER, OTHER_PASSWORD) as raw:
         replies = raw.ask(query(sql))
     told = b" ".join(reply.body for reply in replies if reply.kind == "D").decode(errors="replace")

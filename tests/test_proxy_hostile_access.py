@@ -64,7 +64,7 @@ def test_what_is_beside_it_is_answered_and_others_see_it(world: World) -> None:
         assert raw.kinds(query("SELECT count(*) FROM people_released")) == "T D C"
 
 
-CATALOGUE = (
+CATALOG = (
     "SELECT string_agg(relname, ',') FROM pg_class",
     "SELECT string_agg(attname, ',') FROM pg_attribute",
     "SELECT string_agg(table_name, ',') FROM information_schema.tables",
@@ -86,8 +86,8 @@ def told(raw: Raw, sql: str) -> str:
     return " ".join(reply.body.decode(errors="replace") for reply in replies if reply.kind in "DE")
 
 
-@pytest.mark.parametrize("sql", CATALOGUE)
-def test_the_catalogue_has_no_trace_of_it(world: World, sql: str) -> None:
+@pytest.mark.parametrize("sql", CATALOG)
+def test_the_catalog_has_no_trace_of_it(world: World, sql: str) -> None:
     with world.raw() as raw:
         assert not re.search(r"people_released|\bcost\b", told(raw, sql))
     with world.raw("poor", POOR_PASSWORD) as raw:
@@ -95,9 +95,9 @@ def test_the_catalogue_has_no_trace_of_it(world: World, sql: str) -> None:
         assert not re.search(r"people_released|\bcost\b", told(raw, sql)), "nor for who tries his rights"
 
 
-def test_the_catalogue_has_it_for_others(world: World) -> None:
+def test_the_catalog_has_it_for_others(world: World) -> None:
     with world.raw("poor", POOR_PASSWORD) as raw:
-        assert "people_released" in told(raw, CATALOGUE[0]) and "cost" in told(raw, CATALOGUE[1])
+        assert "people_released" in told(raw, CATALOG[0]) and "cost" in told(raw, CATALOG[1])
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Statements about the catalogue that ask for all memory there is: their worker ends, and nothing else does."""
+"""Statements about the catalog that ask for all memory there is: their worker ends, and nothing else does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from worker_world import alive, failure, given, memory_of
 from sqlanon.pgcatalog import Metadata, PgColumn, RoleInfo, TableInfo
 from sqlanon.pgwire import types
 from sqlanon.server.pool import Pool
-from sqlanon.server.serve import CATALOGUE_MEMORY
+from sqlanon.server.serve import CATALOG_MEMORY
 
 COLUMNS = tuple(PgColumn(f"column{place}", types.INT4) for place in range(20))
 TABLES = tuple(TableInfo(f"table{number}", COLUMNS) for number in range(20))
@@ -30,7 +30,7 @@ BOMBS = (
 
 def test_bombs_end_in_time_and_others_are_answered() -> None:
     async def scenario() -> None:
-        pool = Pool(None, kind="catalogue", size=2, memory=CATALOGUE_MEMORY, metadata=METADATA)
+        pool = Pool(None, kind="catalog", size=2, memory=CATALOG_MEMORY, metadata=METADATA)
         await pool.start()
         try:
             before = {pid: memory_of(pid) for pid in pool.pids}
@@ -43,7 +43,7 @@ def test_bombs_end_in_time_and_others_are_answered() -> None:
                     most = max([most, *(memory_of(pid) for pid in pool.pids if alive(pid))])
                 assert await task, sql
                 assert time.monotonic() - begun < TIMEOUT + 10, sql  # until the machine has time for it
-                assert most < max(before.values()) + CATALOGUE_MEMORY + 2**26, sql
+                assert most < max(before.values()) + CATALOG_MEMORY + 2**26, sql
                 # The other worker is free for others, whatever became of this one.
                 assert (await given(pool, "SELECT 1 + 1", "bob", timeout=60)).cells == [[b"2"]]
             assert pool.alive
@@ -64,7 +64,7 @@ async def _ended(pool: Pool, sql: str) -> bool:
 @pytest.mark.parametrize("sql", ["SELECT 1", "SELECT count(*) FROM pg_class"])
 def test_the_pool_answers_what_is_no_bomb(sql: str) -> None:
     async def scenario() -> None:
-        pool = Pool(None, kind="catalogue", size=2, memory=CATALOGUE_MEMORY, metadata=METADATA)
+        pool = Pool(None, kind="catalog", size=2, memory=CATALOG_MEMORY, metadata=METADATA)
         await pool.start()
         try:
             assert (await given(pool, sql, timeout=60)).rows == 1

@@ -153,11 +153,11 @@ def test_comments_in_comments_are_read_once() -> None:
         ("DEALLOCATE PREPARE a", Deallocate("a")),
         ("EXECUTE a(1, 'x', NULL, -2.5)", ExecuteCommand("a", ("1", "x", None, "-2.5"))),
         ("UNLISTEN *", Nothing("UNLISTEN")),
-        ("SELECT 1", Question("SELECT 1", "catalogue")),
+        ("SELECT 1", Question("SELECT 1", "catalog")),
         ("SELECT COUNT(*) FROM visits", Question("SELECT COUNT(*) FROM visits", "query")),
         ("TABLE visits", Question("TABLE visits", "query")),
-        ("SELECT relname FROM pg_class", Question("SELECT relname FROM pg_class", "catalogue")),
-        ('select * from "pg_catalog"."x"', Question('select * from "pg_catalog"."x"', "catalogue")),
+        ("SELECT relname FROM pg_class", Question("SELECT relname FROM pg_class", "catalog")),
+        ('select * from "pg_catalog"."x"', Question('select * from "pg_catalog"."x"', "catalog")),
     ],
 )
 def test_commands(text: str, command: object) -> None:
@@ -263,11 +263,11 @@ def test_a_text_has_so_many_tokens() -> None:
         ("SELECT COUNT(*) AS pg_total FROM visits ORDER BY pg_total", "query"),
         ('SELECT COUNT(*) AS "pg_total" FROM visits HAVING "pg_total" > 1', "query"),
         ("SELECT COUNT(*) FROM visits AS pg_v WHERE pg_v.age > 1", "query"),
-        ("SELECT relname AS pg_class FROM pg_class", "catalogue"),
-        ("SELECT oid AS pg_x FROM pg_catalog.pg_class", "catalogue"),
-        ("SELECT a AS pg_x, pg_get_expr(b, c) FROM d", "catalogue"),
-        ("SELECT 1 AS pg_x", "catalogue"),
-        ("TABLE pg_class", "catalogue"),
+        ("SELECT relname AS pg_class FROM pg_class", "catalog"),
+        ("SELECT oid AS pg_x FROM pg_catalog.pg_class", "catalog"),
+        ("SELECT a AS pg_x, pg_get_expr(b, c) FROM d", "catalog"),
+        ("SELECT 1 AS pg_x", "catalog"),
+        ("TABLE pg_class", "catalog"),
     ],
 )
 def test_what_a_column_is_called_says_nothing_of_what_is_asked(text: str, route: str) -> None:

@@ -141,7 +141,7 @@ def test_both_kinds_of_workers_change_in_one_step(tmp_path: Path) -> None:
             (tmp_path / "policy.yml").write_text(POLICY.replace("rows: 4", "rows: 5"), encoding="utf-8")
             task = asyncio.create_task(door.reload())
             while not task.done():
-                seen.add((door.queries.version, door.catalogue.version, door.current.number))
+                seen.add((door.queries.version, door.catalog.version, door.current.number))
                 await asyncio.sleep(0)
             assert await task
 

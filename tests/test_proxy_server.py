@@ -423,7 +423,7 @@ def test_old_encryption_is_refused(encrypted: Running) -> None:
             context.wrap_socket(link)
 
 
-def test_questions_about_the_catalogue_are_answered_anew_where_they_must(here: Running) -> None:
+def test_questions_about_the_catalog_are_answered_anew_where_they_must(here: Running) -> None:
     tables = "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname NOT LIKE 'pg%' ORDER BY 1"
     with here.connect("ann") as ann, here.connect("bob") as bob:
         seen = [{name for (name,) in each.execute(tables).fetchall()} for each in (ann, bob, ann, bob)]
@@ -455,7 +455,7 @@ def test_a_change_that_ends_halfway_is_not_taken_for_none(tmp_path: Path, monkey
 
         (tmp_path / "policy.yml").write_text(POLICY.replace("bob: {tables: [towns, visits]}", "bob: {}"))
         with monkeypatch.context() as patched:
-            patched.setattr(door.catalogue, "open", fails)
+            patched.setattr(door.catalog, "open", fails)
             with pytest.raises(RuntimeError):
                 here.call(door.reload())
         assert door.queries.pids == before

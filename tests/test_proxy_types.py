@@ -151,11 +151,11 @@ def test_what_postgresql_reads_and_we_refuse(type: PgType, text: str, sqlstate: 
     assert refused.value.sqlstate == sqlstate
 
 
-def test_types_have_the_numbers_of_the_catalogue(server: Oracle) -> None:
+def test_types_have_the_numbers_of_the_catalog(server: Oracle) -> None:
     found = server.ask("SELECT oid, typname, typlen, typarray, typelem FROM pg_type")
-    catalogue = {int(row[0] or 0): row for row in found}
+    catalog = {int(row[0] or 0): row for row in found}
     for type in types.KNOWN:
-        _, name, size, array, element = (each or b"" for each in catalogue[type.oid])
+        _, name, size, array, element = (each or b"" for each in catalog[type.oid])
         assert type.name == name.decode()
         assert type.size == int(size) or type == types.ACLITEM  # longer since version 16
         assert type.array_oid == (0 if type.element else int(array))

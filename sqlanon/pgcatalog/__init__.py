@@ -37,7 +37,7 @@ class CatalogAnswer:
 
     table: pa.Table
     columns: tuple[ResultColumn, ...]
-    relations: tuple[str, ...] = ()  # of the catalogue, that were read
+    relations: tuple[str, ...] = ()  # of the catalog, that were read
 
 
 class PgCatalog:

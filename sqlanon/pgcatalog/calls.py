@@ -43,7 +43,7 @@ def plain(b: CatalogBinder, node: exp.Anonymous, scope: SelectScope) -> Bound:
 
 
 def bind_call(b: CatalogBinder, node: exp.Anonymous, scope: SelectScope, schema: str | None) -> Bound:
-    """A call by name; without a schema, or with one of the catalogue's."""
+    """A call by name; without a schema, or with one of the catalog's."""
     name = str(node.this if isinstance(node.this, str) else node.this.name).lower()
     if schema not in (None, "pg_catalog", "information_schema"):
         raise Refused(f"function {str(schema)[:40]}.{name[:80]} does not exist", sqlstate="42883")

@@ -127,7 +127,7 @@ def pg_type(view: View) -> Rows:
 
 
 def functions() -> dict[int, str]:
-    """The functions that the catalogue names: those that read and write types."""
+    """The functions that the catalog names: those that read and write types."""
     found = {6179: "array_subscript_handler", 3816: "array_typanalyze"} | HANDLERS
     found |= dict(ARRAY_FUNCTIONS)
     for facts in FACTS:

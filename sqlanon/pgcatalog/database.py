@@ -31,7 +31,7 @@ MACROS = (
     # _pg_expandarray(): the elements of a vector and their places.
     "expandarray(v) AS list_transform([v], lambda w: list_transform(generate_series(1, len(w)), "
     "lambda i: {'x': w[i], 'n': i::INTEGER}))[1]",
-    # Texts that are longer than all of a catalogue are an attack on memory.
+    # Texts that are longer than all of a catalog are an attack on memory.
     f"short(t) AS list_transform([t], lambda i: CASE WHEN strlen(i) > {LONGEST_TEXT} THEN {TOO_LONG} ELSE i END)[1]",
     f"short_pair(t, r) AS list_transform([{{'t': t, 'r': r}}], lambda i: CASE WHEN strlen(i.t) * (strlen(i.r) + 1) > "
     f"{LONGEST_TEXT} THEN {TOO_LONG} ELSE i.t END)[1]",
@@ -191,4 +191,4 @@ def _own_words(error: Exception) -> Refused | EngineError:
     for start, state, said in ERRORS:
         if text.startswith(start):
             return Refused(said, sqlstate=state)
-    return EngineError("the statement could not be answered from the catalogue")
+    return EngineError("the statement could not be answered from the catalog")

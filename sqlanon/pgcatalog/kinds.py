@@ -1,4 +1,4 @@
-"""PostgreSQL's types as its catalogue tells them: names, oids, lengths, and what stands for each in DuckDB."""
+"""PostgreSQL's types as its catalog tells them: names, oids, lengths, and what stands for each in DuckDB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of PostgreSQL that look things up in the catalogue, in Python: names of oids, oids of names, definitions.
+"""Functions of PostgreSQL that look things up in the catalog, in Python: names of oids, oids of names, definitions.
 
 They are registered in the metadata database, and called here for constants.
 """
@@ -26,7 +26,7 @@ LONGEST_TEXT = 1_000_000
 
 @dataclass(frozen=True)
 class Lookups:
-    """What the functions need to know: the catalogue of one principal."""
+    """What the functions need to know: the catalog of one principal."""
 
     view: View
 
@@ -152,9 +152,9 @@ class Lookups:
         target = self._shown(key.target.schema, key.target.name)
         return f"FOREIGN KEY ({list_names(key.columns)}) REFERENCES {target}({list_names(key.referred)})"
 
-    def obj_description(self, oid: int, catalogue: str) -> str | None:
+    def obj_description(self, oid: int, catalog: str) -> str | None:
         classes = {"pg_class": 1259, "pg_namespace": 2615}
-        return self.descriptions.get((oid, classes.get(catalogue, 0), 0))
+        return self.descriptions.get((oid, classes.get(catalog, 0), 0))
 
     def col_description(self, oid: int, column: int) -> str | None:
         return self.descriptions.get((oid, 1259, column)) if column else None

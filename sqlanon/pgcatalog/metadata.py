@@ -1,4 +1,4 @@
-"""What the catalogue is made of: plain data, so that no database is opened here."""
+"""What the catalog is made of: plain data, so that no database is opened here."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class RoleInfo:
 
 @dataclass(frozen=True)
 class Metadata:
-    """All that the catalogue tells. The owner is a role that nobody logs in as."""
+    """All that the catalog tells. The owner is a role that nobody logs in as."""
 
     database: str
     tables: tuple[TableInfo, ...]

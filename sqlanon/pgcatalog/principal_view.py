@@ -1,4 +1,4 @@
-"""What one principal sees: his tables with their oids, and the rows of the catalogue that follow from them."""
+"""What one principal sees: his tables with their oids, and the rows of the catalog that follow from them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def facts_of(kind: PgType) -> TypeFacts:
 
 @dataclass(frozen=True)
 class Entry:
-    """A table, view or relation of the catalogue, with the oids of what belongs to it."""
+    """A table, view or relation of the catalog, with the oids of what belongs to it."""
 
     oid: int
     schema: str
@@ -107,7 +107,7 @@ def _own_keys(entry: Entry) -> list[Key]:
 
 @dataclass(frozen=True)
 class View:
-    """The catalogue of one principal. Tables that he may not query do not exist in it."""
+    """The catalog of one principal. Tables that he may not query do not exist in it."""
 
     metadata: Metadata
     principal: str
@@ -118,7 +118,7 @@ class View:
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
-        """His tables and the relations of the catalogue."""
+        """His tables and the relations of the catalog."""
         return (*self.tables, *SYSTEM_ENTRIES)
 
     @cached_property

@@ -53,7 +53,7 @@ RELATIONS = _read()
 
 
 def relation(schema: str | None, name: str) -> CatalogRelation | None:
-    """A relation of the catalogue; without a schema it is one of pg_catalog.
+    """A relation of the catalog; without a schema it is one of pg_catalog.
 
     >>> relation(None, "pg_class").oid, relation("information_schema", "tables").columns[2][0], relation(None, "tables")
     (1259, 'table_name', None)

@@ -12,7 +12,7 @@ from sqlanon.pgcatalog.bound_expression import Bound, constant
 from sqlanon.pgcatalog.kinds import BY_NAME, OID
 from sqlanon.pgwire.types import PgType
 
-# What every row says of the transactions that wrote it: here all are as old as the catalogue.
+# What every row says of the transactions that wrote it: here all are as old as the catalog.
 VERSIONS = {"xmin": ("xid", 1), "xmax": ("xid", 0), "cmin": ("cid", 0), "cmax": ("cid", 0)}
 
 
@@ -36,7 +36,7 @@ class FromSource:
     alias: str
     columns: tuple[Field, ...]
     schema: str | None = None
-    oid: int = 0  # of a relation of the catalogue
+    oid: int = 0  # of a relation of the catalog
 
     def named(self, name: str) -> list[Bound]:
         """The columns of a name; also tableoid and xmin, which every relation has and * does not show."""

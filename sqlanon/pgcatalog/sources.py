@@ -1,4 +1,4 @@
-"""FROM: relations of the catalogue, queries, functions that give rows, and how they are joined."""
+"""FROM: relations of the catalog, queries, functions that give rows, and how they are joined."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def _unknown(b: CatalogBinder, schema: str | None, name: str, node: exp.Expr) ->
     entry = b.view.find(schema, name) or (b.view.find("public", name) if schema == "main" else None)
     if entry is not None:
         return Refused(
-            "catalogue and data cannot be mixed in one statement",
+            "catalog and data cannot be mixed in one statement",
             hint=f"ask {name[:80]} in a statement of its own",
             sqlstate="0A000",
             position=place,
@@ -174,18 +174,18 @@ def _function(b: CatalogBinder, node: exp.Table, scope: SelectScope) -> exp.Expr
             "pg_catalog",
             "information_schema",
         ):
-            raise Refused("only functions of the catalogue are answered here", sqlstate="42883")
+            raise Refused("only functions of the catalog are answered here", sqlstate="42883")
         target = target.expression
     schema = node.args.get("db")
     if schema is not None and fold_name(schema) not in ("pg_catalog", "information_schema"):
-        raise Refused("only functions of the catalogue are answered here", sqlstate="42883")
+        raise Refused("only functions of the catalog are answered here", sqlstate="42883")
     numbered = node.args.get("ordinality")
     if type(target) is exp.Unnest:
         numbered = numbered or target.args.get("offset")
         alias = node.args.get("alias")
         return _unnest(b, exp.Unnest(expressions=target.expressions, alias=alias, offset=numbered), scope)
     if type(target) is not exp.Anonymous:
-        raise Refused("only functions of the catalogue are answered here", sqlstate="0A000")
+        raise Refused("only functions of the catalog are answered here", sqlstate="0A000")
     name = str(target.this).lower()
     if name == "pg_show_all_settings" and not target.expressions and not numbered:
         given, wanted = _alias(node)

@@ -36,7 +36,7 @@ from sqlanon.server.work_messages import Ask, Described, Failed, Failure, Summar
 from sqlanon.sqlfront.lexer import statements, tokens
 
 KNOWN_SHAPES = 2_000
-CATALOGUE_SECONDS = 10.0  # names and types are told in far less: what takes longer keeps others waiting
+CATALOG_SECONDS = 10.0  # names and types are told in far less: what takes longer keeps others waiting
 SHORTEST = 0.001  # seconds that are left to a statement whose time is over
 
 
@@ -69,7 +69,7 @@ class Door:
     current: PolicyVersion
     audit: AuditLog
     queries: Pool
-    catalogue: Pool
+    catalog: Pool
     metrics: Metrics = field(default_factory=Metrics)
     broken: str | None = None  # why nothing is answered: the policy on the disk cannot be read
     _described: OrderedDict[tuple[Any, ...], Described] = field(default_factory=OrderedDict)
@@ -108,8 +108,8 @@ class Door:
     def longest(self, question: Question, wanted: float | None = None) -> float:
         """Seconds that a statement may take, for its description and its answer together."""
         longest = self.current.serve.statement_timeout
-        if question.route == "catalogue":
-            longest = min(longest, CATALOGUE_SECONDS)
+        if question.route == "catalog":
+            longest = min(longest, CATALOG_SECONDS)
         return min(longest, wanted or longest)
 
     def ask(self, caller: Caller, question: Question, **more: Any) -> Ask:
@@ -138,7 +138,7 @@ class Door:
 
         try:
             # With the version: a statement that began under another policy leaves nothing behind for this one.
-            lasts = question.route == "catalogue" and not ask.dry_run and is_lasting(ask.sql)
+            lasts = question.route == "catalog" and not ask.dry_run and is_lasting(ask.sql)
             key = (version.number, replace(ask, timeout=0)) if lasts and _is_hashable(ask.parameters) else None
             if key is not None and (known := self._lasting.get(key)) is not None:
                 await before_answer(known.summary)
@@ -189,7 +189,7 @@ class Door:
             await self.audit.write(record)
 
     def _pool(self, question: Question) -> Pool:
-        return self.queries if question.route == "query" else self.catalogue
+        return self.queries if question.route == "query" else self.catalog
 
     def _ready(self, caller: Caller | None = None) -> PolicyVersion:
         if self.broken:
@@ -271,7 +271,7 @@ class Door:
         return await asyncio.to_thread(look)
 
     def healthy(self) -> bool:
-        return self.broken is None and self.queries.alive and self.catalogue.alive
+        return self.broken is None and self.queries.alive and self.catalog.alive
 
     # ---- the policy changes
 
@@ -291,7 +291,7 @@ class Door:
             told = error.message if isinstance(error, LedgerError) else "the policy cannot be read"
             self.broken = f"{told}: nothing is answered until it can"
             self.metrics.reloads.add(1, decision="refused")
-            for pool in (self.queries, self.catalogue):
+            for pool in (self.queries, self.catalog):
                 pool.resume(Failure("57P03", self.broken, hint="the owner of the data has to mend the policy"))
             raise
         self._adopt(version, *opened)
@@ -313,7 +313,7 @@ class Door:
 
     def _pause(self) -> None:
         self.queries.pause()
-        self.catalogue.pause()
+        self.catalog.pause()
         self._described.clear()
         self._lasting.clear()
 
@@ -326,20 +326,20 @@ class Door:
         queries = await self.queries.open(version.serve.gateway, label=version)
         try:
             found = metadata_of(version.serve, queries.tables)
-            return queries, await self.catalogue.open(None, found, label=version)
+            return queries, await self.catalog.open(None, found, label=version)
         except BaseException:
             await queries.close()
             raise
 
-    def _adopt(self, version: PolicyVersion, queries: Opened, catalogue: Opened) -> None:
+    def _adopt(self, version: PolicyVersion, queries: Opened, catalog: Opened) -> None:
         """In one step: nobody is answered by workers of one policy and written down under another."""
         self.queries.adopt(queries)
-        self.catalogue.adopt(catalogue)
+        self.catalog.adopt(catalog)
         self.current = version
 
     async def close(self) -> None:
         await self.queries.close()
-        await self.catalogue.close()
+        await self.catalog.close()
         self.logins.flush()
         await asyncio.gather(*self._later)
         await asyncio.to_thread(self.audit.close)
@@ -374,7 +374,7 @@ def _record(
     sqlstate: str,
     found: Summary | None = None,
 ) -> Record:
-    told = found or Summary(rows=0, kind="catalogue" if question.route == "catalogue" else "plain")
+    told = found or Summary(rows=0, kind="catalogue" if question.route == "catalog" else "plain")
     return Record(
         session=caller.session, principal=caller.principal, simulated=caller.simulated or "", door=caller.door,
         shape=shape(question.text), policy=version.fingerprint, decision=decision, sqlstate=sqlstate,

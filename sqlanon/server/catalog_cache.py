@@ -1,4 +1,4 @@
-"""Answers about the catalogue that stay the same as long as the policy does: asked again, no worker is asked."""
+"""Answers about the catalog that stay the same as long as the policy does: asked again, no worker is asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a catalogue worker does: questions about names and types, and SELECTs without a table. It opens no data."""
+"""What a catalog worker does: questions about names and types, and SELECTs without a table. It opens no data."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COST = "Names and types alone: answered as they are, at no cost."
 
 
 def metadata_of(serve: Serve, tables: Sequence[Mapping[str, Any]]) -> Metadata:
-    """The catalogue of a policy, from its tables as a query worker tells them."""
+    """The catalog of a policy, from its tables as a query worker tells them."""
     made = []
     for table in tables:
         schema, name = _place(table["name"])
@@ -59,21 +59,21 @@ def _place(name: str) -> tuple[str, str]:
 class CatalogService:
     def __init__(self, opening: Opening) -> None:
         assert isinstance(opening.metadata, Metadata)
-        self._catalogue = PgCatalog(opening.metadata)
+        self._catalog = PgCatalog(opening.metadata)
 
     def ready(self) -> dict[str, Any]:
         return {}
 
     def describe(self, ask: Ask) -> Described:
         explain, sql = split_explain(ask.sql)
-        columns, oids = self._catalogue.describe(sql, ask.types, principal=ask.principal, settings=ask.settings)
+        columns, oids = self._catalog.describe(sql, ask.types, principal=ask.principal, settings=ask.settings)
         return Described((ResultColumn(PLAN, types.TEXT),) if explain else columns, oids)
 
     def run(self, ask: Ask) -> RunningAnswer:
         if split_explain(ask.sql)[0]:
             table = pa.table({PLAN: [COST]})
             return RunningAnswer(self.describe(ask), Summary(rows=1, kind="catalogue"), _batches(table), whole=True)
-        answer = self._catalogue.answer(
+        answer = self._catalog.answer(
             ask.sql, ask.principal, ask.parameters, types=ask.types, settings=ask.settings, timeout=ask.timeout,
             formats=ask.sent, process=ask.process,
         )  # fmt: skip
@@ -81,7 +81,7 @@ class CatalogService:
         return RunningAnswer(Described(answer.columns, ()), summary, _batches(answer.table), whole=True)
 
     def interrupt(self) -> None:
-        self._catalogue.interrupt()
+        self._catalog.interrupt()
 
 
 def _batches(table: Any) -> Generator[Any, None, None]:

@@ -13,7 +13,7 @@ class Question:
     """A SELECT, or EXPLAIN of one: the text as it was written."""
 
     text: str
-    route: Literal["query", "catalogue"]
+    route: Literal["query", "catalog"]
     intervals: bool = False  # error bars are wanted, as columns of their own
 
 

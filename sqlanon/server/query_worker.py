@@ -79,7 +79,7 @@ class Querying:
         self._made_up: Gate | None = None
 
     def ready(self) -> dict[str, Any]:
-        """The file whose change means that another one is to be opened, and the tables as a catalogue tells them."""
+        """The file whose change means that another one is to be opened, and the tables as a catalog tells them."""
         policy = self._gate.policy
         path = Path(policy.located_database)
         state = file_state(path) if "://" not in policy.database and path.is_file() else None

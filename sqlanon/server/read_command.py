@@ -27,8 +27,8 @@ from sqlanon.server.copy_command import read_copy
 from sqlanon.server.setting_calls import select_settings
 from sqlanon.sqlfront.lexer import Statement
 
-# A statement that names one of these is about the catalogue; a table of the policy with such a name cannot be asked.
-CATALOGUES = frozenset({"pg_catalog", "information_schema"})
+# A statement that names one of these is about the catalog; a table of the policy with such a name cannot be asked.
+CATALOGS = frozenset({"pg_catalog", "information_schema"})
 # What asyncpg sends when a connection goes back to its pool: there are no locks here.
 UNLOCK = ["select", "pg_advisory_unlock_all", "(", ")"]
 QUESTIONS = frozenset({"select", "with", "values", "table", "explain"})
@@ -64,15 +64,15 @@ def asks(statement: Statement, place: int = 0) -> bool:
 
 
 def question(statement: Statement) -> Question:
-    """Either way nothing is read but what may be: the catalogue holds no data, and the gateway has no catalogue."""
+    """Either way nothing is read but what may be: the catalog holds no data, and the gateway has no catalog."""
     listed = [token.value.lower() if token.kind in ("word", "quoted") else "" for token in statement.tokens]
     words = set(listed)
     # A column may be called by any name: SELECT COUNT(*) AS pg_total FROM visits ORDER BY pg_total.
     aliases = {word for before, word in pairwise(listed) if before == "as"}
     aliases -= {word for before, word in pairwise(listed) if before in ("from", "join", "table")}
     tables = names_table(statement)
-    named = any(word in CATALOGUES or (word.startswith("pg_") and word not in aliases) for word in words)
-    return Question(statement.text, "catalogue" if named or not tables else "query")
+    named = any(word in CATALOGS or (word.startswith("pg_") and word not in aliases) for word in words)
+    return Question(statement.text, "catalog" if named or not tables else "query")
 
 
 # Words that a list of relations ends with.

@@ -28,7 +28,7 @@ from sqlanon.server.users import Users
 
 WATCH = 0.25  # seconds between two looks at the policy's file
 SIGNALLED = 0.2  # seconds in which a signal to a group of processes has reached all of them
-CATALOGUE_MEMORY = 2**29
+CATALOG_MEMORY = 2**29
 
 log = logging.getLogger("sqlanon")
 
@@ -43,9 +43,9 @@ async def open_door(path: Path) -> AsyncIterator[tuple[Door, Users]]:
         audit = AuditLog(serve.located_audit)
         queries = Pool(serve.gateway, kind="query", size=serve.workers, memory=serve.memory)
         # Two: whoever sends it a bomb keeps the other clients waiting for a new worker otherwise.
-        catalogue = Pool(None, kind="catalogue", size=2, memory=CATALOGUE_MEMORY)
-        door = Door(path, PolicyVersion(serve, 1, version_of(serve)), audit, queries, catalogue)
-        for pool in (queries, catalogue):
+        catalog = Pool(None, kind="catalog", size=2, memory=CATALOG_MEMORY)
+        door = Door(path, PolicyVersion(serve, 1, version_of(serve)), audit, queries, catalog)
+        for pool in (queries, catalog):
             pool.most_of_one = lambda: door.current.serve.limits.statements
         stack.push_async_callback(door.close)
         await door.start()

@@ -105,8 +105,8 @@ class SessionState:
             self.asker, question, parameters=values, types=oids, formats=formats, copy=copy,
             epsilon=float(epsilon) if epsilon else None, timeout=self.left(question),
             dry_run=self.settings.get("sqlanon.dry_run") == "on",
-            settings=self.settings.all() if question.route == "catalogue" else (),
-            process=self.process if question.route == "catalogue" else 0,
+            settings=self.settings.all() if question.route == "catalog" else (),
+            process=self.process if question.route == "catalog" else 0,
         )  # fmt: skip
 
     @property

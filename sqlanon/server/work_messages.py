@@ -23,8 +23,9 @@ LENGTH = struct.Struct(">I")
 MAX_HEADER = 16 * 2**20
 MAX_BODY = 64 * 2**20
 
+# As the audit log writes them: entries of earlier versions say "catalogue", so it keeps this spelling.
 AnswerKind = Literal["dp", "plain", "catalogue", "explain", "synthetic", "controlled"]
-WorkerKind = Literal["query", "catalogue"]
+WorkerKind = Literal["query", "catalog"]
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,7 @@ class Opening:
     policy: Gateway | None
     memory: int  # bytes of address space, above what it has when it is ready
     temporary: str | None = None
-    metadata: Any = None  # of a catalogue worker
+    metadata: Any = None  # of a catalog worker
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""ADBC's driver for PostgreSQL: Arrow over COPY in binary, parameters, and the objects of the catalogue."""
+"""ADBC's driver for PostgreSQL: Arrow over COPY in binary, parameters, and the objects of the catalog."""
 
 from __future__ import annotations
 

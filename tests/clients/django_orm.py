@@ -1,4 +1,4 @@
-"""Django: models, aggregates, and what inspectdb reads of the catalogue. Prints what it found as JSON."""
+"""Django: models, aggregates, and what inspectdb reads of the catalog. Prints what it found as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""pgcli: what it reads of the catalogue to complete names, and statements as a person types them."""
+"""pgcli: what it reads of the catalog to complete names, and statements as a person types them."""
 
 from __future__ import annotations
 

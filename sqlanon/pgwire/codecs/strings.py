@@ -1,4 +1,4 @@
-"""Text of all kinds, bytea, uuid, and names of catalogue objects."""
+"""Text of all kinds, bytea, uuid, and names of catalog objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalogue under attack: what it refuses, what a principal sees of others, and that errors are our own words."""
+"""The catalog under attack: what it refuses, what a principal sees of others, and that errors are our own words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from conftest import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from test_proxy_catalogue import TABLES
+from test_proxy_catalog import TABLES
 
 from sqlanon.errors import Refused, SqlanonError
 from sqlanon.pgcatalog import CatalogAnswer, Metadata, PgCatalog, RoleInfo
@@ -25,7 +25,7 @@ from sqlanon.pgwire.rows import data_rows
 from sqlanon.pgwire.types import KNOWN
 from sqlanon.sqlfront.limits import MAX_TEXT
 
-FOLDER = Path(__file__).parent / "catalogue"
+FOLDER = Path(__file__).parent / "catalog"
 HOSTILE = [line for line in (FOLDER / "hostile.txt").read_text().splitlines() if not line.startswith("#")]
 # Words that only an engine or a parser would say.
 ENGINES = re.compile(
@@ -34,7 +34,7 @@ ENGINES = re.compile(
 
 
 @pytest.fixture(scope="module")
-def catalogue() -> Iterator[PgCatalog]:
+def catalog() -> Iterator[PgCatalog]:
     made = PgCatalog(Metadata("demo", TABLES, (RoleInfo("ann"), RoleInfo("bob"))), timeout=10)
     yield made
     made.close()
@@ -55,23 +55,23 @@ def test_the_list_is_long() -> None:
 
 
 @pytest.mark.parametrize("sql", HOSTILE, ids=lambda text: text[:50])
-def test_hostile_statements_are_refused(catalogue: PgCatalog, sql: str) -> None:
+def test_hostile_statements_are_refused(catalog: PgCatalog, sql: str) -> None:
     begun = time.monotonic()
     with pytest.raises(SqlanonError) as caught:
-        catalogue.answer(sql, "ann")
+        catalog.answer(sql, "ann")
     assert own_words(str(caught.value), sql)
     assert caught.value.sqlstate != "XX000"
     assert time.monotonic() - begun < 30
     # Describe refuses as well, or what it lets through is harmless until it runs.
     try:
-        catalogue.describe(sql, principal="ann")
+        catalog.describe(sql, principal="ann")
     except SqlanonError as error:
         assert own_words(str(error), sql)
 
 
-def test_the_database_is_locked(catalogue: PgCatalog) -> None:
-    catalogue.answer("SELECT 1", "ann")
-    connection = catalogue._databases["ann"]._connection
+def test_the_database_is_locked(catalog: PgCatalog) -> None:
+    catalog.answer("SELECT 1", "ann")
+    connection = catalog._databases["ann"]._connection
     for statement in (
         "SET enable_external_access = true", "SET lock_configuration = false", "ATTACH '/tmp/x.duckdb'",
         "COPY (SELECT 1) TO '/tmp/sqlanon_x.csv'", "SELECT * FROM read_text('/etc/passwd')", "INSTALL httpfs",
@@ -82,17 +82,17 @@ def test_the_database_is_locked(catalogue: PgCatalog) -> None:
 
 
 @pytest.mark.parametrize("key", sorted(RELATIONS))
-def test_every_relation_is_answered_and_shows_nothing_of_others(catalogue: PgCatalog, key: str) -> None:
+def test_every_relation_is_answered_and_shows_nothing_of_others(catalog: PgCatalog, key: str) -> None:
     name = key.split(".")[1]
     if name in FORBIDDEN:
         with pytest.raises(SqlanonError, match="permission denied"):
-            catalogue.answer(f"SELECT * FROM {key}", "ann")
+            catalog.answer(f"SELECT * FROM {key}", "ann")
         return
-    answer = catalogue.answer(f"SELECT * FROM {key}", "ann")
+    answer = catalog.answer(f"SELECT * FROM {key}", "ann")
     assert [column.name for column in answer.columns] == [column for column, _ in RELATIONS[key].columns]
     assert "secret" not in str(answer.table.to_pylist())
     if name in ("pg_class", "pg_attribute", "tables", "columns", "pg_description", "pg_constraint"):
-        assert "secret" in str(catalogue.answer(f"SELECT * FROM {key}", "bob").table.to_pylist())
+        assert "secret" in str(catalog.answer(f"SELECT * FROM {key}", "bob").table.to_pylist())
     for batch in answer.table.to_batches():
         data_rows(batch, answer.columns, (0,))  # every value can be sent
 
@@ -110,40 +110,40 @@ def test_every_relation_is_answered_and_shows_nothing_of_others(catalogue: PgCat
         "SELECT string_agg(pg_get_constraintdef(oid), ',') FROM (SELECT generate_series(16300, 17300)::oid AS oid) s",
     ],
 )
-def test_functions_show_nothing_of_others(catalogue: PgCatalog, sql: str) -> None:
-    assert "secret" not in str(catalogue.answer(sql, "ann").table.to_pylist())
+def test_functions_show_nothing_of_others(catalog: PgCatalog, sql: str) -> None:
+    assert "secret" not in str(catalog.answer(sql, "ann").table.to_pylist())
     if "visible" not in sql:
-        assert "secret" in str(catalogue.answer(sql, "bob").table.to_pylist())
+        assert "secret" in str(catalog.answer(sql, "bob").table.to_pylist())
 
 
 @pytest.mark.parametrize("sql", ["SELECT to_regclass('secret_table')", "SELECT to_regtype('secret_table')"])
-def test_names_of_others_do_not_exist(catalogue: PgCatalog, sql: str) -> None:
-    assert value(catalogue.answer(sql, "ann")) is None
-    assert value(catalogue.answer(sql, "bob")) == "secret_table"
+def test_names_of_others_do_not_exist(catalog: PgCatalog, sql: str) -> None:
+    assert value(catalog.answer(sql, "ann")) is None
+    assert value(catalog.answer(sql, "bob")) == "secret_table"
 
 
 @pytest.mark.parametrize("sql", ["SELECT * FROM secret_table", "SELECT 'secret_table'::regclass"])
-def test_errors_tell_nothing_of_others(catalogue: PgCatalog, sql: str) -> None:
+def test_errors_tell_nothing_of_others(catalog: PgCatalog, sql: str) -> None:
     """What exists for another fails just as what exists for nobody."""
     told = []
     for name in ("secret_table", "nobody_table"):
         with pytest.raises(Refused) as caught:
-            catalogue.answer(sql.replace("secret_table", name), "ann")
+            catalog.answer(sql.replace("secret_table", name), "ann")
         told.append((str(caught.value).replace(name, "x"), caught.value.sqlstate, caught.value.position))
     assert told[0] == told[1]
 
 
-def test_data_and_catalogue_do_not_mix(catalogue: PgCatalog) -> None:
-    with pytest.raises(Refused, match="catalogue and data cannot be mixed") as caught:
-        catalogue.answer("SELECT * FROM pg_class c JOIN people p ON true", "ann")
+def test_data_and_catalog_do_not_mix(catalog: PgCatalog) -> None:
+    with pytest.raises(Refused, match="catalog and data cannot be mixed") as caught:
+        catalog.answer("SELECT * FROM pg_class c JOIN people p ON true", "ann")
     assert caught.value.sqlstate == "0A000"
     assert caught.value.position == len("SELECT * FROM pg_class c JOIN ") + 1
 
 
-def test_describe_runs_nothing(catalogue: PgCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_describe_runs_nothing(catalog: PgCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MetadataDatabase, "run", lambda *_: pytest.fail("a statement was run"))
     begun = time.monotonic()
-    columns, kinds = catalogue.describe(
+    columns, kinds = catalog.describe(
         "SELECT count(*) FROM pg_class a, pg_class b, pg_class c, pg_class d, pg_class e WHERE a.relname = $1",
         principal="ann",
     )
@@ -151,34 +151,34 @@ def test_describe_runs_nothing(catalogue: PgCatalog, monkeypatch: pytest.MonkeyP
     assert time.monotonic() - begun < 5
 
 
-def test_a_statement_ends_in_time(catalogue: PgCatalog) -> None:
+def test_a_statement_ends_in_time(catalog: PgCatalog) -> None:
     begun = time.monotonic()
     joined = "pg_attribute a, pg_attribute b, pg_attribute c, pg_proc d"
     bomb = f"SELECT count(*) FROM {joined} WHERE a.attnum + d.pronargs = 77"
     with pytest.raises(SqlanonError) as caught:
-        catalogue.answer(bomb, "ann", timeout=0.5)
+        catalog.answer(bomb, "ann", timeout=0.5)
     assert caught.value.sqlstate == "57014" and time.monotonic() - begun < 10
-    assert value(catalogue.answer("SELECT count(*) FROM pg_am", "ann")) == 7
+    assert value(catalog.answer("SELECT count(*) FROM pg_am", "ann")) == 7
 
 
-def test_a_statement_can_be_interrupted(catalogue: PgCatalog) -> None:
+def test_a_statement_can_be_interrupted(catalog: PgCatalog) -> None:
     import threading
 
-    timer = threading.Timer(0.5, catalogue.interrupt)
+    timer = threading.Timer(0.5, catalog.interrupt)
     timer.start()
     with pytest.raises(SqlanonError) as caught:
-        catalogue.answer("WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x FROM t) SELECT max(x) FROM t", "ann")
+        catalog.answer("WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x FROM t) SELECT max(x) FROM t", "ann")
     timer.join()
     assert caught.value.sqlstate == "57014"
 
 
-def test_large_answers_are_refused(catalogue: PgCatalog) -> None:
+def test_large_answers_are_refused(catalog: PgCatalog) -> None:
     with pytest.raises(SqlanonError) as caught:
-        catalogue.answer("SELECT a.attname FROM pg_attribute a, pg_attribute b", "ann")
+        catalog.answer("SELECT a.attname FROM pg_attribute a, pg_attribute b", "ann")
     assert caught.value.sqlstate == "54000"
 
 
-def test_long_chains_are_answered(catalogue: PgCatalog) -> None:
+def test_long_chains_are_answered(catalog: PgCatalog) -> None:
     """A driver asks for the origin of each column of a result with a UNION as long as the result is wide.
 
     The gateway answers at most 100 columns; the longest chain here is what fits into a statement.
@@ -186,29 +186,29 @@ def test_long_chains_are_answered(catalogue: PgCatalog) -> None:
     rows = " UNION ALL ".join(f"SELECT {number} AS oid, {number} AS attnum" for number in range(450))
     sql = f"SELECT count(*) FROM ({rows}) v"
     assert 0.9 * MAX_TEXT < len(sql) <= MAX_TEXT
-    assert value(catalogue.answer(sql, "ann")) == 450
+    assert value(catalog.answer(sql, "ann")) == 450
 
 
-def test_parameters(catalogue: PgCatalog) -> None:
-    assert value(catalogue.answer("SELECT $1", "ann", ["a"])) == "a"
-    assert value(catalogue.answer("SELECT $1::int", "ann", ["42"])) == 42
-    assert value(catalogue.answer("SELECT $1", "ann", [42], types=[23])) == 42
-    assert value(catalogue.answer("SELECT $1::text", "ann", [None])) is None
-    assert value(catalogue.answer("SELECT $1 + 0.5", "ann", [Decimal("1.25")])) == "1.75"
+def test_parameters(catalog: PgCatalog) -> None:
+    assert value(catalog.answer("SELECT $1", "ann", ["a"])) == "a"
+    assert value(catalog.answer("SELECT $1::int", "ann", ["42"])) == 42
+    assert value(catalog.answer("SELECT $1", "ann", [42], types=[23])) == 42
+    assert value(catalog.answer("SELECT $1::text", "ann", [None])) is None
+    assert value(catalog.answer("SELECT $1 + 0.5", "ann", [Decimal("1.25")])) == "1.75"
     sql = "SELECT relname FROM pg_class WHERE relname = $1 AND oid = $2"
-    people = value(catalogue.answer("SELECT 'people'::regclass::oid", "ann"))
-    assert value(catalogue.answer(sql, "ann", ["people", people])) == "people"
-    assert value(catalogue.answer(sql, "ann", ["people", str(people)])) == "people"
+    people = value(catalog.answer("SELECT 'people'::regclass::oid", "ann"))
+    assert value(catalog.answer(sql, "ann", ["people", people])) == "people"
+    assert value(catalog.answer(sql, "ann", ["people", str(people)])) == "people"
     for sql, values in (("SELECT $1", []), ("SELECT 1", ["a"]), ("SELECT $2::int", [1, 2]), ("SELECT $1::int", ["x"])):
         with pytest.raises(SqlanonError) as caught:
-            catalogue.answer(sql, "ann", values)
+            catalog.answer(sql, "ann", values)
         assert caught.value.sqlstate in ("42P02", "08P01", "42P18", "22P02")
 
 
-def test_settings(catalogue: PgCatalog) -> None:
+def test_settings(catalog: PgCatalog) -> None:
     given = {"TimeZone": "Europe/Berlin", "application_name": "it's"}
     sql = "SELECT current_setting('timezone'), setting FROM pg_settings WHERE name = 'application_name'"
-    (row,) = catalogue.answer(sql, "ann", settings=given).table.to_pylist()
+    (row,) = catalog.answer(sql, "ann", settings=given).table.to_pylist()
     assert list(row.values()) == ["Europe/Berlin", "it's"]
 
 
@@ -219,7 +219,7 @@ NAMES = st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters
 @settings(max_examples=examples(150))
 @given(text=TEXTS, name=NAMES)
 @example(text="it's \\' \\\\ -- /* $1 */ ;", name='A "b" c')
-def test_literals_and_names_are_kept(catalogue: PgCatalog, text: str, name: str) -> None:
+def test_literals_and_names_are_kept(catalog: PgCatalog, text: str, name: str) -> None:
     """Case, quotes and Unicode, both for constants and through the database."""
     literal, quoted = "'" + text.replace("'", "''") + "'", '"' + name.replace('"', '""') + '"'
     for sql in (
@@ -228,9 +228,9 @@ def test_literals_and_names_are_kept(catalogue: PgCatalog, text: str, name: str)
         f"SELECT s.{quoted} FROM (VALUES ({literal}), (NULL)) s({quoted}) WHERE s.{quoted} IS NOT NULL",
         f"WITH {quoted} AS (SELECT lower('') || {literal} AS {quoted}) SELECT * FROM {quoted}",
     ):
-        answer = catalogue.answer(sql, "ann")
+        answer = catalog.answer(sql, "ann")
         assert value(answer) == text and [column.name for column in answer.columns] == [name]
-    assert value(catalogue.answer("SELECT x FROM (SELECT $1::text || '' AS x) s", "ann", [text])) == text
+    assert value(catalog.answer("SELECT x FROM (SELECT $1::text || '' AS x) s", "ann", [text])) == text
 
 
 GRAMMAR = """
@@ -244,15 +244,15 @@ WORDS = st.sampled_from(GRAMMAR.split())
 @settings(max_examples=examples(400))
 @given(st.lists(WORDS, min_size=1, max_size=25).map(lambda words: "SELECT " + " ".join(words)))
 @example("SELECT pg_class :: ARRAY")
-def test_any_text_is_answered_or_refused(catalogue: PgCatalog, sql: str) -> None:
+def test_any_text_is_answered_or_refused(catalog: PgCatalog, sql: str) -> None:
     try:
-        catalogue.answer(sql, "ann", ["1"] if "$1" in sql else (), timeout=5)
+        catalog.answer(sql, "ann", ["1"] if "$1" in sql else (), timeout=5)
     except SqlanonError as error:
         assert own_words(str(error), sql)
 
 
 def test_the_types_are_those_of_the_wire() -> None:
-    """What the protocol says of a type and what the catalogue says are the same."""
+    """What the protocol says of a type and what the catalog says are the same."""
     mine = {facts.type.oid: facts.type for facts in FACTS}
     for kind in KNOWN:
         if kind.element is None:
@@ -262,13 +262,13 @@ def test_the_types_are_those_of_the_wire() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
-def test_every_function_is_one_that_the_database_can_run(catalogue: PgCatalog, name: str) -> None:
+def test_every_function_is_one_that_the_database_can_run(catalog: PgCatalog, name: str) -> None:
     for function in FUNCTIONS[name]:
         arguments = ", ".join(
             {"anyarray": "ARRAY['a']", "anyelement": "'a'::text", "int4": "1"}.get(kind, f"NULL::{_spelled(kind)}")
             for kind in function.arguments
         )
-        answer = catalogue.answer(f"SELECT {name}({arguments})", "ann")
+        answer = catalog.answer(f"SELECT {name}({arguments})", "ann")
         assert answer.table.num_rows == 1 and answer.columns[0].name == name
 
 
@@ -276,7 +276,7 @@ def _spelled(kind: str) -> str:
     return f'"{kind}"' if kind == "char" else kind
 
 
-def test_no_relation_of_the_catalogue_names_another_principal() -> None:
+def test_no_relation_of_the_catalog_names_another_principal() -> None:
     """Of everything that can be selected, function of an oid or cast: the owner, and who asks."""
     others = [f"Other{number}" for number in range(3)]
     roles = (RoleInfo(others[0]), RoleInfo("ann"), *map(RoleInfo, others[1:]))

@@ -1,4 +1,4 @@
-"""The catalogue against a real PostgreSQL 15: what it answers to the statements that clients send."""
+"""The catalog against a real PostgreSQL 15: what it answers to the statements that clients send."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sqlanon.pgcatalog.kinds import BY_OID
 from sqlanon.pgcatalog.relations import RELATIONS
 from sqlanon.pgwire.types import DATE, INT4, INT8, NUMERIC, TEXT, TIMESTAMPTZ, by_oid, encode
 
-FOLDER = Path(__file__).parent / "catalogue"
+FOLDER = Path(__file__).parent / "catalog"
 COMMENT = "private: answered with differential privacy"
 PEOPLE = (
     PgColumn("id", INT4, True), PgColumn("name", TEXT), PgColumn("born", DATE),
@@ -59,16 +59,16 @@ def real() -> Iterator[Postgres15]:
 
 
 @pytest.fixture(scope="module")
-def catalogue() -> Iterator[PgCatalog]:
+def catalog() -> Iterator[PgCatalog]:
     made = PgCatalog(Metadata("postgres", TABLES, (RoleInfo("ann"), RoleInfo("bob"))), timeout=20)
     yield made
     made.close()
 
 
-def told(catalogue: PgCatalog, sql: str, principal: str = "ann") -> Told:
-    """What the catalogue answers, as PostgreSQL's text."""
+def told(catalog: PgCatalog, sql: str, principal: str = "ann") -> Told:
+    """What the catalog answers, as PostgreSQL's text."""
     try:
-        answer = catalogue.answer(sql, principal)
+        answer = catalog.answer(sql, principal)
     except SqlanonError as error:
         return Told([], [], [], error.sqlstate)
     columns = [column.to_pylist() for column in answer.table.columns]
@@ -83,20 +83,20 @@ def told(catalogue: PgCatalog, sql: str, principal: str = "ann") -> Told:
     return Told([each.name for each in answer.columns], [each.type.oid for each in answer.columns], rows)
 
 
-def oids(catalogue: PgCatalog, real: Postgres15, name: str) -> tuple[str, str]:
+def oids(catalog: PgCatalog, real: Postgres15, name: str) -> tuple[str, str]:
     sql = f"SELECT '{name}'::regclass::oid"
-    mine, theirs = told(catalogue, sql).rows[0][0], real.run(sql).rows[0][0]
+    mine, theirs = told(catalog, sql).rows[0][0], real.run(sql).rows[0][0]
     assert mine and theirs
     return mine, theirs
 
 
-def compare(catalogue: PgCatalog, real: Postgres15, sql: str) -> None:
+def compare(catalog: PgCatalog, real: Postgres15, sql: str) -> None:
     """The same columns and types; every row is one of PostgreSQL's, in the columns that can be the same."""
-    pairs = {name: oids(catalogue, real, name) for name in ("people", "orders", "v_dept")}
+    pairs = {name: oids(catalog, real, name) for name in ("people", "orders", "v_dept")}
     mine, theirs = sql, sql
     for name, (own, other) in pairs.items():
         mine, theirs = mine.replace(f"{{{name}}}", own), theirs.replace(f"{{{name}}}", other)
-    ours, right = told(catalogue, mine), real.run(theirs)
+    ours, right = told(catalog, mine), real.run(theirs)
     assert ours.error == right.error
     assert ours.names == right.names
     # Addresses and the like go as text.
@@ -126,30 +126,30 @@ def blocks() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("command, sql", blocks(), ids=lambda text: text[:30])
-def test_psql(catalogue: PgCatalog, real: Postgres15, command: str, sql: str) -> None:
-    compare(catalogue, real, sql)
+def test_psql(catalog: PgCatalog, real: Postgres15, command: str, sql: str) -> None:
+    compare(catalog, real, sql)
 
 
-def test_psql_shows_the_tables(catalogue: PgCatalog) -> None:
+def test_psql_shows_the_tables(catalog: PgCatalog) -> None:
     listed = dict(blocks())[r"\dt"]
-    assert [row[1] for row in told(catalogue, listed).rows] == ["orders", "people"]
-    assert [row[1] for row in told(catalogue, listed, "bob").rows] == ["orders", "people", "secret_table"]
+    assert [row[1] for row in told(catalog, listed).rows] == ["orders", "people"]
+    assert [row[1] for row in told(catalog, listed, "bob").rows] == ["orders", "people", "secret_table"]
 
 
 @pytest.mark.parametrize("number", range(68))
-def test_recorded_statements(catalogue: PgCatalog, real: Postgres15, number: int) -> None:
+def test_recorded_statements(catalog: PgCatalog, real: Postgres15, number: int) -> None:
     """Statements that were recorded from real clients, with their parameters."""
     _, sql = json.loads(shared("oracles", "pg_catalog_queries.json").read_text())[number]
     sql = sql.replace("'main'", "'public'")
     for old, name in (("16386", "people"), ("16391", "orders"), ("16397", "v_dept")):
         sql = sql.replace(old, f"{{{name}}}")
     if "$1" not in sql:
-        compare(catalogue, real, sql)
+        compare(catalog, real, sql)
         return
-    assert list(catalogue.describe(sql, principal="ann")[1]) == real.parameters(sql)
+    assert list(catalog.describe(sql, principal="ann")[1]) == real.parameters(sql)
 
 
-def test_sqlalchemy_reads_columns(catalogue: PgCatalog, real: Postgres15) -> None:
+def test_sqlalchemy_reads_columns(catalog: PgCatalog, real: Postgres15) -> None:
     sql = (
         "SELECT a.attname AS name, pg_catalog.format_type(a.atttypid, a.atttypmod) AS format_type, a.attnotnull, "
         "c.relname, d.description FROM pg_catalog.pg_class c LEFT OUTER JOIN pg_catalog.pg_attribute a "
@@ -158,16 +158,16 @@ def test_sqlalchemy_reads_columns(catalogue: PgCatalog, real: Postgres15) -> Non
         "pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind = ANY (ARRAY[$2::VARCHAR, $3::VARCHAR]) "
         "AND n.nspname = $4::VARCHAR AND c.relname IN ($5::VARCHAR) ORDER BY c.relname, a.attnum"
     )
-    answer = catalogue.answer(sql, "ann", [0, "r", "v", "public", "people"])
+    answer = catalog.answer(sql, "ann", [0, "r", "v", "public", "people"])
     rows = [[None if cell is None else str(cell) for cell in row.values()] for row in answer.table.to_pylist()]
     right = real.run(sql, ["0", "r", "v", "public", "people"]).rows
     assert rows == [[*row[:2], {"t": "True", "f": "False"}[str(row[2])], *row[3:]] for row in right]
     assert len(rows) == 6
 
 
-def test_asyncpg_reads_types(catalogue: PgCatalog, real: Postgres15) -> None:
+def test_asyncpg_reads_types(catalog: PgCatalog, real: Postgres15) -> None:
     sql = json.loads(shared("oracles", "pg_catalog_queries.json").read_text())[0][1]
-    answer = catalogue.answer(sql, "ann", [[1007, 3904, 23]])
+    answer = catalog.answer(sql, "ann", [[1007, 3904, 23]])
     right = real.run(sql, ["{1007,3904,23}"])
     assert {(row["c0"], row["c2"], row["c12"]) for row in answer.table.to_pylist()} == {
         (int(row[0] or 0), row[2], row[12]) for row in right.rows
@@ -179,16 +179,16 @@ def lines(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("expression", lines("expressions.txt"), ids=lambda text: text[:60])
-def test_expressions(catalogue: PgCatalog, real: Postgres15, expression: str) -> None:
-    assert told(catalogue, f"SELECT {expression}") == real.run(f"SELECT {expression}")
+def test_expressions(catalog: PgCatalog, real: Postgres15, expression: str) -> None:
+    assert told(catalog, f"SELECT {expression}") == real.run(f"SELECT {expression}")
 
 
 @pytest.mark.parametrize("sql", lines("parameters.txt"))
-def test_parameters(catalogue: PgCatalog, real: Postgres15, sql: str) -> None:
-    assert list(catalogue.describe(sql, principal="ann")[1]) == real.parameters(sql)
+def test_parameters(catalog: PgCatalog, real: Postgres15, sql: str) -> None:
+    assert list(catalog.describe(sql, principal="ann")[1]) == real.parameters(sql)
 
 
-def test_columns_of_the_catalogue() -> None:
+def test_columns_of_the_catalog() -> None:
     """Names, types and order of all columns; the domains of the information schema are told as what they stand for."""
     right = json.loads(shared("oracles", "pg15_catalog_columns.json").read_text())["cols"]
     domains = {
@@ -206,7 +206,7 @@ def test_columns_of_the_catalogue() -> None:
         ]
 
 
-def test_types_of_the_catalogue(catalogue: PgCatalog, real: Postgres15) -> None:
+def test_types_of_the_catalog(catalog: PgCatalog, real: Postgres15) -> None:
     """Every type here is one of PostgreSQL's, with the same numbers and properties."""
     sql = (
         "SELECT oid, typname, typlen, typbyval, typtype, typcategory, typispreferred, typdelim, typelem, typarray, "
@@ -214,7 +214,7 @@ def test_types_of_the_catalogue(catalogue: PgCatalog, real: Postgres15) -> None:
         "WHERE typnamespace = 11 AND typrelid = 0"
     )
     known = {row[0]: row for row in real.run(sql).rows}
-    mine = told(catalogue, sql).rows
+    mine = told(catalog, sql).rows
     assert len(mine) == len(BY_OID)
     for row in mine:
         assert row == known[row[0]]
