@@ -12,6 +12,7 @@ from sqlanon.engines import Engine
 from sqlanon.engines.temp_tables import drop_steps, run_steps
 from sqlanon.errors import SqlanonError
 from sqlanon.evidence.ranges import boxes_at
+from sqlanon.evidence.release_evidence import ClassRisk, ClassSizes, Distribution, RiskSides, SizeBin
 from sqlanon.evidence.workload import workload
 from sqlanon.lattice.problem import Problem
 from sqlanon.relations.classes import Grouping, Prelude, classes
@@ -41,7 +42,9 @@ SHOWN = "sqlanon_shown"  # the part of a statement that holds the cells that are
 CLASSES = "sqlanon_released_classes"  # table (c1, …, records) of the release as it was written
 
 
-def count_classes(task: Problem, how: Rewriting, released: exp.Select) -> dict[str, Any]:
+def count_classes(
+    task: Problem, how: Rewriting, released: exp.Select
+) -> tuple[ClassSizes, RiskSides, dict[str, Distribution]]:
     """Classes and values, before and after."""
     labels = [alias(column(domain.name), f"c{place}") for place, domain in enumerate(task.domains, start=1)]
     names = [column(domain.name) for domain in task.domains]
@@ -54,17 +57,14 @@ def count_classes(task: Problem, how: Rewriting, released: exp.Select) -> dict[s
         shown = select("records", source=table(CLASSES))
         after = _matching_sizes(task, released) if matches else sizes_of(task.engine, shown)
         before = sizes_of(task.engine, _classes_before(task))
-        return {
-            "class_sizes": {"before": before["sizes"], "after": after["sizes"]},
-            "risk": {"before": before["risk"], "after": after["risk"]} | _risk_of_persons(task, released),
-            "distributions": distributions(task, how),
-        }
+        risk = RiskSides(**{"before": before[1], "after": after[1]} | _risk_of_persons(task, released))
+        return ClassSizes(before=before[0], after=after[0]), risk, distributions(task, how)
     finally:
         with suppress(SqlanonError):
             task.engine.drop_temporary([CLASSES])
 
 
-def _matching_sizes(task: Problem, released: exp.Select) -> dict[str, Any]:
+def _matching_sizes(task: Problem, released: exp.Select) -> tuple[tuple[SizeBin, ...], ClassRisk]:
     """The same of classes by the rows that match them, where a suppressed cell matches any value."""
     prelude = Prelude(released.copy(), task.engine.dialect, prefix="sqlanon_counted")
     grouping = Grouping(task.policy.quasi_identifiers)
@@ -85,7 +85,7 @@ def _matching_sizes(task: Problem, released: exp.Select) -> dict[str, Any]:
             drop_steps(task.engine, prelude.steps)
 
 
-def _risk_of_persons(task: Problem, released: exp.Select) -> dict[str, Any]:
+def _risk_of_persons(task: Problem, released: exp.Select) -> dict[str, ClassRisk]:
     """The same risks where classes hold persons: many rows of one person are no crowd. With a history each person has
     one row, and what is told of the source is left out."""
     person = task.policy.person
@@ -101,7 +101,7 @@ def _risk_of_persons(task: Problem, released: exp.Select) -> dict[str, Any]:
             grouped = select(
                 alias(persons, "records"), source=nest_query(rows.copy(), "rows_of_persons"), groups=groups
             )
-            sides[side] = sizes_of(task.engine, grouped)["risk"]
+            sides[side] = sizes_of(task.engine, grouped)[1]
     return sides
 
 
@@ -116,7 +116,7 @@ def _classes_before(task: Problem) -> exp.Select:
     return select(alias(count_all(), "records"), source=nest_query(rows, "source"), groups=names)
 
 
-def sizes_of(engine: Engine, counted: exp.Select, *, crowd: str = "records") -> dict[str, Any]:
+def sizes_of(engine: Engine, counted: exp.Select, *, crowd: str = "records") -> tuple[tuple[SizeBin, ...], ClassRisk]:
     """How many classes there are of 1, 2-3, 4-7, … records, and what they tell about the risk of a record: of a
     relation with one row a class, and its `records`. `crowd` is the column of the records among which one of them
     hides, where these are not those of its class."""
@@ -135,20 +135,17 @@ def sizes_of(engine: Engine, counted: exp.Select, *, crowd: str = "records") -> 
         alias(exp.Sum(this=found), "found"),
     ).from_(counted.subquery(alias="classes"))
     rows = engine.query(tree.group_by("1").order_by("1"))
-    sizes = [
-        {"from": 2 ** int(b), "to": 2 ** (int(b) + 1) - 1, "classes": int(classes), "records": int(records)}
-        for b, classes, records, *_ in rows
-    ]
-    every = sum(int(item["records"]) for item in sizes)
+    sizes = tuple(
+        SizeBin(2 ** int(b), 2 ** (int(b) + 1) - 1, int(classes), int(records)) for b, classes, records, *_ in rows
+    )
+    every = sum(item.records for item in sizes)
     smallest = min((int(row[3]) for row in rows), default=0)
-    return {
-        "sizes": sizes,
-        "risk": {
-            "highest": 1 / smallest if smallest else 0.0,
-            "average": sum(float(row[4]) for row in rows) / every if every else 0.0,
-            "uniques": sum(int(item["records"]) for item in sizes if item["to"] == 1),
-        },
-    }
+    risk = ClassRisk(
+        highest=1 / smallest if smallest else 0.0,
+        average=sum(float(row[4]) for row in rows) / every if every else 0.0,
+        uniques=sum(item.records for item in sizes if item.largest == 1),
+    )
+    return sizes, risk
 
 
 def workload_of(task: Problem, how: Rewriting, progress: Callable[[int, int], None] | None = None) -> dict[str, Any]:
@@ -159,7 +156,7 @@ def workload_of(task: Problem, how: Rewriting, progress: Callable[[int, int], No
     return {"queries": found.queries, "all": found.all, "small": found.small, "large": found.large}
 
 
-def distributions(task: Problem, how: Rewriting) -> dict[str, Any]:
+def distributions(task: Problem, how: Rewriting) -> dict[str, Distribution]:
     """The most frequent values of each quasi-identifier in the released rows, before and after: by the table CLASSES.
     Neither a rare value nor what all the unnamed ones add up to may tell of few rows."""
     least = int(max((use.params["k"] for use in task.policy.models if "k" in use.params), default=5))
@@ -174,7 +171,7 @@ def distributions(task: Problem, how: Rewriting) -> dict[str, Any]:
     found: dict[str, Any] = {domain.name: {} for domain in task.domains}
     for place, (name, side, _) in enumerate(wanted):
         found[name] |= _named(side, [row for number, *row in listed if number == place], least)
-    return found
+    return {name: Distribution(**sides) for name, sides in found.items()}
 
 
 def _values(domain: Domain) -> exp.Select:
@@ -224,4 +221,4 @@ def _named(side: str, rows: Sequence[Sequence[Any]], least: int) -> dict[str, An
     top = [("NULL" if label is None else label, int(number)) for label, number, *_ in found if number >= least]
     while top and 0 < records - sum(number for _, number in top) < least:
         top.pop()
-    return {side: [list(pair) for pair in top], f"{side}_more": count - len(top)}
+    return {side: tuple(top), f"{side}_more": count - len(top)}

@@ -1,9 +1,11 @@
-"""The evidence of a release as one document: for the report, for programs, and to be kept with the release."""
+"""Describe a release: everything that was measured, for the report, for programs, and to be kept with the release."""
 
 from __future__ import annotations
 
 import json
 import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from types import ModuleType
@@ -12,6 +14,16 @@ from typing import Any
 from sqlanon import __version__, algorithms, transformations
 from sqlanon.evidence.checks import Evidence
 from sqlanon.evidence.linked_rows import Linked
+from sqlanon.evidence.release_evidence import (
+    Attribute,
+    ClassRisk,
+    FoundByValues,
+    MeasuredNode,
+    MethodEvidence,
+    ModelEvidence,
+    PolicyText,
+    ReleaseEvidence,
+)
 from sqlanon.evidence.results import CheckResult
 from sqlanon.families import family, plugin
 from sqlanon.lattice.problem import Problem
@@ -35,71 +47,93 @@ def describe_release(
     found: Evidence | None = None,
     target: Target | None = None,
     staged: Staged | None = None,
-) -> dict[str, Any]:
+) -> ReleaseEvidence:
     """Everything that was measured. Without `found` it is the plan of a dry run."""
-    document = outline_release(task.table.written, plan, task.records, solution.suppressed) | {
-        "loss": losses(task, solution, plan),
-        "attributes": attributes(task, solution),
-        "candidates": candidates(task, solution),
-        "sql": script(task, how),
-    }
+    evidence = outline_release(
+        task.table.written,
+        plan,
+        task.records,
+        solution.suppressed,
+        sql=script(task, how),
+        loss=losses(task, solution, plan),
+        attributes=attributes(task, solution),
+        candidates=candidates(task, solution),
+    )
     if solution.found_by_values is not None:
-        document["found_by_values"] = found_by_values(task, *solution.found_by_values)
-        document["not_protected"].insert(0, document["found_by_values"]["said"])
-    if found is not None and target is not None and staged is not None:
-        released = relation(task.engine.resolve(staged.source), task.engine.dialect)
-        document |= verdict(found, target, staged) | count_classes(task, how, released)
-        if found.linked is not None and found.linked.problems:
-            document["not_protected"].append(f"{found.linked.uniqueness}: the policy accepts it (linked_rows: accept)")
-        if found.linked is not None:
-            chance = {"highest": 1 / found.linked.fewest, "average": found.linked.sets / found.linked.persons}
-            document["risk"]["after"] = chance | {"uniques": found.linked.alone}
-    return document
+        by_values = found_by_values(task, *solution.found_by_values)
+        said = (by_values.said, *evidence.not_protected)
+        evidence = replace(evidence, found_by_values=by_values, not_protected=said)
+    if found is None or target is None or staged is None:
+        return evidence
+    released = relation(task.engine.resolve(staged.source), task.engine.dialect)
+    sizes, risk, spread = count_classes(task, how, released)
+    if found.linked is not None:
+        linked = found.linked
+        risk = replace(risk, after=ClassRisk(1 / linked.fewest, linked.sets / linked.persons, linked.alone))
+        if linked.problems:
+            said = (*evidence.not_protected, f"{linked.uniqueness}: the policy accepts it (linked_rows: accept)")
+            evidence = replace(evidence, not_protected=said)
+    evidence = add_verdict(evidence, found, target, staged)
+    return replace(evidence, class_sizes=sizes, risk=risk, distributions=spread)
 
 
-def found_by_values(task: Problem, rows: int, fewest: int) -> dict[str, Any]:
+def found_by_values(task: Problem, rows: int, fewest: int) -> FoundByValues:
     """What suppressed cells that match any value leave to somebody who knows the values."""
     k = max(int(use.params["k"]) for use in task.policy.models)
     said = f"suppressed cells match any value: {rows:,} of {task.records:,} rows"
     said += f" are found among fewer than k = {k} by somebody who knows all quasi-identifiers of the person"
     said += f", at worst among {fewest}" if rows else ""
-    return {"rows": rows, "fewest": fewest, "said": said}
+    return FoundByValues(rows, fewest, said)
 
 
-def outline_release(policy: Policy, plan: Plan, records: int, suppressed: int) -> dict[str, Any]:
+def outline_release(
+    policy: Policy,
+    plan: Plan,
+    records: int,
+    suppressed: int,
+    *,
+    sql: str,
+    loss: Mapping[str, float] | None = None,
+    attributes: Sequence[Attribute] = (),
+    candidates: Sequence[MeasuredNode] = (),
+    groups: Mapping[str, Any] | None = None,
+) -> ReleaseEvidence:
     """What is known of every release before it is written."""
-    document: dict[str, Any] = {
-        "sqlanon": __version__,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "source": policy.source.text,
-        "policy": {"name": policy.name, "hash": plan.policy, "text": serialize_policy(policy)},
-        "plan": _json(plan),
-        "plan_hash": plan.hash,
-        "records": records,
-        "released": records - suppressed,
-        "suppressed": suppressed,
-        "suppression_limit": policy.suppression_limit,
-        "minimize": plan.minimize,
-        "versions": versions(),
-        "not_protected": not_protected(policy),
-    }
-    if policy.transformations:
-        document["transformations"] = [describe_method(use) for use in policy.transformations]
-    return document
+    methods = tuple(describe_method(use) for use in policy.transformations)
+    return ReleaseEvidence(
+        sqlanon=__version__,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        source=policy.source.text,
+        policy=PolicyText(policy.name, plan.policy, serialize_policy(policy)),
+        plan=_json(plan),
+        plan_hash=plan.hash,
+        records=records,
+        released=records - suppressed,
+        suppressed=suppressed,
+        suppression_limit=policy.suppression_limit,
+        minimize=plan.minimize,
+        versions=versions(),
+        not_protected=tuple(not_protected(policy)),
+        transformations=methods or None,
+        loss=loss or {},
+        attributes=tuple(attributes),
+        candidates=tuple(candidates),
+        groups=groups,
+        sql=sql,
+    )
 
 
-def verdict(found: Evidence, target: Target, staged: Staged) -> dict[str, Any]:
-    """What the checks of a release as written found."""
-    document = {
-        "release": target.described(staged),
-        "holds": found.holds,
-        "breaches": list(found.breaches),
-        "notes": list(found.notes),
-        "checks": [describe_check(item) for item in found.checks],
-    }
-    if found.linked is not None:
-        document["linked_rows"] = linked_rows(found.linked)
-    return document
+def add_verdict(evidence: ReleaseEvidence, found: Evidence, target: Target, staged: Staged) -> ReleaseEvidence:
+    """Add what the checks of the release as written found."""
+    return replace(
+        evidence,
+        release=target.described(staged),
+        holds=found.holds,
+        breaches=found.breaches,
+        notes=found.notes,
+        checks=tuple(describe_check(item) for item in found.checks),
+        linked_rows=linked_rows(found.linked) if found.linked is not None else None,
+    )
 
 
 def linked_rows(found: Linked) -> dict[str, Any]:
@@ -116,20 +150,30 @@ def linked_rows(found: Linked) -> dict[str, Any]:
         "accepted": found.accepted,
         "holds": found.holds,
         "problems": found.problems,
-        "checks": [describe_check(item) for item in found.checks],
-        "any_row": [describe_check(item) for item in found.any_row],
+        "checks": [asdict(describe_check(item)) for item in found.checks],
+        "any_row": [asdict(describe_check(item)) for item in found.any_row],
         "disclosed": dict(found.disclosed),
         "not_measured": list(found.not_measured),
     }
 
 
-def without_originals(document: dict[str, Any]) -> None:
+def without_originals(evidence: ReleaseEvidence) -> ReleaseEvidence:
     """Leave out what is told of the source itself: from version to version it would tell of single rows, and of those
     that are held back."""
-    for part in ("class_sizes", "risk"):
-        document[part].pop("before", None)
-    for item in document["distributions"].values():
-        item.pop("before", None)
+    spread = {name: replace(item, before=None) for name, item in (evidence.distributions or {}).items()}
+    return replace(
+        evidence,
+        class_sizes=replace(evidence.sizes, before=None),
+        risk=replace(evidence.chances, before=None),
+        distributions=spread,
+    )
+
+
+def add_history(evidence: ReleaseEvidence, described: Mapping[str, Any], waiting: int) -> ReleaseEvidence:
+    """Add what was compared with earlier releases. `waiting` rows were held back by the search already."""
+    held_back = int(described["held_back"])
+    released = (evidence.released or 0) - held_back
+    return replace(evidence, history={**described, "held_back": held_back + waiting}, released=released)
 
 
 def serialize_policy(policy: Policy) -> str:
@@ -162,11 +206,11 @@ def _json(plan: Plan) -> dict[str, Any]:
     return data
 
 
-def describe_method(use: TransformationUse) -> dict[str, Any]:
+def describe_method(use: TransformationUse) -> MethodEvidence:
     """A method with all its parameters, and what it is; nothing that it drew."""
     module = transformations.method(use.name)
     params = module.Params.model_validate(use.params).model_dump(mode="json")
-    return {"method": use.name, "params": params, "summary": (module.__doc__ or "").strip().splitlines()[0]}
+    return MethodEvidence(use.name, params, (module.__doc__ or "").strip().splitlines()[0])
 
 
 def extract_limits(module: ModuleType | algorithms.Algorithm) -> str:
@@ -177,22 +221,23 @@ def extract_limits(module: ModuleType | algorithms.Algorithm) -> str:
     return sentence.removeprefix("What it does not protect: ")
 
 
-def describe_check(item: CheckResult) -> dict[str, Any]:
+def describe_check(item: CheckResult) -> ModelEvidence:
+    """What a check measured, beside what its model requires."""
     model = plugin("models", item.model)
-    return {
-        "model": item.model,
-        "params": dict(item.params),
-        "qid": list(item.qid),
-        "attribute": item.attribute,
-        "measures": item.measures,
-        "classes": item.classes,
-        "broken_classes": item.broken_classes,
-        "broken_records": item.broken_records,
-        "measured": item.measured,
-        "required": threshold(model.sql, item.params, smaller_is_worse=model.worse_when_smaller),
-        "holds": item.holds,
-        "summary": model.summary,
-    }
+    return ModelEvidence(
+        model=item.model,
+        params=dict(item.params),
+        qid=item.qid,
+        attribute=item.attribute,
+        measures=item.measures,
+        classes=item.classes,
+        broken_classes=item.broken_classes,
+        broken_records=item.broken_records,
+        measured=item.measured,
+        required=threshold(model.sql, item.params, smaller_is_worse=model.worse_when_smaller),
+        holds=item.holds,
+        summary=model.summary,
+    )
 
 
 def losses(task: Problem, solution: Solution, plan: Plan) -> dict[str, float]:
@@ -208,7 +253,7 @@ def losses(task: Problem, solution: Solution, plan: Plan) -> dict[str, float]:
     return task.losses_by_sql(solution.passes[0], metrics)
 
 
-def attributes(task: Problem, solution: Solution) -> list[dict[str, Any]]:
+def attributes(task: Problem, solution: Solution) -> tuple[Attribute, ...]:
     """Per quasi-identifier its level, and the mean share of its domain that a released value leaves open."""
     found = []
     marginals = task.marginals()
@@ -220,27 +265,27 @@ def attributes(task: Problem, solution: Solution) -> list[dict[str, Any]]:
             loss = (leaves - 1) / (domain.leaves - 1) if domain.leaves > 1 else 0.0
         use = task.policy.hierarchies.get(domain.name)
         found.append(
-            {
-                "name": domain.name,
-                "role": "quasi_identifier",
-                "level": levels[0] if len(levels) == 1 else None,
-                "levels": levels,
-                "height": domain.height,
-                "loss": loss,
-                "what": use.kind if use else "shown or hidden",
-                "weight": task.policy.columns[domain.name].weight,
-            }
+            Attribute(
+                name=domain.name,
+                role="quasi_identifier",
+                level=levels[0] if len(levels) == 1 else None,
+                levels=tuple(levels),
+                height=domain.height,
+                loss=loss,
+                what=use.kind if use else "shown or hidden",
+                weight=task.policy.columns[domain.name].weight,
+            )
         )
-    return found
+    return tuple(found)
 
 
-def candidates(task: Problem, solution: Solution) -> list[dict[str, Any]]:
+def candidates(task: Problem, solution: Solution) -> tuple[MeasuredNode, ...]:
     holding = [item for item in solution.candidates if item.holds][:MOST_CANDIDATES]
     failing = [item for item in solution.candidates if not item.holds][: MOST_CANDIDATES // 2]
-    return [
-        {"levels": task.table.levels(item.node), "loss": item.loss, "suppressed": item.suppressed, "holds": item.holds}
+    return tuple(
+        MeasuredNode(task.table.levels(item.node), item.loss, item.suppressed, item.holds)
         for item in (*holding, *failing)
-    ]
+    )
 
 
 def script(task: Problem, how: Rewriting) -> str:

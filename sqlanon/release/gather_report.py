@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from sqlanon.engines import Engine
 from sqlanon.evidence.apply_transformations import needs_secret
+from sqlanon.evidence.release_evidence import ReleaseEvidence
 from sqlanon.policy import Policy
 from sqlanon.release.algorithm_kind import is_parted
 from sqlanon.release.publication import Progress, tell
@@ -25,22 +27,22 @@ def report(
     """The stored evidence of a release, with the map of what other k and suppression limits would cost, for which at
     most `explore` seconds are spent; 0 leaves it out. So does a policy with draws whose `secret` is not given. Risks
     are measured and attacks carried out on source and release as they are now, if `attacked`."""
-    document = load_evidence(policy, engine)
+    evidence = ReleaseEvidence.from_json(load_evidence(policy, engine))
     if attacked:
         tell(progress, "attacking the release", 0, 1)
         from sqlanon.release.measure_resistance import resistance  # loads all attacks
 
-        document |= resistance(policy, engine, int(document["records"]))
+        evidence = replace(evidence, **resistance(policy, engine, evidence.records or 0))
         tell(progress, "attacking the release", 1, 1)
     drawn = needs_secret(policy) and not secret
-    if explore > 0 and len(document["plan"]["passes"]) == 1 and not drawn and not is_parted(policy):
+    if explore > 0 and len(evidence.plan["passes"]) == 1 and not drawn and not is_parted(policy):
         task = prepare_problem(policy, engine, time_limit=explore, progress=progress, secret=secret)
         try:
             asked = max((use.params["k"] for use in policy.models if "k" in use.params), default=None)
             if (why := too_wide_to_map(task)) is not None:
-                document["notes"] = [*document.get("notes", ()), why]
+                evidence = replace(evidence, notes=(*(evidence.notes or ()), why))
             else:
-                document["map"] = risk_utility_map(task, (asked, policy.suppression_limit))
+                evidence = replace(evidence, map=risk_utility_map(task, (asked, policy.suppression_limit)))
         finally:
             task.close()
-    return document
+    return evidence.to_json()

@@ -15,7 +15,7 @@ from sqlanon.policy import Policy, Source
 from sqlanon.release import publish_buckets, versions
 from sqlanon.release.algorithm_kind import is_parted
 from sqlanon.release.check_release import require_kept
-from sqlanon.release.evidence_document import describe_release, without_originals
+from sqlanon.release.evidence_document import add_history, describe_release, without_originals
 from sqlanon.release.history import compare, require_history, require_safe
 from sqlanon.release.history.history_tables import kept_versions
 from sqlanon.release.publication import Progress
@@ -77,13 +77,12 @@ def plan_refresh(
                 require_safe(beside)
             measured = check(task.policy, engine, release=staged.source, hidden=staged.hidden, limit=0)
             require_kept(measured)
-            found = describe_release(task, solution, plan, how, measured, target, staged)
+            evidence = describe_release(task, solution, plan, how, measured, target, staged)
             if beside is not None:
-                found["history"] = beside.described()
-                found["history"]["held_back"] += solution.waiting
-                found["released"] -= beside.held_back
+                evidence = add_history(evidence, beside.described(), solution.waiting)
             if policy.history is not None:
-                without_originals(found)
+                evidence = without_originals(evidence)
+            found = evidence.to_json()
             raise _Undone
     except _Undone:
         return RefreshPlan(plan, found, current)
@@ -106,7 +105,7 @@ def _of_parts(
             staged = publish_buckets.temporary(task, PLANNED)
             found = publish_buckets.describe_buckets(
                 task, plan, publish_buckets.measure_groups(task, staged), target, staged
-            )
+            ).to_json()
             raise _Undone
     except _Undone:
         return RefreshPlan(plan, found, current)

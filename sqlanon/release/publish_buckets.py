@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -17,6 +17,7 @@ from sqlanon.engines.temp_tables import drop_steps
 from sqlanon.errors import EngineError, NotReleased, PolicyError
 from sqlanon.evidence.apply_transformations import Transformed, apply, require_secret
 from sqlanon.evidence.checks import Evidence, check
+from sqlanon.evidence.release_evidence import ReleaseEvidence
 from sqlanon.families import plugin
 from sqlanon.lattice.problem import Problem
 from sqlanon.lattice.solution import Solution
@@ -27,7 +28,7 @@ from sqlanon.relations.check_script import render_create
 from sqlanon.relations.rewrite import shuffle_rows
 from sqlanon.relations.source import relation
 from sqlanon.release.count_evidence import sizes_of
-from sqlanon.release.evidence_document import outline_release, verdict
+from sqlanon.release.evidence_document import add_verdict, outline_release
 from sqlanon.release.fingerprint import fingerprint
 from sqlanon.release.publication import Progress, Published, require_plan, require_roles, tell
 from sqlanon.release.rewrite_release import Rewriting
@@ -126,7 +127,7 @@ def publish(
         require_plan(plan, plan_hash)
         tell(progress, "making groups", 1, 1)
         if target is None:
-            return Published(plan, describe_buckets(task, plan))
+            return Published(plan, describe_buckets(task, plan).to_json())
         require_same_scales(task.asked, engine)
         tell(progress, "writing the release", 0, 1)
         found, document = write(task, target, plan, run, secret)
@@ -179,11 +180,8 @@ def write(
         with task.engine.transaction():
             staged = target.stage(how)
             found = measure_groups(task, staged)
-            document = describe_buckets(task, plan, found, target, staged) | described_draws(
-                task.asked, task.engine, secret
-            )
-            if run is not None:
-                document["run"] = run
+            draws = described_draws(task.asked, task.engine, secret)
+            document = replace(describe_buckets(task, plan, found, target, staged), draws=draws, run=run).to_json()
             rows = relation(task.engine.resolve(task.policy.source), task.engine.dialect)
             target.swap(staged, plan, document, fingerprint(task.engine, rows, secret))
         target.finish(staged, document)
@@ -221,22 +219,19 @@ def describe_buckets(
     found: Evidence | None = None,
     target: Target | None = None,
     staged: Staged | None = None,
-) -> dict[str, Any]:
+) -> ReleaseEvidence:
     """Everything that was measured. Without `found` it is the plan of a dry run."""
-    document = outline_release(task.asked, plan, task.rows.records, task.made.suppressed) | {
-        "loss": {},
-        "attributes": [],
-        "candidates": [],
-        "groups": {"number": task.made.groups, **task.made.measured},
-        "sql": _script(task),
-    }
-    if found is not None and target is not None and staged is not None:
-        document |= verdict(found, target, staged)
-        if parts_rows(task.asked):
-            rows = relation(task.engine.resolve(staged.source), task.engine.dialect)
-            counted = select(alias(exp.column("n"), "records"), source=nest_query(sizes(rows), "g"))
-            document["groups"]["sizes"] = sizes_of(task.engine, counted)["sizes"]
-    return document
+    groups: dict[str, Any] = {"number": task.made.groups, **task.made.measured}
+    evidence = outline_release(
+        task.asked, plan, task.rows.records, task.made.suppressed, sql=_script(task), groups=groups
+    )
+    if found is None or target is None or staged is None:
+        return evidence
+    if parts_rows(task.asked):
+        rows = relation(task.engine.resolve(staged.source), task.engine.dialect)
+        counted = select(alias(exp.column("n"), "records"), source=nest_query(sizes(rows), "g"))
+        groups["sizes"] = sizes_of(task.engine, counted)[0]
+    return add_verdict(evidence, found, target, staged)
 
 
 def _script(task: BucketTask) -> str:

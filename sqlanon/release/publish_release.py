@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 from sqlglot import exp
 
 from sqlanon.engines import Engine
 from sqlanon.evidence.apply_transformations import require_secret
 from sqlanon.evidence.checks import Evidence, check
+from sqlanon.evidence.release_evidence import ReleaseEvidence
 from sqlanon.lattice.problem import FEW_ROWS, Problem
 from sqlanon.lattice.solution import Solution
 from sqlanon.plan import Plan
@@ -25,7 +25,7 @@ from sqlanon.relations.source import table_tree
 from sqlanon.release.algorithm_kind import is_parted
 from sqlanon.release.check_release import require_all_rows, require_kept
 from sqlanon.release.count_evidence import workload_of
-from sqlanon.release.evidence_document import describe_release, without_originals
+from sqlanon.release.evidence_document import add_history, describe_release, without_originals
 from sqlanon.release.fingerprint import fingerprint
 from sqlanon.release.history import (
     Comparison,
@@ -68,7 +68,7 @@ class Publishing:
     staged: Staged | None = None
     beside: Comparison | None = None  # where the policy has a history
     found: Evidence | None = None
-    document: dict[str, Any] = field(init=False)
+    evidence: ReleaseEvidence = field(init=False)
 
     @property
     def written(self) -> tuple[Target, Staged]:
@@ -119,7 +119,7 @@ def rewrite(release: Publishing) -> None:
 
 def outline(release: Publishing) -> None:
     """Describe what would be published."""
-    release.document = describe_release(release.task, release.solution, release.plan, release.how)
+    release.evidence = describe_release(release.task, release.solution, release.plan, release.how)
 
 
 def stage(release: Publishing) -> None:
@@ -175,18 +175,14 @@ def check_as_written(release: Publishing) -> None:
 
 
 def describe(release: Publishing) -> None:
-    """Put all that was measured into one document."""
+    """Put together all that was measured."""
     task, solution, (target, staged) = release.task, release.solution, release.written
-    document = describe_release(task, solution, release.plan, release.how, release.found, target, staged)
-    document |= described_draws(task.table.written, task.engine, release.secret)
-    if release.run is not None:
-        document["run"] = release.run
+    evidence = describe_release(task, solution, release.plan, release.how, release.found, target, staged)
+    draws = described_draws(task.table.written, task.engine, release.secret)
+    evidence = replace(evidence, draws=draws, run=release.run)
     if release.beside is not None:
-        document["history"] = release.beside.described()
-        document["history"]["held_back"] += solution.waiting
-        without_originals(document)
-        document["released"] -= release.beside.held_back
-    release.document = document
+        evidence = without_originals(add_history(evidence, release.beside.described(), solution.waiting))
+    release.evidence = evidence
 
 
 def remember_classes(release: Publishing) -> None:
@@ -201,7 +197,7 @@ def measure_workload(release: Publishing) -> None:
     """Measure the error of random counts on the release. With a history it would tell of rows that are held back."""
     if release.workload and len(release.solution.passes) == 1 and release.beside is None:
         asking = partial(tell, release.progress, "asking the release")
-        release.document["workload"] = workload_of(release.task, release.how, asking)
+        release.evidence = replace(release.evidence, workload=workload_of(release.task, release.how, asking))
 
 
 def swap(release: Publishing) -> None:
@@ -209,7 +205,7 @@ def swap(release: Publishing) -> None:
     task, (target, staged) = release.task, release.written
     # Of the rows that were read in this transaction, so that the record speaks of what was published.
     known = fingerprint(task.engine, task.prelude.rows, release.secret) if _has_record(task.policy) else None
-    target.swap(staged, release.plan, release.document, known)
+    target.swap(staged, release.plan, release.evidence.to_json(), known)
     if task.policy.history is not None and task.policy.history.beside is not None:
         keep_shown(task.engine, target.name)
 
@@ -240,7 +236,7 @@ def write(release: Publishing) -> None:
         with release.engine.transaction():
             for step in WRITING:
                 step(release)
-        release.target.finish(release.written[1], release.document)
+        release.target.finish(release.written[1], release.evidence.to_json())
     except BaseException:
         if release.staged is not None:
             release.target.discard(release.staged)
@@ -285,4 +281,4 @@ def publish(
             )
         for step in DRY_RUN if target is None else STAGES:
             step(release)
-        return Published(release.plan, release.document, release.found)
+        return Published(release.plan, release.evidence.to_json(), release.found)

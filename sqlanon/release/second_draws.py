@@ -106,12 +106,12 @@ def require_same_scales(policy: Policy, engine: Engine) -> None:
             )
 
 
-def described_draws(policy: Policy, engine: Engine, secret: str | None) -> dict[str, Any]:
+def described_draws(policy: Policy, engine: Engine, secret: str | None) -> dict[str, Any] | None:
     """What the evidence keeps of draws: a check of the key, what tells rows apart, and what was done to each column
     that was drawn."""
     chains, samples = _chains(policy), _samples(policy)
     if not chains and not samples:
-        return {}
+        return None
     scales = _scales(policy, engine)
     given = policy.release
     if given is not None and given.path is not None and not given.is_folder:
@@ -122,7 +122,7 @@ def described_draws(policy: Policy, engine: Engine, secret: str | None) -> dict[
             scales[name] = max(scales.get(name, []), scale, key=len)
         samples = max(samples, earlier.get("rows", []), key=len)
     found = {"key": _key_check(secret), "identity": describe_identity(policy, engine), "columns": chains}
-    return {"draws": found | ({"rows": samples} if samples else {}) | ({"scales": scales} if scales else {})}
+    return found | ({"rows": samples} if samples else {}) | ({"scales": scales} if scales else {})
 
 
 def describe_identity(policy: Policy, engine: Engine) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError
+from sqlanon.evidence.release_evidence import MapPoint
 from sqlanon.lattice.minimized_metric import build_metric
 from sqlanon.lattice.nodes import MOST_NODES
 from sqlanon.lattice.problem import Problem
@@ -58,14 +59,14 @@ def too_wide_to_map(task: Problem) -> str | None:
     )
 
 
-def risk_utility_map(task: Problem, chosen: tuple[int | None, float]) -> list[dict[str, Any]]:
+def risk_utility_map(task: Problem, chosen: tuple[int | None, float]) -> tuple[MapPoint, ...]:
     """The least loss for other k and other suppression limits, on the table that is compressed already."""
     has_k = any("k" in item.use.params for item in task.requirements.models)
-    points: list[dict[str, Any]] = []
+    points: list[MapPoint] = []
     for k in KS if has_k else (None,):
         for limit in LIMITS:
             if task.state.out_of_time():
-                return points
+                return tuple(points)
             if limit and not task.requirements.may_suppress:
                 continue
             allowed = int(limit * task.records + 1e-9)
@@ -76,9 +77,8 @@ def risk_utility_map(task: Problem, chosen: tuple[int | None, float]) -> list[di
             if best is None or not search.complete:
                 continue
             same = (k, limit) == chosen
-            point = {"k": k, "limit": limit, "loss": best.loss, "suppressed": best.suppressed, "chosen": same}
-            points.append(point if k else {key: value for key, value in point.items() if key != "k"})
-    return points
+            points.append(MapPoint(k=k, limit=limit, loss=best.loss, suppressed=best.suppressed, chosen=same))
+    return tuple(points)
 
 
 def _with_k(item: Requirement, k: int) -> Requirement:

@@ -4,7 +4,7 @@
 image or link from elsewhere, and a content-security policy that forbids them. It holds summaries only: counts, labels
 with their counts as the document lists them, and measurements; never a row.
 
-    document -> document.read (types, at the door) -> sections (what is said) -> page (one file)
+    document -> ReleaseEvidence.from_json (types, at the door) -> sections (what is said) -> page (one file)
 
 `markup` escapes, `wording` writes numbers for people, `plots` are pure functions that return SVG. A section for which
 the document has nothing does not appear. The verdict fails closed: a document that says that it holds beside a broken
@@ -16,9 +16,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlanon.report.document import parse_document
+from sqlanon.errors import SqlanonError
+from sqlanon.evidence.release_evidence import ReleaseEvidence
 from sqlanon.report.page import page
 from sqlanon.report.sections import sections
+
+REQUIRED = ("sqlanon", "created", "release", "source")
 
 
 def render(document: Mapping[str, Any]) -> str:
@@ -30,5 +33,10 @@ def render(document: Mapping[str, Any]) -> str:
     >>> "9 of 10 rows" in text and "<script" not in text
     True
     """
-    read_once = parse_document(document)
-    return page(read_once, sections(read_once))
+    if missing := [name for name in REQUIRED if document.get(name) is None]:
+        raise SqlanonError(
+            f"the document of the report lacks {', '.join(missing)}",
+            hint="a report is made from the document that a release writes",
+        )
+    evidence = ReleaseEvidence.from_json(document)
+    return page(evidence, sections(evidence))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlanon.report.document import drawable, items, mapping, number, quantity, text
+from sqlanon.evidence.json_values import drawable, items, mapping, number, quantity, text
 from sqlanon.report.markup import Content, element
 from sqlanon.report.page import contents, document_of
 from sqlanon.report.plots.scatter import Point, scatter

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from sqlanon.report.document import Document
+from sqlanon.evidence.release_evidence import ReleaseEvidence
 from sqlanon.report.markup import Html, element, together
 from sqlanon.report.sections.parts import Section, code, name
 from sqlanon.report.wording import moment, shorten
@@ -29,7 +29,7 @@ def head(title: str) -> Html:
     )
 
 
-def _header(document: Document) -> Html:
+def _header(document: ReleaseEvidence) -> Html:
     kind = KINDS.get(document.kind)
     about = [f"{kind}, made from " if kind else "Made from ", code(document.source), f" on {moment(document.created)}"]
     return element(
@@ -45,15 +45,15 @@ def contents(made: Sequence[Section]) -> Html:
     return element("nav", element("h2", "Contents"), element("ol", *links), aria_label="Contents")
 
 
-def _confidential(document: Document) -> str:
+def _confidential(document: ReleaseEvidence) -> str:
     """Who may read it: a count of one for an original value is a fact about one person."""
-    if any(found.before for found in document.distributions.values()):
+    if any(found.before for found in (document.distributions or {}).values()):
         return "It holds no rows, but original values with their counts: keep it as confidential as the source."
     return "It holds no rows of the data."
 
 
-def page(document: Document, made: Sequence[Section]) -> str:
-    footer = element("footer", element("p", f"Written by sqlanon {document.version}. {_confidential(document)}"))
+def page(document: ReleaseEvidence, made: Sequence[Section]) -> str:
+    footer = element("footer", element("p", f"Written by sqlanon {document.sqlanon}. {_confidential(document)}"))
     main = element("main", *(section.body for section in made))
     body = element("body", _header(document), element("div", contents(made), main, class_="columns"), footer)
     return document_of(f"Release report: {shorten(document.name, 80)}", body)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sqlanon.report.document import Document
+from sqlanon.evidence.release_evidence import ReleaseEvidence
 from sqlanon.report.sections import attacks, choice, privacy, trace, utility, verdict
 from sqlanon.report.sections.parts import Section
 
 # In the order in which they are read: the verdict, what is promised and what is not, what it costs, why, and how.
-SECTIONS: tuple[Callable[[Document], Section | None], ...] = (
+SECTIONS: tuple[Callable[[ReleaseEvidence], Section | None], ...] = (
     verdict.verdict,
     privacy.requirements,
     privacy.linked_rows,
@@ -31,5 +31,5 @@ SECTIONS: tuple[Callable[[Document], Section | None], ...] = (
 )
 
 
-def sections(document: Document) -> list[Section]:
+def sections(document: ReleaseEvidence) -> list[Section]:
     return [made for make in SECTIONS if (made := make(document))]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sqlanon.evidence.json_values import items, mapping, part, quantity, ratio, text
+from sqlanon.evidence.release_evidence import ReleaseEvidence
 from sqlanon.families import family
-from sqlanon.report.document import Document, items, mapping, part, quantity, ratio, text
 from sqlanon.report.markup import Content, element
 from sqlanon.report.sections.parts import ReportColumn, Section, bullets, name, paragraph, section, small, strong, table
 from sqlanon.report.wording import NOTHING, count, first_sentence, model_title, share, shorten
@@ -31,9 +32,9 @@ OF_ATTRIBUTE = (
 )
 
 
-def risk_measures(document: Document) -> Section | None:
+def risk_measures(document: ReleaseEvidence) -> Section | None:
     """All risk measures, side by side."""
-    found = mapping(document.raw.get("risks"))
+    found = document.risks or {}
     sides = [mapping(found.get("source")), mapping(found.get("release"))]
     units = {text(side.get("counts")) for side in sides if side}
     rows: list[list[Content]] = []
@@ -79,8 +80,8 @@ def _row(title: str, meaning: str, attribute: str | None, values: list[float | N
     return [[[element("span", title, of, class_="title"), small(meaning)], *cells]]
 
 
-def attacks(document: Document) -> Section | None:
-    found = mapping(document.raw.get("attacks"))
+def attacks(document: ReleaseEvidence) -> Section | None:
+    found = document.attacks or {}
     rows = [row for item in items(found.get("attacks")) if (row := _attack(mapping(item))) is not None]
     unjudged = mapping(found.get("not_judged")) or mapping(found.get("left_out"))  # as it was called before 1.0
     not_judged = [f"{_title(text(key))}: {text(why)}" for key, why in unjudged.items()]

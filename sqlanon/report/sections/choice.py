@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from sqlanon.report.document import Document, MapPoint, ReportCandidate, mapping, text
+from sqlanon.evidence.json_values import text
+from sqlanon.evidence.release_evidence import MapPoint, MeasuredNode, ReleaseEvidence
 from sqlanon.report.markup import Content, Html, element
 from sqlanon.report.plots.tradeoff import lines
 from sqlanon.report.sections.parts import (
@@ -59,8 +60,9 @@ def _heat_cell(point: MapPoint | None, low: float, high: float, minimize: str) -
     return element("td", _axis(minimize, point.loss), rows, chosen, class_=class_)
 
 
-def tradeoff(document: Document) -> Section | None:
-    points = {(point.limit, point.k): point for point in document.map}
+def tradeoff(document: ReleaseEvidence) -> Section | None:
+    given = [(point.limit, point.k, point) for point in document.map or ()]
+    points = {(limit, k): point for limit, k, point in given if limit is not None and k is not None}
     series: dict[float, dict[int, float]] = {}
     for (limit, k), point in sorted(points.items()):
         if point.loss is not None:
@@ -68,7 +70,7 @@ def tradeoff(document: Document) -> Section | None:
     if not series:
         return None
     minimize = document.minimize or "ncp"
-    chosen = next(((point.limit, point.k) for point in document.map if point.chosen), None)
+    chosen = next((place for place, point in points.items() if point.chosen), None)
     ring = " The ring marks this release." if chosen else ""
     plot = lines(series, chosen, lambda loss: _axis(minimize, loss), f"loss ({minimize[:24]})")
     return section(
@@ -84,13 +86,13 @@ def _axis(minimize: str, loss: float) -> str:
     return loss_words(minimize, loss) if loss_words(minimize, 0.5).endswith("%") else compact(loss)
 
 
-def _changes(candidate: ReportCandidate, chosen: Mapping[str, int]) -> list[tuple[str, int, int]]:
+def _changes(candidate: MeasuredNode, chosen: Mapping[str, int]) -> list[tuple[str, int, int]]:
     """Attributes whose level differs: (name, level of the release, level of the candidate)."""
     both = [(key, chosen[key], level) for key, level in candidate.levels.items() if key in chosen]
     return [(key, ours, theirs) for key, ours, theirs in both if ours != theirs]
 
 
-def _difference(candidate: ReportCandidate, chosen: Mapping[str, int]) -> Content:
+def _difference(candidate: MeasuredNode, chosen: Mapping[str, int]) -> Content:
     changes = _changes(candidate, chosen)
     told: list[Content] = []
     for key, ours, theirs in changes:
@@ -102,7 +104,7 @@ def _difference(candidate: ReportCandidate, chosen: Mapping[str, int]) -> Conten
     return told or name(every, 120)
 
 
-def _why_not(candidate: ReportCandidate, document: Document, ours: float | None) -> str:
+def _why_not(candidate: MeasuredNode, document: ReleaseEvidence, ours: float | None) -> str:
     allowed = document.allowed
     if candidate.holds is False:
         if allowed is not None and candidate.suppressed is not None and candidate.suppressed > allowed:
@@ -115,7 +117,7 @@ def _why_not(candidate: ReportCandidate, document: Document, ours: float | None)
     return "loses more" if candidate.loss > ours else "would lose less"
 
 
-def candidates(document: Document) -> Section | None:
+def candidates(document: ReleaseEvidence) -> Section | None:
     found = document.candidates
     if not found:
         return None
@@ -148,8 +150,8 @@ def candidates(document: Document) -> Section | None:
     )  # fmt: skip
 
 
-def plan(document: Document) -> Section | None:
-    given = mapping(document.raw.get("plan"))
+def plan(document: ReleaseEvidence) -> Section | None:
+    given = document.plan
     if not given:
         return None
     told: list[Content] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sqlanon.families import Plugin, family
 from sqlanon.report.markup import Content, Html, element
 from sqlanon.report.wording import shorten
 
@@ -116,3 +117,8 @@ def meter(value: float, top: float, class_: str = "after") -> Html:
     width = 0.0 if top <= 0 else min(max(value / top, 0.0), 1.0) * 100
     fill = element("span", class_=f"fill {class_}", style=f"width:{width:.1f}%")
     return element("span", fill, class_="meter", aria_hidden="true")
+
+
+def metric(name: str) -> Plugin | None:
+    """The loss metric of a name, if there is one."""
+    return family("loss").get(name)

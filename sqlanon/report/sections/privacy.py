@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
-from sqlanon.report.document import Bin, Document, ReportCheck, items, mapping, ratio, text
+from sqlanon.evidence.json_values import items, ratio, text
+from sqlanon.evidence.release_evidence import ModelEvidence, ReleaseEvidence, SizeBin
 from sqlanon.report.markup import Content, Html, element
 from sqlanon.report.plots.bullet import bullet
 from sqlanon.report.plots.class_sizes import SizeBand, pyramid
@@ -54,7 +55,7 @@ def _brief(value: Any) -> str:
     return shorten(str(value), 40)
 
 
-def _requirement(check: ReportCheck) -> list[Content]:
+def _requirement(check: ModelEvidence) -> list[Content]:
     of: list[Content] = [" of ", name(check.attribute)] if check.attribute else []
     lines: list[Content] = [element("span", model_title(check.model), of, class_="title")]
     asked = _asked(check.params)
@@ -65,7 +66,7 @@ def _requirement(check: ReportCheck) -> list[Content]:
     return lines
 
 
-def _margin(check: ReportCheck) -> Content:
+def _margin(check: ModelEvidence) -> Content:
     if check.margin is None or check.measured is None or check.required is None or not isfinite(check.margin):
         return NOTHING
     words = "none to spare" if check.margin == 0 else ("+" if check.margin > 0 else "−") + measure(abs(check.margin), 3)
@@ -76,7 +77,7 @@ def _margin(check: ReportCheck) -> Content:
     return [words, part, drawn]
 
 
-def _result(check: ReportCheck) -> Content:
+def _result(check: ModelEvidence) -> Content:
     told: list[Content] = [status(check.holds)]
     if check.broken_classes:
         of = f" of {count(check.classes)}" if check.classes is not None else ""
@@ -87,7 +88,7 @@ def _result(check: ReportCheck) -> Content:
     return told
 
 
-def requirements(document: Document) -> Section | None:
+def requirements(document: ReleaseEvidence) -> Section | None:
     if not document.checks:
         return None
     columns = [
@@ -95,7 +96,7 @@ def requirements(document: Document) -> Section | None:
         ReportColumn("Margin", True), ReportColumn("Result"),
     ]  # fmt: skip
     rows: list[list[Content]] = []
-    for check in document.checks:
+    for check in document.checks or ():
         measured, required = distinguish(check.measured, check.required)
         bound = "at least " if check.worse_when_smaller else "at most "
         wanted = bound + required if check.required is not None else NOTHING
@@ -110,9 +111,9 @@ def requirements(document: Document) -> Section | None:
     )  # fmt: skip
 
 
-def linked_rows(document: Document) -> Section | None:
+def linked_rows(document: ReleaseEvidence) -> Section | None:
     """What whole sets of rows tell, where the release links the rows of a person."""
-    found = mapping(document.raw.get("linked_rows"))
+    found = document.linked_rows or {}
     if not found:
         return None
     problems = [shorten(text(line), 300) for line in items(found.get("problems"))]
@@ -127,8 +128,8 @@ def linked_rows(document: Document) -> Section | None:
     )
 
 
-def risks(document: Document) -> Section | None:
-    before, after = document.risk_before, document.risk_after
+def risks(document: ReleaseEvidence) -> Section | None:
+    before, after = document.chances.before, document.chances.after
     if not before and not after:
         return None
     shown = [
@@ -162,13 +163,13 @@ def _risk_cell(value: Any, *, whole: bool) -> Content:
     return [strong(share(value)), small(chance) if chance else None]
 
 
-def _sizes(document: Document) -> list[SizeBand]:
+def _sizes(document: ReleaseEvidence) -> list[SizeBand]:
     k = document.smallest_class
     required = k.required if k and k.required is not None else 0
-    before = {(item.smallest, item.largest): item for item in document.sizes_before}
-    after = {(item.smallest, item.largest): item for item in document.sizes_after}
+    before = {(item.smallest, item.largest): item for item in document.sizes.before or ()}
+    after = {(item.smallest, item.largest): item for item in document.sizes.after or ()}
 
-    def side(found: dict[tuple[int, int], Bin], edges: tuple[int, int]) -> tuple[int, int] | None:
+    def side(found: dict[tuple[int, int], SizeBin], edges: tuple[int, int]) -> tuple[int, int] | None:
         item = found.get(edges)
         return (item.records, item.classes) if item else (0, 0) if found else None
 
@@ -178,7 +179,7 @@ def _sizes(document: Document) -> list[SizeBand]:
     ]
 
 
-def class_sizes(document: Document) -> Section | None:
+def class_sizes(document: ReleaseEvidence) -> Section | None:
     sizes = _sizes(document)
     if not sizes:
         return None
@@ -207,7 +208,7 @@ def class_sizes(document: Document) -> Section | None:
     )
 
 
-def not_protected(document: Document) -> Section | None:
+def not_protected(document: ReleaseEvidence) -> Section | None:
     if not document.not_protected:
         return None
     return section(
@@ -218,18 +219,18 @@ def not_protected(document: Document) -> Section | None:
     )
 
 
-def suppression(document: Document) -> Section | None:
+def suppression(document: ReleaseEvidence) -> Section | None:
     if document.suppressed is None:
         return None
     return section("suppressed", "Suppressed rows", paragraph(_suppressed_words(document)), _limit(document))
 
 
-def _suppressed_words(document: Document) -> list[Content]:
+def _suppressed_words(document: ReleaseEvidence) -> list[Content]:
     number = document.suppressed or 0
     if not number:
         return ["No row was suppressed: every row is in the release."]
     of = f" of {plural(document.records, 'row')} ({share(ratio(number, document.records))})" if document.records else ""
-    names = list(dict.fromkeys(model_title(check.model) for check in document.checks))
+    names = list(dict.fromkeys(model_title(check.model) for check in document.checks or ()))
     why = f" ({list_names(names)})" if names else ""
     were = "was" if number == 1 else "were"
     return [
@@ -239,7 +240,7 @@ def _suppressed_words(document: Document) -> list[Content]:
     ]
 
 
-def _limit(document: Document) -> Html | None:
+def _limit(document: ReleaseEvidence) -> Html | None:
     if document.suppression_limit is None:
         return None
     words: list[Content] = [f"The policy allows {share(document.suppression_limit)}"]

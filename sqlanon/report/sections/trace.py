@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from sqlanon.report.document import Document, mapping, text
+from sqlanon.evidence.json_values import text
+from sqlanon.evidence.release_evidence import ReleaseEvidence
 from sqlanon.report.markup import Content, element
 from sqlanon.report.sections.parts import ReportColumn, Section, code, details, listing, name, paragraph, section, table
 from sqlanon.report.wording import count, moment
 
 
-def policy(document: Document) -> Section | None:
-    given = mapping(document.raw.get("policy"))
-    written = text(given.get("text"))
-    if not written:
+def policy(document: ReleaseEvidence) -> Section | None:
+    given = document.policy
+    if given is None or not given.text:
         return None
-    called = text(given.get("name")) or "the policy"
     return section(
         "policy",
         "The policy",
         paragraph("What the owner of the data asked for, as it was when the release was made."),
-        details(name(called), listing(written)),
+        details(name(given.name or "the policy"), listing(given.text)),
     )
 
 
-def sql(document: Document) -> Section | None:
-    written = text(document.raw.get("sql"))
+def sql(document: ReleaseEvidence) -> Section | None:
+    written = document.sql
     if not written.strip():
         return None
     lines = count(len(written.splitlines()))
@@ -35,22 +34,22 @@ def sql(document: Document) -> Section | None:
     )
 
 
-def versions(document: Document) -> Section:
-    given = mapping(document.raw.get("policy"))
-    hashes = {"policy": text(given.get("hash")), "plan": text(document.raw.get("plan_hash"))}
+def versions(document: ReleaseEvidence) -> Section:
+    given = document.policy
+    hashes = {"policy": given.hash if given is not None else "", "plan": document.plan_hash}
     rows: list[list[Content]] = [
         ["Made", moment(document.created)],
         ["Release", name(document.name)],
         ["Source", name(document.source)],
     ]
-    rows += [["Policy", name(text(given.get("name")))]] if given.get("name") else []
+    rows += [["Policy", name(given.name)]] if given is not None and given.name else []
     rows += [
         [f"Hash of the {what}", element("code", element("bdi", found), class_="hash")]
         for what, found in hashes.items()
         if found
     ]
-    rows.append(["sqlanon", code(document.version)])
-    rows += [[name(text(key)), code(text(version))] for key, version in mapping(document.raw.get("versions")).items()]
+    rows.append(["sqlanon", code(document.sqlanon)])
+    rows += [[name(text(key)), code(text(version))] for key, version in document.versions.items()]
     columns = [ReportColumn("What"), ReportColumn("Value")]
     return section(
         "versions", "Versions and hashes", table("To repeat and verify this release", columns, rows, narrow=True)

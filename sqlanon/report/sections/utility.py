@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlanon.report.document import Attribute, Distribution, Document, metric
+from sqlanon.evidence.json_values import drawable, numbers
+from sqlanon.evidence.release_evidence import Attribute, Counted, Distribution, ReleaseEvidence
 from sqlanon.report.markup import Content, Html, element
 from sqlanon.report.plots.bars import MOST_BARS, bars, distribution, label_room
 from sqlanon.report.sections.parts import (
@@ -14,6 +15,7 @@ from sqlanon.report.sections.parts import (
     code,
     details,
     meter,
+    metric,
     name,
     paragraph,
     section,
@@ -33,7 +35,7 @@ def loss_words(metric_name: str, value: float | None) -> str:
     return share(value) if is_share(metric_name) else measure(value)
 
 
-def _overall(document: Document) -> Html | None:
+def _overall(document: ReleaseEvidence) -> Html | None:
     if not document.loss:
         return None
     first = [document.minimize] if document.minimize in document.loss else []
@@ -85,7 +87,7 @@ def _per_attribute(attributes: Sequence[Attribute]) -> Html | None:
     )
 
 
-def losses(document: Document) -> Section | None:
+def losses(document: ReleaseEvidence) -> Section | None:
     overall, each = _overall(document), _per_attribute(document.attributes)
     if not overall and not each:
         return None
@@ -95,6 +97,13 @@ def losses(document: Document) -> Section | None:
 def _values(rows: Sequence[tuple[str, int]], more: int) -> str:
     every = len(rows) + more
     return plural(every, "value") + (f", {count(min(len(rows), MOST_LABELS))} shown" if more else "")
+
+
+def _labels(rows: Counted | None) -> tuple[tuple[str, int], ...] | None:
+    """Values as they are shown: NULL and empty text can be seen."""
+    if rows is None:
+        return None
+    return tuple(("∅ NULL" if label is None else label or "(empty)", records) for label, records in rows)
 
 
 def _side(attribute: str, side: str, rows: tuple[tuple[str, int], ...] | None, more: int, room: float) -> Html:
@@ -111,8 +120,8 @@ def _side(attribute: str, side: str, rows: tuple[tuple[str, int], ...] | None, m
 def _listed(attribute: str, found: Distribution) -> Html:
     tables = []
     for side, rows, more in (
-        ("before", found.before, found.before_more),
-        ("after", found.after, found.after_more),
+        ("before", _labels(found.before), found.before_more or 0),
+        ("after", _labels(found.after), found.after_more or 0),
     ):
         if rows:
             listed = [[name(label), count(records)] for label, records in rows[:MOST_LISTED]]
@@ -126,7 +135,8 @@ def _listed(attribute: str, found: Distribution) -> Html:
 def _panel(attribute: str, found: Distribution, known: Attribute | None) -> Html:
     told = None
     # The same room on both sides, so that their bars stand below each other.
-    few = [rows for rows in (found.before, found.after) if rows and len(rows) <= MOST_BARS]
+    before, after = _labels(found.before), _labels(found.after)
+    few = [rows for rows in (before, after) if rows and len(rows) <= MOST_BARS]
     room = label_room(label for rows in few for label, _ in rows)
     if known and known.level is not None and known.height is not None:
         what = f": {shorten(known.what, 60)}" if known.what else ""
@@ -134,15 +144,15 @@ def _panel(attribute: str, found: Distribution, known: Attribute | None) -> Html
     return element(
         "article",
         element("h3", name(attribute, 32), told),
-        _side(attribute, "before", found.before, found.before_more, room),
-        _side(attribute, "after", found.after, found.after_more, room),
+        _side(attribute, "before", before, found.before_more or 0, room),
+        _side(attribute, "after", after, found.after_more or 0, room),
         _listed(attribute, found),
     )
 
 
-def distributions(document: Document) -> Section | None:
+def distributions(document: ReleaseEvidence) -> Section | None:
     known = {item.name: item for item in document.attributes}
-    shown = {name_: item for name_, item in document.distributions.items() if item.before or item.after}
+    shown = {name_: item for name_, item in (document.distributions or {}).items() if item.before or item.after}
     if not shown:
         return None
     panels = [_panel(attribute, found, known.get(attribute)) for attribute, found in shown.items()]
@@ -154,16 +164,17 @@ def distributions(document: Document) -> Section | None:
     )
 
 
-def workload(document: Document) -> Section | None:
+def workload(document: ReleaseEvidence) -> Section | None:
     kinds = [
         ("small", "small answers", "queries that match few rows"),
         ("large", "large answers", "queries that match many rows"),
         ("all", "all queries", "every query of the workload"),
     ]
-    given = [(title, meaning, document.workload[key]) for key, title, meaning in kinds if key in document.workload]
+    asked = numbers(document.workload, drawable)
+    given = [(title, meaning, asked[key]) for key, title, meaning in kinds if key in asked]
     if not given:
         return None
-    queries = document.workload.get("queries")
+    queries = asked.get("queries")
     many = f" {count(int(queries))} " if queries else " "
     drawn = [(title, value, share(value)) for title, _, value in given]
     plot = bars(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from sqlanon.report.document import Document, ReportCheck, items, mapping, metric, ratio, text
+from sqlanon.evidence.json_values import items, ratio, text
+from sqlanon.evidence.release_evidence import ModelEvidence, ReleaseEvidence
 from sqlanon.report.markup import Content, Html, element, together
-from sqlanon.report.sections.parts import Section, bullets, code, paragraph, strong
+from sqlanon.report.sections.parts import Section, bullets, code, metric, paragraph, strong
 from sqlanon.report.wording import count, distinguish, measure, model_title, odds, plural, share
 
 KINDS = {"table": "the table ", "view": "the view ", "path": "the file "}
 
 
-def _what_happened(document: Document) -> list[Content]:
+def _what_happened(document: ReleaseEvidence) -> list[Content]:
     released = [" released as ", KINDS.get(document.kind, ""), code(document.name)]
     source = code(document.source)
     if document.released is not None and document.records is not None:
@@ -21,9 +22,9 @@ def _what_happened(document: Document) -> list[Content]:
     return [source, " was", *released]
 
 
-def _sentence(document: Document) -> Html:
+def _sentence(document: ReleaseEvidence) -> Html:
     happened = _what_happened(document)
-    asked = len(document.checks)
+    asked = len(document.checks or ())
     requirements = f"{plural(asked, 'privacy requirement')}" if asked else "privacy requirements"
     if document.verdict is None:
         return together(happened, "; ", strong("no privacy requirement was checked"), ".")
@@ -38,7 +39,7 @@ def _sentence(document: Document) -> Html:
     return together(happened, ", but ", strong(what), ": it must not be passed on.")
 
 
-def broken_words(check: ReportCheck) -> str:
+def broken_words(check: ModelEvidence) -> str:
     """What is wrong with a requirement, with its numbers."""
     of = f" of {check.attribute}" if check.attribute else ""
     told = f"{model_title(check.model)}{of}"
@@ -56,7 +57,7 @@ def _tile(title: str, value: str, note: str | None) -> Html:
     return element("div", element("dt", title), element("dd", value, class_="figure"), noted)
 
 
-def _tiles(document: Document) -> list[Html]:
+def _tiles(document: ReleaseEvidence) -> list[Html]:
     tiles = []
     if document.released is not None and document.records:
         note = f"{count(document.released)} of {count(document.records)}"
@@ -65,7 +66,7 @@ def _tiles(document: Document) -> list[Html]:
     if smallest and smallest.measured is not None:
         required = f"{measure(smallest.required)} required" if smallest.required is not None else None
         tiles.append(_tile("Smallest class", measure(smallest.measured), required))
-    after, before = document.risk_after, document.risk_before
+    after, before = document.chances.after, document.chances.before
     if after and after.highest is not None:
         was = f"was {share(before.highest)}" if before and before.highest is not None else None
         note = ", ".join(word for word in (odds(after.highest), was) if word)
@@ -75,7 +76,7 @@ def _tiles(document: Document) -> list[Html]:
     return tiles
 
 
-def lost_share(document: Document) -> tuple[str, float] | None:
+def lost_share(document: ReleaseEvidence) -> tuple[str, float] | None:
     """The loss that was minimized where it is a share, or else the normalized certainty penalty."""
     for name in (document.minimize, "ncp"):
         if name in document.loss and is_share(name):
@@ -88,15 +89,15 @@ def is_share(name: str) -> bool:
     return known is not None and ("0 to 1" in known.measures or known.measures.startswith("share"))
 
 
-def verdict(document: Document) -> Section:
+def verdict(document: ReleaseEvidence) -> Section:
     state, word, sign = {
         True: ("good", "Holds", "✓"),
         False: ("bad", "Does not hold", "✗"),
         None: ("unknown", "Not checked", "?"),
     }[document.verdict]
     badge = element("span", element("span", sign, aria_hidden="true"), " ", word, class_=f"badge {state}")
-    wrong = [*document.breaches, *(broken_words(check) for check in document.broken)]
-    linked = mapping(document.raw.get("linked_rows"))
+    wrong = [*(document.breaches or ()), *(broken_words(check) for check in document.broken)]
+    linked = document.linked_rows or {}
     if items(linked.get("problems")):
         wrong.append(f"{text(linked.get('uniqueness'))}: accepted by the policy, and not protected")
     tiles = _tiles(document)
@@ -114,7 +115,7 @@ def verdict(document: Document) -> Section:
     return Section("verdict", "Verdict", body)
 
 
-def _notes(document: Document) -> Html | None:
+def _notes(document: ReleaseEvidence) -> Html | None:
     if not document.notes:
         return None
     return element("div", element("h3", "Notes"), bullets(document.notes), class_="notes")
