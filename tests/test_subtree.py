@@ -265,7 +265,7 @@ def test_time_that_runs_out_on_the_way(duck: Database, monkeypatch: pytest.Monke
     for steps in range(6):
         with opened(duck, rows, [K2]) as problem:
             left = iter(range(steps))
-            monkeypatch.setattr(type(problem), "out_of_time", lambda self, left=left: next(left, None) is None)
+            monkeypatch.setattr(type(problem.state), "out_of_time", lambda self, left=left: next(left, None) is None)
             found = solve("top_down_specialization", problem)
             new = released(duck, problem, found, rows)
         assert not broken_classes([row for row in new if row], [K2])
