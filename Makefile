@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # Laws of the code, definitions and first errors: what tells within a minute or two whether a change is on its way.
-QUICK := tests/test_laws.py tests/test_layers.py tests/test_worked_examples.py tests/test_attacks_worked.py \
-	tests/test_first_errors.py tests/test_policy.py tests/test_gateway_reading.py tests/test_gateway_messages.py
+QUICK := tests/laws/test_laws.py tests/laws/test_layers.py tests/laws/test_names.py \
+	tests/evidence/test_worked_examples.py tests/evidence/test_attacks_worked.py tests/cli/test_first_errors.py \
+	tests/policy/test_policy.py tests/gateway/test_gateway_reading.py tests/gateway/test_gateway_messages.py
 # uv installs in a fifth of the time; where it is not to be had, pip does.
 INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check

@@ -23,7 +23,9 @@ settings.register_profile(
 )
 settings.load_profile("sqlanon")
 
-SHARED = Path(__file__).parents[2] / "shared"
+TESTS = Path(__file__).parent
+ROOT = TESTS.parent
+SHARED = ROOT.parent / "shared"
 _FULL = False
 
 

@@ -7,11 +7,10 @@ import re
 import statistics
 from collections import Counter
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Database, examples
+from conftest import ROOT, Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transforming import KEY, changed, load, people, policy, with_people
@@ -241,7 +240,7 @@ def test_three_values_are_too_few_for_samples(duck: Database) -> None:
 
 
 def test_the_methods_that_the_guide_shows_are_understood() -> None:
-    text = (Path(__file__).parents[1] / "examples" / "transformations" / "README.md").read_text(encoding="utf-8")
+    text = (ROOT / "examples" / "transformations" / "README.md").read_text(encoding="utf-8")
     (shown,) = re.findall(r"```yml\n(.*?)```", text, flags=re.DOTALL)
     made = sqlanon.parse(f"source: {{table: t}}\nmodels: [{{k_anonymity: {{k: 2}}}}]\n{shown}")
     used = {use.name for use in made.transformations}

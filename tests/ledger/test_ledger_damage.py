@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import TESTS
 
 from sqlanon.errors import BudgetExhausted, LedgerError
 from sqlanon.ledger import Cost, Head, Ledger, Limits
 from sqlanon.ledger.anchor import Anchor, head_file, read_anchor, write_anchor
 
-HERE = Path(__file__).parent
+HERE = TESTS
 WIDE = Limits(epsilon=1e6, delta=1.0)
 NOON = datetime(2026, 7, 15, 12, tzinfo=UTC)
 Sums = dict[str, Any]

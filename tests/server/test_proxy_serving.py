@@ -17,12 +17,12 @@ from typing import Any
 import psycopg
 import pytest
 from click.testing import CliRunner
+from conftest import ROOT
 from proxy_running import PASSWORD, POLICY, made, running
 from raw_client import Closed, Raw, query
 
 from sqlanon.cli import main
 
-ROOT = Path(__file__).parents[1]
 TOWNS = "SELECT count(*) FROM towns"
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import TESTS
 from timing import TRIES, soon
 from worker_world import COUNT, HEAVY, POLICY, ROWS, alive, descriptors, failure, fill, given, make, memory_of, pool_of
 
@@ -25,8 +26,6 @@ from sqlanon.pgwire import types
 from sqlanon.server import worker_process as child_module
 from sqlanon.server.pool import Pool
 from sqlanon.server.work_messages import DIED, Ask, CopyOptions, Failed, Summary
-
-TESTS = Path(__file__).parent
 
 
 @pytest.fixture

@@ -6,11 +6,10 @@ import re
 import time
 from collections.abc import Iterator
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import examples
+from conftest import TESTS, examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_proxy_catalog import TABLES
@@ -25,7 +24,7 @@ from sqlanon.pgwire.rows import data_rows
 from sqlanon.pgwire.types import KNOWN
 from sqlanon.sqlfront.limits import MAX_TEXT
 
-FOLDER = Path(__file__).parent / "catalog"
+FOLDER = TESTS / "catalog"
 HOSTILE = [line for line in (FOLDER / "hostile.txt").read_text().splitlines() if not line.startswith("#")]
 # Words that only an engine or a parser would say.
 ENGINES = re.compile(

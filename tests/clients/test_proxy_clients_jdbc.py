@@ -9,9 +9,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from conftest import TESTS
 from proxy_servers import Server
 
-SOURCE = Path(__file__).parent / "jdbc" / "Suite.java"
+SOURCE = TESTS / "jdbc" / "Suite.java"
 DRIVER = Path("/usr/share/java/postgresql.jar")
 MODES = 4
 

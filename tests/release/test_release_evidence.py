@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
+from conftest import TESTS
 
 from sqlanon.engines import connect
 from sqlanon.evidence.release_evidence import ReleaseEvidence
@@ -16,9 +16,7 @@ from sqlanon.report import render
 from sqlanon.sqltree.tree import literal
 
 # As sqlanon_releases of 0.2.0 kept them, when evidence was a mapping.
-BEFORE = {
-    path.stem: path.read_text(encoding="utf-8").strip() for path in Path(__file__).parent.glob("evidence_before/*")
-}
+BEFORE = {path.stem: path.read_text(encoding="utf-8").strip() for path in TESTS.glob("evidence_before/*")}
 
 
 @pytest.mark.parametrize("name", BEFORE)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from conftest import ROOT
 from gateway_world import EXACT, World, people, policy, world
 
 from sqlanon.errors import BudgetExhausted
@@ -21,9 +22,7 @@ from sqlanon.gateway.price.noise import Mechanisms
 Array = np.ndarray[Any, Any]
 PERSONS = 80
 STATEMENTS = 160
-SHIPPED: dict[str, Any] = yaml.safe_load(
-    (Path(__file__).parents[1] / "examples/gateway/policy.yml").read_text("utf-8")
-)["gateway"]
+SHIPPED: dict[str, Any] = yaml.safe_load((ROOT / "examples/gateway/policy.yml").read_text("utf-8"))["gateway"]
 for _limit in SHIPPED["budget"].values():
     _limit["delta"] = float(_limit["delta"])  # YAML 1.1 reads 1e-7 as text
 TRIALS = 3

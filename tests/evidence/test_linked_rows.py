@@ -14,7 +14,7 @@ import duckdb
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from conftest import Database, examples
+from conftest import ROOT, Database, examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_laws import ATTACKED, CANONICAL
@@ -442,7 +442,7 @@ def test_how_often_a_row_occurs_belongs_to_the_set(database: Database) -> None:
 
 # The examples ---------------------------------------------------------------------------------------------------------
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES = ROOT / "examples"
 SHOP = "SELECT customer_id, city, born // 10 AS born, month(ordered) AS month FROM customers NATURAL JOIN orders"
 # The rows of each example, its person, and its quasi-identifiers.
 PANELS = {

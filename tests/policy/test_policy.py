@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 import yaml
+from conftest import TESTS
 
 from sqlanon import families, policy
 from sqlanon.errors import PolicyError
 from sqlanon.policy import Column, HierarchyUse, Join, ModelUse, Policy, Release, Source
 
-WRONG = sorted((Path(__file__).parent / "policies").glob("*.yml"))
+WRONG = sorted((TESTS / "policies").glob("*.yml"))
 
 GOOD = """\
 source:

@@ -7,13 +7,11 @@ import re
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise, product
-from pathlib import Path
 
 import brute
 import brute_loss as loss
 import pytest
-
-SHARED = Path(__file__).parents[2] / "shared"
+from conftest import SHARED
 
 
 def table(columns, *lines):

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import sqlglot
+from conftest import ROOT
 from gateway_world import EXACT, World, world
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -23,8 +24,6 @@ from sqlanon.gateway.bind.scalars import only
 from sqlanon.pgcatalog.dialect import parse_query as read_catalogue
 from sqlanon.sqlfront.lexer import tokens
 from sqlanon.sqlfront.parser_tokens import tokenize
-
-ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from conftest import shared
+from conftest import TESTS, shared
 from proxy_postgres import Postgres15, Told, started
 
 from sqlanon.errors import SqlanonError
@@ -17,7 +16,7 @@ from sqlanon.pgcatalog.kinds import BY_OID
 from sqlanon.pgcatalog.relations import RELATIONS
 from sqlanon.pgwire.types import DATE, INT4, INT8, NUMERIC, TEXT, TIMESTAMPTZ, by_oid, encode
 
-FOLDER = Path(__file__).parent / "catalog"
+FOLDER = TESTS / "catalog"
 COMMENT = "private: answered with differential privacy"
 PEOPLE = (
     PgColumn("id", INT4, True), PgColumn("name", TEXT), PgColumn("born", DATE),

@@ -8,12 +8,12 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import ROOT
 
-EXAMPLE = Path(__file__).parents[1] / "examples" / "dbt"
+EXAMPLE = ROOT / "examples" / "dbt"
 # One process for all commands: to start dbt takes longer than most of them.
 DRIVER = """
 import json, pathlib, sys

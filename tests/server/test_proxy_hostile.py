@@ -6,16 +6,16 @@ import json
 import re
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from conftest import TESTS
 from hostile_ways import WAYS, World, cursor, hostile_world, http_query, own_words, simple, with_parameter
 from proxy_world import OTHER, OTHER_PASSWORD, PASSWORD
 from raw_client import SYNC, bind, execute, parse, query
 
 REFUSED = [
     line
-    for line in (Path(__file__).parent / "hostile" / "refused.txt").read_text(encoding="utf-8").splitlines()
+    for line in (TESTS / "hostile" / "refused.txt").read_text(encoding="utf-8").splitlines()
     if line and not line.startswith("#")
 ]
 # What a refusal may be: of the statement, of its privileges, of a limit; never a failure of an engine or a worker.

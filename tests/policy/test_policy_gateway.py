@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import examples
+from conftest import TESTS, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_policy import SMALL
@@ -34,7 +34,7 @@ from sqlanon.policy.gateway import (
     Unit,
 )
 
-WRONG = sorted((Path(__file__).parent / "gateways").glob("*.yml"))
+WRONG = sorted((TESTS / "gateways").glob("*.yml"))
 
 FULL = """\
 gateway:

@@ -16,7 +16,7 @@ import duckdb
 import parting
 import pytest
 from click.testing import CliRunner
-from conftest import Database
+from conftest import TESTS, Database
 from parting import anatomy, patients, published, with_patients
 from transforming import KEY, OTHER_KEY
 
@@ -214,7 +214,7 @@ def test_a_killed_process_leaves_nothing_behind_at_the_next_run(duck: Database, 
     if not first:
         published(duck, to("out.parquet"))
     before = contents()
-    code = [sys.executable, "-c", KILLED, str(Path(__file__).parent), str(step)]
+    code = [sys.executable, "-c", KILLED, str(TESTS), str(step)]
     assert subprocess.run(code, capture_output=True, timeout=300).returncode == -signal.SIGKILL
     hidden = [name for name in contents() if name.startswith(".")]
     assert hidden  # or there would be nothing to look for

@@ -11,13 +11,13 @@ import json
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import TESTS
 from proxy_servers import ROOT, Server
 
-CLIENTS = Path(__file__).parent / "clients"
+CLIENTS = TESTS / "clients"
 NODE = {"node_postgres": "pg", "sequelize": "sequelize", "typeorm": "typeorm"}
 PYTHON = {
     "django_orm": "django", "ibis_tables": "ibis", "connectorx_read": "connectorx",

@@ -12,7 +12,7 @@ from pathlib import Path
 import duckdb
 import pytest
 from click.testing import CliRunner
-from conftest import Database
+from conftest import ROOT, Database
 
 from sqlanon.cli import main
 from sqlanon.engines import connect
@@ -159,7 +159,7 @@ def test_a_plan_writes_nothing_and_says_what_would_change(database: Database) ->
 
 
 def test_the_keys_of_the_guide() -> None:
-    found = load(Path(__file__).parents[1] / "examples" / "releases_over_time" / "monthly.yml")
+    found = load(ROOT / "examples" / "releases_over_time" / "monthly.yml")
     assert found.release is not None and found.history is not None
     assert (found.release.keep, found.release.audience, found.history.encrypt) == (3, "research", True)
 

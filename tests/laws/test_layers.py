@@ -6,12 +6,13 @@ import ast
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 from pydantic import BaseModel
 
 from sqlanon import algorithms
 from sqlanon.families import AlgorithmTraits, load_module
 
-PACKAGE = Path(__file__).parents[1] / "sqlanon"
+PACKAGE = ROOT / "sqlanon"
 # From the top down: a module imports only from lines below its own, never sideways. The longest name that fits counts.
 LAYERS = [
     {"__main__"},

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from conftest import ROOT
 
-PACKAGE = Path(__file__).parents[1] / "sqlanon"
+PACKAGE = ROOT / "sqlanon"
 IRREGULAR = {
     "asked", "bound", "built", "chosen", "cut", "done", "drawn", "found", "given", "gone", "held", "kept", "known",
     "left", "lost", "made", "meant", "past", "put", "read", "said", "seen", "sent", "set", "shown", "spelt",
