@@ -489,7 +489,7 @@ def test_a_mistake_of_the_server_ends_one_session_and_tells_nothing(
 
     with here.connect() as connection:
         with monkeypatch.context() as patched:
-            patched.setattr("sqlanon.server.session.statements", wrong)
+            patched.setattr("sqlanon.server.run_command.statements", wrong)
             with pytest.raises(psycopg.Error) as error:
                 connection.execute("SELECT 'secret'")
         assert error.value.sqlstate == "XX000" and "secret" not in str(error.value)
