@@ -8,7 +8,7 @@
 -- param: l integer >= 2: fewest values that must remain possible for a person
 -- measures: values that remain possible for the persons of a set; worse when smaller
 -- needs: sensitive
--- monotone: yes, also under record suppression
+-- monotone: yes; not under record suppression
 WITH last_seen AS (
     SELECT p.group_id, p.version, p.class_id
     FROM past AS p

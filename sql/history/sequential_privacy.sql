@@ -9,7 +9,7 @@
 -- param: k integer >= 2: fewest rows of either release for a value on X
 -- param: h number > 0 <= 1 default 1.0: largest confidence of inferring a sensitive value of either release
 -- measures: largest confidence of inferring a value; worse when larger
--- monotone: yes; not under record suppression
+-- monotone: no
 SELECT class_id, version, CAST(NULL AS BIGINT) AS past_class_id, measured
 FROM (
     SELECT
