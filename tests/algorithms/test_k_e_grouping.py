@@ -19,6 +19,7 @@ from transforming import KEY, OTHER_KEY
 import sqlanon
 from sqlanon.algorithms import k_e_grouping
 from sqlanon.algorithms.k_e_grouping import widest
+from sqlanon.buckets.bucketize import prepare_rows
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.checks import check
 from sqlanon.policy import Source
@@ -124,7 +125,7 @@ def test_every_arrangement_is_as_likely(duck: Database) -> None:
     with_patients(duck, rows)
     seen: Counter[tuple[int, ...]] = Counter()
     for number in range(48):
-        task = parting.posed(grouping(3, 1), duck.engine, f"{KEY} {number}", k_e_grouping.SEEDS)
+        task = prepare_rows(grouping(3, 1), duck.engine, f"{KEY} {number}", k_e_grouping.SEEDS)
         made = k_e_grouping.part(task, k_e_grouping.Params(k=3, e=1.0))
         seen[
             tuple(value for _, value in sorted(duck.fetch(f"SELECT tag, income FROM ({made.select.sql('duckdb')})")))

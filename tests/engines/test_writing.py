@@ -23,14 +23,14 @@ os.kill(os.getpid(), 9)
 # Dies in the middle of the swap: before the new file is there, or before the log of the old one is gone.
 DIES = """
 import os, sys
-from sqlanon.engines.open_writable import writing
+from sqlanon.engines.open_writable import open_writable
 replace = os.replace
 def dies(*names):
     if sys.argv[2] == "after":
         replace(*names)
     os.kill(os.getpid(), 9)
 os.replace = dies
-with writing(sys.argv[1]) as engine:
+with open_writable(sys.argv[1]) as engine:
     engine._connection.execute("INSERT INTO t VALUES (3)")
 """
 

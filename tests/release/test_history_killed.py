@@ -40,7 +40,7 @@ import sys
 from pathlib import Path
 import sqlanon.release.history
 from sqlanon.engines import duckdb
-from sqlanon.engines.open_writable import writing
+from sqlanon.engines.open_writable import open_writable
 from sqlanon.schedule import Job, refresh
 
 job = Job(Path(sys.argv[1]))
@@ -49,7 +49,7 @@ while sys.stdin.readline():
     if not child:
         print("ready", flush=True)
         while True:
-            with writing(str(job.path.parent / "warehouse.duckdb")) as engine:
+            with open_writable(str(job.path.parent / "warehouse.duckdb")) as engine:
                 engine._connection.execute("UPDATE people SET n = n + 1")
             done = refresh(job, secret=sys.argv[2])
             assert done.published is not None, done
