@@ -387,7 +387,7 @@ def test_how_places_are_packed_and_rows_sorted_changes_nothing(
     monkeypatch.setattr(pack_places, "BITS", bits)
     monkeypatch.setattr(pack_places, "MOST_ONES", ones)
     monkeypatch.setattr(pack_places, "INT_BITS", narrow)
-    monkeypatch.setattr(partition, "MANY_REGIONS", many)
+    monkeypatch.setattr("sqlanon.regions.partition.MANY_REGIONS", many)
     found, again = partition(database, rows, policy) if strict else relaxed(database, rows, policy)
     assert (found.loss, found.checks) == (usual.loss, usual.checks)
     assert sorted(again, key=str) == sorted(listed, key=str)
