@@ -3,7 +3,7 @@
 -- records; a suppressed record would make it infinite. NULL is one more value that the root covers.
 -- cite: Kifer and Gehrke 2006
 -- measures: divergence in nats; worse when larger
--- monotone: no
+-- monotone: yes; not with suppression
 SELECT
     COALESCE(
         SUM(records * LN(CAST(records AS DOUBLE PRECISION) * area / class_records))

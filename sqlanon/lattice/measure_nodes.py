@@ -21,6 +21,7 @@ from sqlanon.sqltree.tree import (
     sum_bigint,
     table,
     union_all,
+    window,
 )
 
 if TYPE_CHECKING:
@@ -94,6 +95,38 @@ def hidden_labels(queries: ClassQueries, source: str) -> exp.Query:
     chosen: list[exp.Expr | str] = ["attribute", alias(sum_bigint(exp.column("n")), "rows_"), alias(weighed, "weighed")]
     tree = select(*chosen, source=nest_query(counted, "counted"), groups=["attribute"])
     return with_parts(tree, [*parts, ("lost", lost)])
+
+
+def tuple_nats(queries: ClassQueries) -> exp.Query:
+    """The compressed table with `nats`: n ln t for each row, where t rows are alike on all quasi-identifiers."""
+    keys = [exp.column(name) for name in queries.compressed.key_names]
+    alike = double(window(exp.Sum(this=exp.column("n")), partition=keys))
+    nats = exp.Mul(this=double(exp.column("n")), expression=exp.Ln(this=alike))
+    return exp.select("*", alias(nats, "nats")).from_(table(queries.compressed.table))
+
+
+def inner_levels(queries: ClassQueries) -> list[tuple[int, int]]:
+    """(attribute, level) of the columns of the compressed table that hold numbers of leaves."""
+    return [(axis, level) for axis, domain in enumerate(queries.table.domains) for level in range(1, domain.height)]
+
+
+def divergence_sums(queries: ClassQueries, source: str) -> exp.Query:
+    """(rows_, nats) of the released rows: nats are the sums of `tuple_nats`, and n ln(area / size of the class) but for
+    attributes at the root. Parameters are the masks of a node, and 1 for each of its `inner_levels`, else 0."""
+    numbers = itertools.count(1)
+    masks: list[exp.Expr] = [_parameter(next(numbers), BIGINT) for _ in queries.node_masks(queries.table.top)]
+    key = queries.class_id(masks)
+    nats: exp.Expr = exp.column("nats")
+    for axis, level in inner_levels(queries):
+        leaves = exp.Ln(this=exp.column(f"f{axis + 1}_{level}"))
+        shown = exp.Mul(this=leaves, expression=_parameter(next(numbers), DOUBLE))
+        nats = exp.Add(this=nats, expression=exp.Mul(this=double(exp.column("n")), expression=shown))
+    brought = queries.class_population(key)
+    classes, parts = queries.classes_by(key, source, [nats], brought=brought, masks=masks)
+    size = double(exp.column("rows_"))
+    spread = exp.Sub(this=exp.column("cost1"), expression=exp.Mul(this=size, expression=exp.Ln(this=size.copy())))
+    tree = exp.select(alias(sum_bigint(exp.column("rows_")), "rows_"), alias(exp.Sum(this=spread), "nats"))
+    return with_parts(tree.from_(classes).where(exp.column("broken").eq(0)), parts)
 
 
 def sums(queries: ClassQueries, metric: Metric) -> list[exp.Expr]:

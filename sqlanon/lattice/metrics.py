@@ -37,10 +37,14 @@ class Metric(Protocol):
     """`costs` are expressions over the compressed table, summed in each class as cost1, cost2, …; each has numbers
     for parameters, which `numbers` gives for a node. `aggregates` are expressions over the classes (rows_, cost1, …,
     broken, nested), and `parts` their values, from which come the loss and what is `known` beside it. After `prepare`,
-    `lower` bounds the loss of every node of the lattice from below. Nodes below `floor` are not asked for any more."""
+    `lower` bounds the loss of every node of the lattice from below. Nodes below `floor` are not asked for any more. A
+    metric `rises` if a measured node tells more about the nodes above it than about those below."""
 
     lower: Array
     floor: Node | None
+
+    @property
+    def rises(self) -> bool: ...
 
     def prepare(self) -> None: ...
     def costs(self, parameter: Callable[[], exp.Expr]) -> list[exp.Expr]: ...
@@ -89,6 +93,10 @@ class Linear:
     _by_level: list[list[list[float]]] = field(init=False)  # component, attribute, level: cost of a released record
     _means: list[Array] = field(init=False)
     _excess: list[Array] = field(init=False)
+
+    @property
+    def rises(self) -> bool:
+        return False
 
     def __post_init__(self) -> None:
         self._by_level = []
@@ -219,6 +227,10 @@ class Squares:
     _generalized: Array = field(init=False)
     _suppressed: Array = field(init=False)
 
+    @property
+    def rises(self) -> bool:
+        return not self.penalty
+
     def prepare(self) -> None:
         self.lower = np.full(self.shape, float(self.records))
         self._generalized = np.full(self.shape, float(self.records))
@@ -265,6 +277,10 @@ class AverageSize:
     floor: Node | None = None
     lower: Array = field(init=False)
 
+    @property
+    def rises(self) -> bool:
+        return True
+
     def prepare(self) -> None:
         self.lower = np.zeros(self.shape)
 
@@ -306,6 +322,10 @@ class Known:
     always: bool = False  # the bound is not the loss even where nothing is suppressed
     floor: Node | None = None
     lower: Array = field(init=False)
+
+    @property
+    def rises(self) -> bool:
+        return False
 
     def prepare(self) -> None:
         self.lower = separable(tuple(len(levels) for levels in self.by_level), self.by_level)
@@ -364,3 +384,26 @@ class Guesses(Known):
         above, below, every = up(measured.node), down(measured.node), max(self.records, 1)
         np.maximum(self.lower[above], measured.loss - measured.suppressed / every, out=self.lower[above])
         np.maximum(self.lower[below], measured.nested / every, out=self.lower[below])
+
+
+@dataclass
+class Divergence(Known):
+    """The divergence of the released records from what a reader rebuilds, a mean over these records.
+
+    A class adds records · (ln(area) - entropy of its records), which is never negative, and merged classes add as much
+    as their parts at least. So where a node above releases the records of this one and more, it adds as much, over all
+    records at the most."""
+
+    records: int = 0
+    nested: bool = False  # whether rows that a node suppresses are suppressed at all nodes below it
+
+    @property
+    def rises(self) -> bool:
+        return True
+
+    def learn(self, measured: Measured) -> None:
+        if self.nested or not measured.suppressed:
+            above, shown = up(measured.node), max(self.records - measured.suppressed, 0)
+            least = measured.loss * shown / max(self.records, 1)
+            # Less than a tie, so that sums of floats in another order leave out no optimum.
+            np.maximum(self.lower[above], least * (1 - 1e-9), out=self.lower[above])

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from sqlanon.errors import PolicyError
 from sqlanon.families import plugin
-from sqlanon.lattice.metrics import AverageSize, Entropies, Guesses, Known, Linear, Metric, Squares
+from sqlanon.lattice.metrics import AverageSize, Divergence, Entropies, Guesses, Known, Linear, Metric, Squares
 from sqlanon.lattice.problem import Problem
 from sqlanon.sqltree.tree import alias, double, literal, table, window
 
@@ -59,7 +59,9 @@ def build_metric(problem: Problem, name: str | None = None) -> Metric:
         case "non_uniform_entropy":
             return Entropies(_entropies(problem), sql=plugin("loss", name).sql, nested=problem.requirements.nested)
         case "kl_divergence":
-            return Known([[0.0] * size for size in problem.shape], sql=plugin("loss", name).sql, always=True)
+            nothing = [[0.0] * size for size in problem.shape]
+            sql = plugin("loss", name).sql
+            return Divergence(nothing, sql=sql, always=True, records=problem.records, nested=problem.requirements.nested)
         case "classification_metric":
             _require_target(problem)
             nothing = [[0.0] * size for size in problem.shape]

@@ -123,15 +123,18 @@ class Search:
         candidates = self._candidates()
         if not candidates.any():
             return []
-        below = candidates.astype(np.int32)
-        for axis in range(below.ndim):
-            np.cumsum(below, axis=axis, out=below)
         flat = np.flatnonzero(candidates)
+        below = _count_below(candidates)
         bounds = self.metric.lower.ravel()[flat]
         order = np.sort(bounds)
         worse = len(flat) - np.searchsorted(order, bounds, side="left")
         # Where nothing may be suppressed, nodes fail more often than they hold.
         score = np.minimum(below.ravel()[flat], worse * (2 if self.problem.limit == 0 else 1))
+        if self.metric.rises and self.problem.limit > 0:
+            above = np.flip(_count_below(np.flip(candidates))).ravel()[flat]
+            # Where no node can fail, none is left out but by what is known of those below it.
+            every = self.problem.limit >= self.problem.records
+            score = above if every else np.minimum(below.ravel()[flat], above)
         picked: list[Node] = []
         for place in np.argsort(-score, kind="stable")[: 8 * self.batch]:
             node = tuple(int(level) for level in np.unravel_index(flat[place], candidates.shape))
@@ -146,3 +149,11 @@ class Search:
 def _comparable(one: Node, other: Node) -> bool:
     pairs = list(zip(one, other, strict=True))
     return all(a <= b for a, b in pairs) or all(a >= b for a, b in pairs)
+
+
+def _count_below(candidates: Array) -> Array:
+    """For each node the candidates among itself and the nodes below it."""
+    below: Array = candidates.astype(np.int32)
+    for axis in range(below.ndim):
+        np.cumsum(below, axis=axis, out=below)
+    return below

@@ -59,6 +59,8 @@ class SearchState:
     marginals: list[list[float]] | None = None
     counting: Known | None = None  # a metric that asks for nothing but counts
     statements: dict[tuple[object, ...], Statement] = field(default_factory=dict)
+    root_nats: list[float] = field(default_factory=list)  # of each attribute, for the divergence
+    is_part: bool = False  # whether `source` holds a part of the rows
 
     def tell(self, what: str, done: int, every: int) -> None:
         if self.progress:
@@ -75,4 +77,4 @@ class SearchState:
         """The state of another search of the same rows, or of those of `source`: nothing is measured yet."""
         if source is None:
             return replace(self, measured={}, statements={})
-        return replace(self, source=source, measured={}, statements={}, marginals=None)
+        return replace(self, source=source, measured={}, statements={}, marginals=None, is_part=True)

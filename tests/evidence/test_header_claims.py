@@ -191,7 +191,7 @@ def test_a_false_header_that_few_worlds_refute_is_found(
     assert MODEL_CHECKERS["monotone"](lattice, replace(MODELS[name], monotone=PLAIN), params) is not None
 
 
-@pytest.mark.parametrize("name", ["aecs", "discernibility", "precision", "classification_metric"])
+@pytest.mark.parametrize("name", ["aecs", "discernibility", "precision", "kl_divergence", "classification_metric"])
 def test_a_false_header_of_a_loss_metric_is_found(connection: Any, name: str) -> None:
     false = replace(family("loss")[name], monotone="yes")
     assert is_found(lambda rng: header_claims.find_false_loss(connection, random_world(rng, columns=1), [false], 3))
