@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from sqlanon import marginals
 from sqlanon.engines import Engine, connect
 from sqlanon.engines.open_writable import open_writable
 from sqlanon.errors import BudgetExhausted, EngineError, PolicyError, SqlanonError
 from sqlanon.ledger.runs import LEASE, Run, Runs
-from sqlanon.marginals import Refreshed
 from sqlanon.policy import Policy, load
 from sqlanon.policy.files import load_marginals
 from sqlanon.policy.marginals import Marginals
@@ -29,6 +27,9 @@ from sqlanon.release.record import Version
 from sqlanon.release.retire_release import retire as drop
 from sqlanon.release.retire_release import rollback
 from sqlanon.release.versions import evidence_shown
+
+if TYPE_CHECKING:
+    from sqlanon.marginals import Refreshed
 
 FIRST_DELAY = timedelta(seconds=30)  # before a try that failed is repeated; twice as long each time
 LONGEST_WAIT = 60.0  # seconds until the clock and the policies are looked at again
@@ -150,6 +151,8 @@ def _refreshed(
 ) -> Published | Refreshed:
     if isinstance(policy, Policy):
         return publish(policy, engine, secret=secret, workload=False, plan_hash=plan_hash, run=run.id)
+    from sqlanon import marginals  # with the whole gateway, which other policies do not need
+
     with marginals.gate_on(policy, engine) as gate:
         return marginals.refresh(policy, gate, occasion=run.due.isoformat(), run=run.id)
 

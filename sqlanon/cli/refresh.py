@@ -78,7 +78,7 @@ def _exit_code(error: SqlanonError | None) -> int:
 
 
 def print_outcome(done: RefreshOutcome) -> None:
-    from sqlanon.marginals import Refreshed
+    from sqlanon.release import Published  # what it is not, is of marginals, which would load the whole gateway
 
     where = str(done.job.path)
     if done.error is not None:
@@ -89,11 +89,11 @@ def print_outcome(done: RefreshOutcome) -> None:
         assert done.published is not None
         document = done.published.document
         history = document.get("history", {})
-        if isinstance(done.published, Refreshed):
+        if isinstance(done.published, Published):
+            version = f", version {history['version']}, {history['held_back']:,} rows held back" if history else ""
+        else:
             width, spent = document["differential_privacy"]["half_width"], done.published.cost.epsilon
             noise = f", counts of {document['released']:,} rows, each ± {width:g}"
             version = f"{noise}; spent {f'epsilon {spent:g}' if spent else 'nothing more'}"
-        else:
-            version = f", version {history['version']}, {history['held_back']:,} rows held back" if history else ""
         click.echo(f"{where}: refreshed{version}; plan {done.published.plan.hash[:12]}")
     sys.stdout.flush()

@@ -60,8 +60,8 @@ def build_metric(problem: Problem, name: str | None = None) -> Metric:
             return Entropies(_entropies(problem), sql=plugin("loss", name).sql, nested=problem.requirements.nested)
         case "kl_divergence":
             nothing = [[0.0] * size for size in problem.shape]
-            sql = plugin("loss", name).sql
-            return Divergence(nothing, sql=sql, always=True, records=problem.records, nested=problem.requirements.nested)
+            sql, nested = plugin("loss", name).sql, problem.requirements.nested
+            return Divergence(nothing, sql=sql, always=True, records=problem.records, nested=nested)
         case "classification_metric":
             _require_target(problem)
             nothing = [[0.0] * size for size in problem.shape]
