@@ -16,7 +16,7 @@ demo: $(VENV)/installed
 	$(BIN)/sqlanon demo demo
 
 quick: $(VENV)/installed-test
-	$(BIN)/pytest -n auto -k "not postgres" sqlanon $(QUICK)
+	$(BIN)/pytest -n auto -m "not long" -k "not postgres" sqlanon $(QUICK)
 
 test: $(VENV)/installed-test lint
 	$(BIN)/python -m compileall -q sqlanon  # once, for the hundreds of processes that the tests start
