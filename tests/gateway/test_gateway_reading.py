@@ -236,7 +236,7 @@ def test_the_lowest_version(tmp_path: Path) -> None:
     assert len(paths) == len(files)
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import sqlglot, pytest; "
     code += f"assert sqlglot.__version__ == {lowest!r}; sys.exit(pytest.main(sys.argv[1:]))"
-    asked = ["-q", "-x", "-m", "not long", "-p", "no:cacheprovider", *paths]
+    asked = ["-x", "-m", "not long", "-p", "no:cacheprovider", *paths]
     ran = subprocess.run([sys.executable, "-c", code, *asked], cwd=ROOT, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout[-4000:]
     assert re.search(r"[1-9]\d\d+ passed", ran.stdout), ran.stdout[-400:]
