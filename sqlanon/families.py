@@ -13,6 +13,8 @@ A family of SQL plug-ins is a folder below `sql/`. The header of a file is its m
     -- excess: measured - :t, at most 1 - :t (how far a class is beyond the limit: a convex function of the shares of
     --   its sensitive values, which lets a search leave out what lies below a node)
     -- makes: class_risks (the relation that the statement makes for other files of the family)
+    -- bounds: share(value, h) (what a model bounds in a class, and by which parameters; the words are `BOUNDS`)
+    -- traits: wait, join (what others must know of it; the words are `TRAITS`)
 """
 
 from __future__ import annotations
@@ -29,13 +31,41 @@ from typing import Any, Literal
 
 from sqlanon.errors import PolicyError, did_you_mean
 
-KEYS = ("cite", "param", "measures", "needs", "monotone", "classes", "counts", "excess", "makes")
+KEYS = ("cite", "param", "measures", "needs", "monotone", "classes", "counts", "excess", "makes", "bounds", "traits")
+# What a model may bound in a class. A model with another condition has no `bounds:`, and nobody concludes from it.
+BOUNDS = {
+    "size": "at least so many records, and nothing else",
+    "share": "a value, or each of a list, or every value: at most this share of the records",
+    "distinct": "at least so many different values",
+    "entropy": "the entropy of the values is at least the logarithm of this number",
+    "tail": "the most frequent value is rarer than c times all values from the l-th on",
+    "distance": "half the sum of the differences to the shares in the table is at most this",
+    "range": "at least so many different numbers, which span at least this range",
+}
+# What others must know of a model across releases, or of an attack.
+TRAITS = {
+    "history": {
+        "wait": "it holds in the end if the rows that break it wait for a later release",
+        "wait_last": "rows may wait for it where no level helps",
+        "raise": "more general labels help: more classes can be compared, and more rows of a join match",
+        "join": "it looks at releases of other names, joined with the new one",
+        "own_models": "it also measures the models of both policies on the join",
+        "cells": "persons with the same past and present are a cell of at least k persons and l values",
+        "signatures": "a person keeps one set of at least m values in all releases",
+    },
+    "attacks": {
+        "slow": "it compares persons with classes again and again, or tries every set of columns",
+        "nearest": "it also finds values that were changed a little",
+        "beliefs": "it can go by what an attacker believes of rows whose sensitive values are shown apart from them",
+    },
+}
 _HEADER_KEY = re.compile(rf"^({'|'.join(KEYS)}):\s*(.*)$")
 _PARAM = re.compile(
     r"^(?P<name>\w+) (?P<type>integer|number|text|boolean|list|map|columns|column|column_map)"
     r"(?: (?P<bound>(?:>=|<=|>|<) [-\d.]+(?: (?:>=|<=|>|<) [-\d.]+)?))?"
     r"(?: default (?P<default>\S+))?: (?P<meaning>.+)$"
 )
+_BOUND = re.compile(r"^(?P<kind>\w+)\((?P<params>\w+(?:, \w+)*)\)$")
 _COMPARE = {
     ">=": lambda value, edge: value >= edge,
     "<=": lambda value, edge: value <= edge,
@@ -95,6 +125,14 @@ class Param:
 
 
 @dataclass(frozen=True)
+class ClassBound:
+    """What a model bounds in a class: a word of `BOUNDS`, and the parameters of the model that say how far."""
+
+    kind: str
+    params: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Plugin:
     """One `.sql` file: its manual page, its interface and its statement."""
 
@@ -109,12 +147,19 @@ class Plugin:
     counts: str = ""
     excess: str = ""
     makes: str = ""
+    bounds: ClassBound | None = None
+    traits: frozenset[str] = frozenset()
     needs: tuple[str, ...] = ()
     params: tuple[Param, ...] = field(default=())
 
     @property
     def worse_when_smaller(self) -> bool:
         return self.measures.endswith("worse when smaller")
+
+    @property
+    def bounds_size_alone(self) -> bool:
+        """Whether the model counts the records of a class and looks at nothing else."""
+        return self.bounds is not None and self.bounds.kind == "size"
 
     def param(self, name: str) -> Param | None:
         return next((param for param in self.params if param.name == name), None)
@@ -181,6 +226,35 @@ def _parse_param(text: str, where: str) -> Param:
     )
 
 
+def _parse_bound(text: str, params: tuple[Param, ...], where: str) -> ClassBound | None:
+    if not text:
+        return None
+    match = _BOUND.match(text)
+    if match is None or match["kind"] not in BOUNDS:
+        raise PolicyError(
+            f"{where}: the header line 'bounds: {text}' cannot be read",
+            hint=f"write 'bounds: word(parameter, …)', where the word is one of {', '.join(BOUNDS)}",
+        )
+    names = tuple(match["params"].split(", "))
+    known = [param.name for param in params]
+    for name in names:
+        if name not in known:
+            raise PolicyError(
+                f"{where}: 'bounds' names '{name}', which is no parameter", hint=did_you_mean(name, known)
+            )
+    return ClassBound(match["kind"], names)
+
+
+def _parse_traits(family: str, lines: list[str], where: str) -> frozenset[str]:
+    known = TRAITS.get(family, {})
+    found = frozenset(word.strip() for line in lines for word in line.split(","))
+    for word in sorted(found):
+        if word not in known:
+            hint = did_you_mean(word, known) or (f"there are {', '.join(known)}" if known else "the family has none")
+            raise PolicyError(f"{where}: unknown trait '{word}'", hint=hint)
+    return found
+
+
 def parse(family: str, name: str, text: str) -> Plugin:
     """Read a `.sql` file: the leading comment is the header, the rest is the statement."""
     summary: list[str] = []
@@ -201,6 +275,7 @@ def parse(family: str, name: str, text: str) -> Plugin:
             summary.append(content)
             current = None
     where = f"{family}/{name}.sql"
+    params = tuple(_parse_param(line, where) for line in values["param"])
     return Plugin(
         family=family,
         name=name,
@@ -213,8 +288,10 @@ def parse(family: str, name: str, text: str) -> Plugin:
         counts=" ".join(values["counts"]),
         excess=" ".join(values["excess"]),
         makes=" ".join(values["makes"]),
+        bounds=_parse_bound(" ".join(values["bounds"]), params, where),
+        traits=_parse_traits(family, values["traits"], where),
         needs=tuple(word.strip() for line in values["needs"] for word in line.split(",") if word.strip()),
-        params=tuple(_parse_param(line, where) for line in values["param"]),
+        params=params,
     )
 
 
@@ -281,6 +358,7 @@ class AlgorithmTraits:
     two_tables: bool = False  # the sensitive values of groups are in a table of their own
     parts: str | None = None  # the parameter that says which columns stay together in a row
     counterfeits: bool = False  # rows of nobody are added
+    suppresses_cells: bool = False  # single cells are hidden, so that a suppressed cell can match any value
     distorts: bool = False  # sensitive values of some rows are replaced, until few rows of a class have one
     guards: bool = False  # sensitive values are shown as nodes of their taxonomy, below a guarding node where given
     # What follows for somebody who knows how it works (the attack `minimality`): values of groups are dealt in any

@@ -1,7 +1,7 @@
 -- The sensitive values of each class by their rank, as one text: classes with the same text are alike.
 -- cite: Wong, Fu, Wang and Pei 2007
 -- measures: shape, the ranks of the values of a class and how many records have each
--- needs: minimality, sensitive
+-- needs: requirement, sensitive
 -- makes: class_shapes
 SELECT
     class_id,

@@ -8,6 +8,7 @@
 -- measures: confidence, the share of the nearest records with a person's value; with the most frequent one, where that
 --   is not known
 -- needs: targets, sensitive
+-- traits: nearest, slow
 WITH least AS (SELECT group_id, MIN(distance) AS distance FROM distances GROUP BY group_id),
 nearest AS (
     SELECT d.group_id, d.class_id

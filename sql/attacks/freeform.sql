@@ -6,6 +6,7 @@
 -- param: certainty number > 0 <= 1 default 1: a person is broken if their value is inferred with at least this confidence
 -- measures: confidence, with which the most telling set of columns infers the value of a person
 -- needs: sensitive, freeform
+-- traits: slow
 SELECT persons, confidence, CASE WHEN confidence >= :certainty - 1e-12 THEN 1 ELSE 0 END AS broken
 FROM (
     SELECT row_id, persons, CAST(MAX(confidence) AS DOUBLE PRECISION) AS confidence

@@ -17,7 +17,7 @@
 -- cite: Wong, Fu, Wang and Pei 2007; Fung, Wang, Chen and Yu 2010
 -- param: certainty number > 0 <= 1 default 1: a person is broken if it has the value with so much confidence
 -- measures: confidence, that a person has the guarded value, or the value that is most likely
--- needs: minimality, sensitive
+-- needs: requirement, sensitive
 SELECT records, matching, sizes, COUNT(*) AS classes
 FROM (
     SELECT

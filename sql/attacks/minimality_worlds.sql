@@ -2,7 +2,7 @@
 -- class by their rank. It serves requirements that look at all values, such as l-diversity and t-closeness.
 -- cite: Wong, Fu, Wang and Pei 2007
 -- measures: classes, how many are alike in the sizes of their groups and in their values
--- needs: minimality, sensitive
+-- needs: requirement, sensitive
 -- makes: worlds
 SELECT sizes, ranks, COUNT(*) AS classes
 FROM (

@@ -6,6 +6,7 @@
 -- param: certainty number > 0 <= 1 default 0.9: a person is broken if their record is found with at least this confidence
 -- measures: confidence, the share of the best record in the odds of all records; 0 where no column agrees
 -- needs: targets, splink
+-- traits: slow
 WITH scored AS (
     SELECT
         m.group_id,

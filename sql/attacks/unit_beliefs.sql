@@ -2,7 +2,7 @@
 -- records that an attacker cannot tell apart: a class of a release, or the persons with the same quasi-identifiers.
 -- cite: Wong, Fu, Wang and Pei 2007
 -- measures: belief, that the persons of a group have a value
--- needs: minimality, sensitive
+-- needs: requirement, sensitive
 -- makes: beliefs
 SELECT s.group_id, s.value, s.weight / w.records AS share, s.weight / w.records AS belief
 FROM (

@@ -15,6 +15,7 @@
 -- measures: records of a class that remain possible for a victim; worse when smaller
 -- needs: sensitive
 -- monotone: no
+-- traits: raise, wait_last
 WITH moved AS (
     SELECT p.version, p.class_id AS past_class_id, m.class_id, SUM(m.records) AS records
     FROM (

@@ -9,6 +9,7 @@
 -- measures: values that remain possible for the persons of a set; worse when smaller
 -- needs: sensitive
 -- monotone: yes; not under record suppression
+-- traits: wait
 WITH last_seen AS (
     SELECT p.group_id, p.version, p.class_id
     FROM past AS p

@@ -13,6 +13,7 @@
 -- measures: values that remain possible for the persons of a set; worse when smaller
 -- needs: sensitive
 -- monotone: yes; not under record suppression
+-- traits: wait
 WITH moved AS (
     SELECT p.version, p.class_id AS past_class_id, m.class_id, m.value, SUM(m.records) AS records
     FROM moves AS m

@@ -9,6 +9,7 @@
 -- param: k integer >= 2: fewest rows of either release in a class of the join
 -- measures: rows of a release in a class of the join; worse when smaller
 -- monotone: no
+-- traits: raise, join, own_models
 SELECT class_id, version, CAST(NULL AS BIGINT) AS past_class_id, LEAST(ours, theirs) AS measured
 FROM joined
 WHERE LEAST(ours, theirs) < :k

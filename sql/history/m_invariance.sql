@@ -9,6 +9,7 @@
 -- measures: values of a class, or those that it shares with the earlier class of its persons; worse when smaller
 -- needs: sensitive
 -- monotone: no
+-- traits: signatures
 WITH last_seen AS (
     SELECT p.group_id, p.version, p.class_id
     FROM past AS p

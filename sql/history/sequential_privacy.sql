@@ -10,6 +10,7 @@
 -- param: h number > 0 <= 1 default 1.0: largest confidence of inferring a sensitive value of either release
 -- measures: largest confidence of inferring a value; worse when larger
 -- monotone: no
+-- traits: raise, join
 SELECT class_id, version, CAST(NULL AS BIGINT) AS past_class_id, measured
 FROM (
     SELECT

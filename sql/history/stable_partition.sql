@@ -10,6 +10,7 @@
 -- param: l integer >= 1 default 1: fewest different sensitive values among them
 -- measures: persons of a set; worse when smaller
 -- monotone: yes; not under record suppression
+-- traits: wait, cells
 WITH last_seen AS (
     SELECT p.group_id, p.version, p.class_id
     FROM past AS p

@@ -9,6 +9,7 @@
 -- needs: sensitive
 -- monotone: yes; not under record suppression
 -- excess: measured - :alpha, at most 1 - :alpha
+-- bounds: share(guarded, alpha)
 SELECT class_id, measured
 FROM (
     SELECT c.class_id, c.records, LEAST(COALESCE(s.records, 0) / c.records, 1) AS measured

@@ -8,6 +8,7 @@
 -- needs: sensitive
 -- monotone: yes; not under record suppression
 -- excess: measured - :h, at most 1 - :h
+-- bounds: share(value, h)
 SELECT class_id, measured
 FROM (
     SELECT c.class_id, LEAST(COALESCE(s.records, 0) / c.records, 1) AS measured

@@ -6,6 +6,7 @@
 -- measures: different sensitive values in the class; worse when smaller
 -- needs: sensitive
 -- monotone: yes, also under record suppression
+-- bounds: distinct(l)
 SELECT class_id, measured
 FROM (SELECT class_id, CAST(SUM(known) AS BIGINT) AS measured FROM class_values GROUP BY class_id) AS diversity
 WHERE measured < :l

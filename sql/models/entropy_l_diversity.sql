@@ -8,6 +8,7 @@
 -- needs: sensitive
 -- monotone: yes; not under record suppression
 -- excess: LN(:l) - LN(measured), at most LN(:l)
+-- bounds: entropy(l)
 SELECT class_id, measured
 FROM (
     SELECT

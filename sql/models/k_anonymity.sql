@@ -7,4 +7,5 @@
 -- param: k integer >= 2: smallest class allowed
 -- measures: records in the class; worse when smaller
 -- monotone: yes, also under record suppression
+-- bounds: size(k)
 SELECT class_id, records AS measured FROM classes WHERE records < :k

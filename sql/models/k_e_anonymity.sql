@@ -7,6 +7,7 @@
 -- measures: range of the sensitive values in the class; worse when smaller
 -- needs: sensitive, numeric
 -- monotone: yes, also under record suppression
+-- bounds: range(k, e)
 SELECT class_id, measured
 FROM (
     SELECT

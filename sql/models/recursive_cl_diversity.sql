@@ -8,6 +8,7 @@
 -- measures: r_1 / (r_l + ... + r_m), which c must exceed; worse when larger
 -- needs: sensitive
 -- monotone: yes; not under record suppression
+-- bounds: tail(c, l)
 WITH ranked AS (
     SELECT
         class_id,

@@ -8,6 +8,7 @@
 -- needs: sensitive
 -- monotone: yes; not under record suppression
 -- excess: measured - :t, at most 1 - :t
+-- bounds: distance(t)
 WITH sizes AS (
     SELECT class_id, CAST(SUM(records) AS DOUBLE PRECISION) AS records FROM class_values GROUP BY class_id
 ),

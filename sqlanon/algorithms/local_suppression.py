@@ -42,7 +42,7 @@ from sqlanon.sqltree.tree import count_all, literal, select, table, text
 TIE = 1e-9
 TOGETHER = 6  # patterns that are worth one statement
 
-TRAITS = AlgorithmTraits()
+TRAITS = AlgorithmTraits(suppresses_cells=True)
 
 
 class Params(BaseModel):
@@ -106,14 +106,15 @@ def weights(problem: Problem, params: Params) -> list[float]:
 def _ways(problem: Problem) -> list[Lending]:
     """How groups may borrow, from what suppresses least to what is sure to find something."""
     whole = [Lending(donors=1), Lending(donors=8), Lending(donors=ALL)]
-    counting = all(item.use.name == "k_anonymity" for item in problem.requirements.models)
+    counting = all(item.model.bounds_size_alone for item in problem.requirements.models)
     if not counting or problem.compressed.person:
         return whole  # which rows a class can spare is for the models to say
     return [Lending(size=_largest_k(problem)), *whole]
 
 
 def _largest_k(problem: Problem) -> int:
-    return max((int(str(item.params["k"])) for item in problem.requirements.models), default=1)
+    models = problem.requirements.models
+    return max((int(str(item.params[item.model.bounds.params[0]])) for item in models if item.model.bounds), default=1)
 
 
 def _round(

@@ -28,7 +28,6 @@ from sqlanon.relations.hierarchy_lookups import lookup
 from sqlanon.sqltree.tree import BIGINT, alias, rows_relation, sum_bigint, table, union_all, window
 
 TRAITS = AlgorithmTraits(brings=frozenset({"class_probability"}))
-RECORD_MODEL = "expected_confidence"
 # Levels are divided by heights: a sum of thirds may miss its limit by the last bit.
 TOLERANCE = 1e-9
 
@@ -71,6 +70,11 @@ def _names(problem: Problem) -> list[str]:
     return [domain.name for domain in problem.domains]
 
 
+def _is_of_records(item: Requirement) -> bool:
+    """Whether a model compares each record with its public probability: then records are placed one by one."""
+    return "probabilities" in item.model.needs
+
+
 def _require_sense(problem: Problem, params: Params) -> None:
     if problem.compressed.person:
         raise PolicyError("sample_and_generalize draws rows, not persons", hint="leave out 'person', or one row each")
@@ -80,9 +84,9 @@ def _require_sense(problem: Problem, params: Params) -> None:
                 f"'minimum' names '{name}', which is no quasi-identifier", hint=did_you_mean(name, _names(problem))
             )
     for item in problem.requirements.models:
-        if item.model.name == RECORD_MODEL and float(str(item.params["beta"])) < params.rate:
+        if _is_of_records(item) and float(str(item.params["beta"])) < params.rate:
             raise PolicyError(
-                f"{RECORD_MODEL} reckons with a lower rate than {params.rate:g}, at which rows are drawn",
+                f"{item.model.name} reckons with a lower rate than {params.rate:g}, at which rows are drawn",
                 hint=f"write beta: {params.rate:g}",
             )
 
@@ -200,8 +204,8 @@ class _Climb:
     def _unsafe(self) -> list[str]:
         """The cells whose records break a model of records, or whose class breaks another one."""
         problem, placed = self.problem, self.placed
-        found = [self._too_confident(item) for item in problem.requirements.models if item.model.name == RECORD_MODEL]
-        others = tuple(item for item in problem.requirements.models if item.model.name != RECORD_MODEL)
+        found = [self._too_confident(item) for item in problem.requirements.models if _is_of_records(item)]
+        others = tuple(item for item in problem.requirements.models if not _is_of_records(item))
 
         def broken() -> exp.Query:
             classes = verdicts(problem.ask_again(models=others), placed, exp.column("class_id"))

@@ -257,7 +257,9 @@ class ReleaseEvidence:
 
     @property
     def smallest_class(self) -> ModelEvidence | None:
-        return next((check for check in self.checks or () if check.model == "k_anonymity"), None)
+        known = family("models")
+        sizes = (check for check in self.checks or () if check.model in known and known[check.model].bounds_size_alone)
+        return next(sizes, None)
 
     @property
     def allowed(self) -> int | None:

@@ -15,8 +15,6 @@ from sqlanon.policy.checks import Draft
 from sqlanon.policy.parts import SHARED, ModelUse, Number, OptionalText, Text
 from sqlanon.policy.yaml_lines import KeyPath, PolicyProblem
 
-JOINED = ("join_of_views", "sequential_privacy")  # look at releases of other names
-
 
 class HistoryUse(BaseModel):
     """A model across releases with its parameters; written `model: {parameter: value}`."""
@@ -58,13 +56,18 @@ class History(BaseModel):
     def uses(self, models: tuple[ModelUse, ...], *, sensitive: bool) -> tuple[HistoryUse, ...]:
         """What is asked for, or else the safe choice: see `chosen`."""
         found = self.models or (default_history(models, sensitive=sensitive),)
-        if self.beside and not any(use.name in JOINED for use in found):
+        if self.beside and not any(joins_releases(use.name) for use in found):
             found += (
                 HistoryUse(
                     name="join_of_views", params={"k": default_history(models, sensitive=sensitive).params["k"]}
                 ),
             )
         return found
+
+
+def joins_releases(name: str) -> bool:
+    """Whether a model looks at releases of other names, joined with the new one."""
+    return name in family("history") and "join" in family("history")[name].traits
 
 
 def default_history(models: tuple[ModelUse, ...], *, sensitive: bool) -> HistoryUse:
@@ -114,7 +117,9 @@ def _use(draft: Draft, item: Any, path: KeyPath) -> Iterator[PolicyProblem]:
         hint = f"write '- {name}: {{parameter: value}}'"
         yield PolicyProblem(f"{name} takes a mapping of parameters, not {shape.describe(given)}", hint, path)
         return
-    if name in JOINED and not (isinstance(draft.data["history"], Mapping) and draft.data["history"].get("beside")):
+    if joins_releases(name) and not (
+        isinstance(draft.data["history"], Mapping) and draft.data["history"].get("beside")
+    ):
         yield PolicyProblem(f"{name} needs other releases", "name them: 'history: {beside: [other_release]}'", path)
     params = dict(given or {})
     attribute, sensitive = params.pop("attribute", None), draft.with_role("sensitive")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from sqlanon.families import algorithm_traits, family, module_names
 from sqlanon.policy.checks import Draft
 from sqlanon.policy.yaml_lines import KeyPath, PolicyProblem
 
-MODEL = "k_anonymity"
-ALGORITHM = "local_suppression"
 READING = "a suppressed cell matches any value"
 HINT = "take 'suppressed_cells: own_value', for which every model is defined"
 
@@ -17,10 +16,10 @@ def problems(draft: Draft) -> Iterator[PolicyProblem]:
     if draft.data.get("suppressed_cells") != "any_value":
         return
     yield from _models(draft)
-    if (name := _algorithm(draft)) not in (None, ALGORITHM):
+    if (name := _algorithm(draft)) is not None and not suppresses_cells(name):
         yield PolicyProblem(
             f"{name} suppresses no single cells, so that none can match any value",
-            f"take 'algorithm: {ALGORITHM}', or leave 'suppressed_cells' out",
+            f"take 'algorithm: {cell_algorithms()}', or leave 'suppressed_cells' out",
             ("algorithm",),
         )
     others: Iterable[tuple[bool, str, str, KeyPath]] = (
@@ -60,13 +59,24 @@ def problems(draft: Draft) -> Iterator[PolicyProblem]:
             yield PolicyProblem(message, hint, path)
 
 
+def suppresses_cells(algorithm: str | None) -> bool:
+    """Whether an algorithm hides single cells; an unknown one does not."""
+    return algorithm in module_names("algorithms") and algorithm_traits(algorithm).suppresses_cells
+
+
+def cell_algorithms() -> str:
+    return " or ".join(name for name in module_names("algorithms") if suppresses_cells(name))
+
+
 def _models(draft: Draft) -> Iterator[PolicyProblem]:
     for index, item in enumerate(draft.model_items()):
         if not isinstance(item, Mapping) or len(item) != 1:
             continue  # the shape of the list is checked elsewhere
         name = next(iter(item))
-        if name != MODEL:
-            message = f"{name} is not defined where {READING}: classes overlap, only {MODEL} counts what matches"
+        known = family("models")
+        if name not in known or not known[name].bounds_size_alone:
+            counting = " or ".join(each for each, model in known.items() if model.bounds_size_alone)
+            message = f"{name} is not defined where {READING}: classes overlap, only {counting} counts what matches"
             yield PolicyProblem(message, HINT, ("models", index, name))
 
 

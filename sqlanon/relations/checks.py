@@ -13,7 +13,7 @@ from sqlanon.errors import PolicyError
 from sqlanon.families import Plugin, plugin
 from sqlanon.hierarchies import Hierarchy
 from sqlanon.policy import ModelUse, Policy, Source
-from sqlanon.policy.suppressed_cells import HINT, MODEL, READING
+from sqlanon.policy.suppressed_cells import HINT, READING
 from sqlanon.relations.category_weights import category_rows
 from sqlanon.relations.classes import (
     NULL_NODE,
@@ -233,7 +233,7 @@ class Compiler:
 
     def _require_matching(self, model: Plugin) -> None:
         """A policy that was put together in Python may ask for what no policy file can."""
-        if model.name != MODEL:
+        if not model.bounds_size_alone:
             raise PolicyError(f"{model.name} is not defined where {READING}", hint=HINT)
         if self.policy.person is not None:
             raise PolicyError(f"persons are not counted where {READING}: it is rows that match", hint=HINT)

@@ -12,14 +12,12 @@ from sqlanon.families import family
 from sqlanon.policy import Policy, Source
 
 MOST_ROWS = 1_000_000
-# Attacks that compare persons with classes again and again, or try every set of columns.
-SLOW = ("definetti", "distance_linkage", "freeform", "probabilistic_linkage")
 
 
 def _names(records: int) -> list[str]:
     if records <= MOST_ROWS:
         return []
-    return [item.name for item in family("attacks").values() if not item.makes and item.name not in SLOW]
+    return [item.name for item in family("attacks").values() if not item.makes and "slow" not in item.traits]
 
 
 def resistance(policy: Policy, engine: Engine, records: int) -> dict[str, Any]:
@@ -37,7 +35,8 @@ def resistance(policy: Policy, engine: Engine, records: int) -> dict[str, Any]:
     try:
         found["attacks"] = as_data(attack(policy, engine, release=release, names=_names(records)))
         if records > MOST_ROWS:
-            found["attacks"]["not_judged"] |= dict.fromkeys(SLOW, "it takes long on a table of this size")
+            slow = [item.name for item in family("attacks").values() if "slow" in item.traits]
+            found["attacks"]["not_judged"] |= dict.fromkeys(slow, "it takes long on a table of this size")
     except (PolicyError, SourceError) as error:
         found["attacks"] = {"attacks": [], "notes": [f"attacks were not judged: {error.message}"]}
     found["attacks"]["notes"] = [*said, *found["attacks"]["notes"]]

@@ -39,7 +39,7 @@ from sqlanon.release.history import (
     require_safe,
 )
 from sqlanon.release.publication import Progress, Published, require_plan, tell
-from sqlanon.release.raise_levels import LAST_RESORT, may_be_raised, raise_one_level
+from sqlanon.release.raise_levels import find_last_resort, may_be_raised, raise_one_level
 from sqlanon.release.rewrite_release import Rewriting, plan_rewriting
 from sqlanon.release.second_draws import described_draws, require_same_draws, require_same_scales
 from sqlanon.release.solve_policy import plan_of, prepare_problem, solve_problem
@@ -145,7 +145,7 @@ def compare_with_history(release: Publishing) -> None:
             return
         higher = raise_one_level(task, release.solution)
         if higher is None:  # rows wait where nothing else helps
-            also = LAST_RESORT & {result.model for result in beside.results}
+            also = find_last_resort(beside.results)
             if not also:
                 require_safe(beside)
         beside.close()

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sqlanon.families import family, plugin
 from sqlanon.lattice.best_node import build_solution
 from sqlanon.lattice.problem import Problem
 from sqlanon.lattice.solution import Solution
 from sqlanon.release.history import AcrossResult
 
-# Models that more general labels help: more classes can be compared, and more rows of a join match.
-BY_RAISING = ("bcf_anonymity", "join_of_views", "sequential_privacy")
-LAST_RESORT = frozenset(["bcf_anonymity"])  # where rows may also wait, if no level helps
-
 
 def may_be_raised(task: Problem, solution: Solution, results: Sequence[AcrossResult]) -> bool:
     """Whether levels are ours to choose, and more general ones may mend all that is broken."""
     broken = [result.model.split(",")[0] for result in results if not result.holds]
-    return task.policy.algorithm is None and len(solution.passes) == 1 and all(name in BY_RAISING for name in broken)
+    helps = all("raise" in plugin("history", name).traits for name in broken)
+    return task.policy.algorithm is None and len(solution.passes) == 1 and helps
+
+
+def find_last_resort(results: Sequence[AcrossResult]) -> frozenset[str]:
+    """The models for which rows may wait where no level helps."""
+    known = family("history")
+    return frozenset(
+        result.model for result in results if result.model in known and "wait_last" in known[result.model].traits
+    )
 
 
 def raise_one_level(task: Problem, solution: Solution) -> Solution | None:

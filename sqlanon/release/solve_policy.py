@@ -23,7 +23,7 @@ from sqlanon.lattice.problem import OF_NODES, Problem
 from sqlanon.lattice.solution import Solution
 from sqlanon.plan import Plan, policy_hash
 from sqlanon.policy import AlgorithmUse, Policy, missing_columns
-from sqlanon.policy.suppressed_cells import ALGORITHM
+from sqlanon.policy.suppressed_cells import cell_algorithms
 from sqlanon.relations.classes import Prelude
 from sqlanon.relations.compressed_rows import root_only
 from sqlanon.relations.matching_classes import matches_any_value
@@ -65,11 +65,11 @@ def prepare_problem(
 
 def _require_cells(policy: Policy) -> None:
     """Cells that match any value need an algorithm that suppresses cells; no other searches under that reading."""
-    if matches_any_value(policy) and (policy.algorithm is None or policy.algorithm.name != ALGORITHM):
+    if matches_any_value(policy) and not policy.algorithm_traits.suppresses_cells:
         raise policy.error(
-            f"'suppressed_cells: any_value' needs the algorithm {ALGORITHM}",
+            f"'suppressed_cells: any_value' needs the algorithm {cell_algorithms()}",
             "suppressed_cells",
-            hint=f"add 'algorithm: {ALGORITHM}', or leave 'suppressed_cells' out",
+            hint=f"add 'algorithm: {cell_algorithms()}', or leave 'suppressed_cells' out",
         )
 
 

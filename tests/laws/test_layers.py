@@ -164,17 +164,3 @@ def test_an_algorithm_offers_what_the_protocol_says(name: str) -> None:
     assert {module.TRAITS.target, module.TRAITS.parts} - {None} <= set(fields)
     assert (module.TRAITS.target is not None) == ("class_attribute" in fields)
     assert module.TRAITS.groups or not module.TRAITS.two_tables
-
-
-def test_nobody_asks_for_an_algorithm_by_its_name() -> None:
-    """What is special about one stands in its `TRAITS`. The words that a policy is told may name it."""
-    asking = []
-    for module, path in MODULES.items():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Compare) and "name" in ast.unparse(node.left):
-                given = {
-                    item.value for side in node.comparators for item in ast.walk(side) if isinstance(item, ast.Constant)
-                }
-                named = given & set(algorithms.names()) - {"m_invariance"}  # also a model across releases
-                asking += [(module, *sorted(named))] if named else []
-    assert asking == []

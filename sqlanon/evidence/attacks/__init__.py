@@ -45,15 +45,11 @@ from sqlanon.relations.source import relation
 from sqlanon.sqltree.tree import bind, find_references
 
 # What needs persons to be looked up in a table by what is known of them.
-LOOKED_UP = {"targets", "external", "other", "minimality"}
+LOOKED_UP = {"targets", "external", "other", "requirement"}
 # What looks for the records of persons by the values that are known of them, or for rows of two releases that match.
-JOINING = {"targets", "external", "other", "minimality"}
+JOINING = {"targets", "external", "other", "requirement"}
 # What looks at the rows that fit a person, however these overlap: a suppressed cell fits any value.
 OVER_FITTING = {"targets", "external"}
-# Attacks that also find values that were changed a little.
-NEAREST = ("distance_linkage",)
-# Whose statements are asked for by a module of their own, since something follows from them there.
-FOLLOWED = ("minimality",)
 
 
 @dataclass(frozen=True)
@@ -251,7 +247,7 @@ class _Attacking:
             lacking = inference_attacks.lacks_prior(self.engine, self.prior, attribute)
             if lacking is not None:
                 return lacking
-        if "minimality" in needs and attribute is not None:
+        if "requirement" in needs and attribute is not None:
             return "it needs a release" if self.release is None else minimality.find_obstacle(self.policy, attribute)
         if "taxonomy" in needs and attribute is not None:
             hierarchy = self.sides["source"].compiler.hierarchies.get(attribute)
@@ -310,10 +306,10 @@ class _Attacking:
         if attribute is not None and attribute not in shown and self.apart is None:
             raise NotJudged(f"the release does not show '{attribute}'")
         looked_at = [attribute] if attribute is not None else []
-        if JOINING & set(item.needs) and item.name not in NEAREST:
+        if JOINING & set(item.needs) and "nearest" not in item.traits:
             looked_at += side.known(self._targets())
         changed = [name for name in looked_at if name in side.changed]
-        if item.name == "minimality" and algorithm_worlds.is_inverted(self.policy):
+        if "requirement" in item.needs and algorithm_worlds.is_inverted(self.policy):
             changed = []  # what the algorithm did to values is what is looked at
         if changed:
             raise NotJudged(f"the release shows other values of '{changed[0]}' than persons have")
@@ -322,7 +318,7 @@ class _Attacking:
         if "splink" in item.needs:
             made = record_linkage.link_records(item, params["certainty"], self._targets(), side, self.notes)
             return replace(outcome_of(made), counts=self._counts(self._targets()))
-        if item.name == "minimality" and attribute is not None:
+        if "requirement" in item.needs and attribute is not None:
             if side.released and algorithm_worlds.is_inverted(self.policy):
                 return self._of_worlds(attribute, params, side)
             told = draw_conclusions(item, self.policy, attribute, self._targets(), side) if side.released else None
@@ -343,13 +339,13 @@ class _Attacking:
         if attribute is None:
             self.apart.require_whole_rows()
             return self._of_side(item, attribute, params, side)
-        if item.name in ("attribute_linkage", "definetti"):
-            targets, learn = self._targets(), item.name == "definetti"
+        if "beliefs" in item.traits:
+            targets, learn = self._targets(), item.param("rounds") is not None
             first = self.apart.first_beliefs(targets, attribute)
             believed = learning_attacks.revised_beliefs(targets, side, first, self.asked.rounds if learn else 0)
             known = learning_attacks.truths(targets, attribute) if learn else None
             return self._of_beliefs(targets.table, believed, known, params, side)
-        if item.name == "minimality":
+        if "requirement" in item.needs:
             return self._of_worlds(attribute, params, side)
         if set(item.needs) <= OF_GROUPS:
             self.apart.require_groups(attribute)
@@ -520,4 +516,4 @@ def sum_up(told: Sequence[tuple[int, float]], certainty: float) -> Outcome:
     return Outcome(targets, broken, highest, sum(persons * sure for persons, sure in told) / targets)
 
 
-__all__ = ["FOLLOWED", "Attack", "Attacks", "Outcome", "as_data", "attack", "plugin"]
+__all__ = ["Attack", "Attacks", "Outcome", "as_data", "attack", "plugin"]

@@ -17,6 +17,7 @@ from sqlanon.evidence.attacks.guarding_worlds import Guarding
 from sqlanon.evidence.attacks.invariance_worlds import likely_values, likely_values_of_two
 from sqlanon.evidence.attacks.invariant_release import read_release
 from sqlanon.evidence.bucket_evidence import sensitive_rows
+from sqlanon.families import plugin
 from sqlanon.policy import Policy
 from sqlanon.relations.attacks import unit_relations as relations
 from sqlanon.relations.bucketization import GROUP
@@ -182,7 +183,8 @@ def beliefs_of_invariance(
 ) -> Believed:
     """`everybody` are the persons of the source; `earlier` those of an earlier release, with that release."""
     assert policy.history is not None and policy.person is not None
-    m = max(int(use.params["m"]) for use in policy.history.models if use.name == "m_invariance")
+    asked = [use.params for use in policy.history.models if "signatures" in plugin("history", use.name).traits]
+    m = max(int(params["m"]) for params in asked)
     nulls = side.work.engine.query(relations.count_nulls(everybody.work.prelude.rows, attribute))[0][0]
     if nulls and policy.sensitive_nulls == "unknown":
         raise NotJudged(f"'{attribute}' has NULLs, whose persons wait")

@@ -15,16 +15,15 @@ from sqlanon.evidence.attacks.attacked_table import NotJudged, Side, Targets
 from sqlanon.evidence.attacks.placements import Breaks, placement, surest_values
 from sqlanon.evidence.attacks.value_worlds import conclusions, configuration
 from sqlanon.evidence.loss import infer_levels
-from sqlanon.families import Plugin, plugin
+from sqlanon.families import ClassBound, Plugin, plugin
 from sqlanon.policy import Policy
 from sqlanon.relations.attacks import attack_relations as relations
 from sqlanon.relations.classes import as_label, class_values, classes, totals
 from sqlanon.relations.compressed_rows import root_only
 from sqlanon.sqltree.tree import alias, bind, select, table
 
-# Models whose breach tells of the share of a value in a class, and of all its values.
-BOUNDS = ("confidence_bounding", "alpha_k_anonymity")
-DIVERSITY = ("distinct_l_diversity", "entropy_l_diversity", "recursive_cl_diversity", "t_closeness", "k_e_anonymity")
+# What models bound by all values of a class; a bound on shares looks at one value at a time.
+OF_ALL_VALUES = {"distinct", "entropy", "tail", "distance", "range"}
 Conclusion = tuple[int, float]
 
 
@@ -45,12 +44,13 @@ def bounds_of(policy: Policy, attribute: str) -> tuple[list[ShareBound], int]:
         least = max(least, int(params.get("k", 1)))
         if use.attribute not in (None, attribute):
             continue
-        if use.name == "confidence_bounding":
-            found.append(ShareBound(as_label(params["value"]), float(params["h"])))
-        if use.name == "alpha_k_anonymity":
-            values = params.get("guarded")
-            named: list[str | None] = [as_label(value) for value in values] if values else [None]
-            found += [ShareBound(value, float(params["alpha"])) for value in named]
+        bound = plugin("models", use.name).bounds
+        if bound is not None and bound.kind == "share":
+            value, share = bound.params
+            given = params.get(value)
+            values = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+            named: list[str | None] = [as_label(item) for item in values] if given not in (None, []) else [None]
+            found += [ShareBound(item, float(params[share])) for item in named]
     return found, least
 
 
@@ -58,17 +58,21 @@ def find_obstacle(policy: Policy, attribute: str) -> str | None:
     """Why nothing can be concluded from a policy, or None."""
     if algorithm_worlds.is_inverted(policy):
         return algorithm_worlds.find_obstacle(policy, attribute)
-    known = ("k_anonymity", *BOUNDS, *DIVERSITY)
-    others = [use.name for use in policy.models if use.name not in known or use.qid is not None]
+    others = [use.name for use in policy.models if plugin("models", use.name).bounds is None or use.qid is not None]
     if others:
         return f"a finer table may have failed for {others[0]}, which is not looked at"
-    own = [use for use in policy.models if use.name != "k_anonymity" and use.attribute in (None, attribute)]
+    looking = [use for use in policy.models if not plugin("models", use.name).bounds_size_alone]
+    own = [use for use in looking if use.attribute in (None, attribute)]
     elsewhere = [use for use in policy.models if use.attribute not in (None, attribute)]
     if own and elsewhere:
         return f"a finer table may have failed for {elsewhere[0].name} of '{elsewhere[0].attribute}'"
     if policy.transformations:
         return "values were changed before they were generalized"
     return None if own else "no model of the policy looks at the sensitive values"
+
+
+def _looks_at_all_values(model: Plugin) -> bool:
+    return model.bounds is not None and model.bounds.kind in OF_ALL_VALUES
 
 
 def levels_of(policy: Policy, targets: Targets, side: Side) -> dict[str, int] | None:
@@ -94,7 +98,7 @@ def draw_conclusions(
     levels = levels_of(policy, targets, side)
     if levels is None:
         return None
-    if any(use.name in DIVERSITY for use in policy.models):
+    if any(_looks_at_all_values(plugin("models", use.name)) for use in policy.models):
         return _concluded_from_values(policy, attribute, targets, side, levels)
     bounds, least = bounds_of(policy, attribute)
     shown = relations.spell_classes(side.prelude, side.grouping, targets.known)
@@ -175,26 +179,29 @@ def broken_by(policy: Policy, attribute: str, known: Sequence[SensitiveValue]) -
             counts = group.values() if bound.value is None else [group.get(ranks.get(bound.value, -1), 0)]
             if max(counts) > bound.share * size + 1e-12:
                 return True
-        return any(_breaks(use.name, use.params, group, size) for use in policy.models)
+        return any(_breaks(plugin("models", use.name).bounds, use.params, group, size) for use in policy.models)
 
-    def _breaks(name: str, params: Mapping[str, Any], group: Mapping[int, int], size: int) -> bool:
+    def _breaks(bound: ClassBound | None, params: Mapping[str, Any], group: Mapping[int, int], size: int) -> bool:
+        if bound is None or bound.kind not in OF_ALL_VALUES:
+            return False
         falling = sorted(group.values(), reverse=True)
-        match name:
-            case "distinct_l_diversity":
-                return len(group) < int(params["l"])
-            case "entropy_l_diversity":
+        limits = [float(params[name]) for name in bound.params]
+        match bound.kind:
+            case "distinct":
+                return len(group) < limits[0]
+            case "entropy":
                 entropy = -sum(n / size * math.log(n / size) for n in falling)
-                return math.exp(entropy) < float(params["l"]) - 1e-9
-            case "recursive_cl_diversity":
-                tail = sum(falling[int(params["l"]) - 1 :])
-                return falling[0] >= float(params["c"]) * tail * (1 - 1e-12)
-            case "t_closeness":
+                return math.exp(entropy) < limits[0] - 1e-9
+            case "tail":
+                tail = sum(falling[int(limits[1]) - 1 :])
+                return falling[0] >= limits[0] * tail * (1 - 1e-12)
+            case "distance":
                 distance = sum(max(n / size - shares[rank], 0.0) for rank, n in group.items())
-                return distance > float(params["t"]) + 1e-9
-            case "k_e_anonymity":
+                return distance > limits[0] + 1e-9
+            case "range":
                 held = [float(value) for rank in group if (value := numbers[rank]) is not None]
                 span = max(held) - min(held) if held else 0.0
-                return len(held) < int(params["k"]) or span < float(params["e"]) - 1e-12
+                return len(held) < limits[0] or span < limits[1] - 1e-12
         return False
 
     return breaks

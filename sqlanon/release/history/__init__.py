@@ -12,7 +12,7 @@ from sqlanon.engines import Engine
 from sqlanon.errors import NotReleased, PolicyError
 from sqlanon.families import plugin
 from sqlanon.policy import Policy
-from sqlanon.policy.history import JOINED, HistoryUse
+from sqlanon.policy.history import HistoryUse, joins_releases
 from sqlanon.relations import history_relations as relations
 from sqlanon.relations.classes import Prelude
 from sqlanon.relations.source import relation, table_tree
@@ -81,7 +81,7 @@ def compare(
                 hint="raise 'hold_back' under 'history'; the last release is still in place",
             )
         _delete(found, staged, held)
-        own = [use for use in uses if use.name not in JOINED]
+        own = [use for use in uses if not joins_releases(use.name)]
         found.results = tuple(_measured(found, use, place) for use in own for place in places(found, use))
         found.results += joined_results(found, staged, uses)
     except BaseException:

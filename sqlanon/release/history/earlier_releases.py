@@ -8,6 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from sqlanon.errors import PolicyError
+from sqlanon.families import plugin
 from sqlanon.lattice.problem import Problem
 from sqlanon.lattice.requirements import Past, Stable
 from sqlanon.relations import history_relations as relations
@@ -74,7 +75,7 @@ def _cuts(task: Problem, name: str, secret: str | None) -> Stable:
     policy = task.policy
     assert policy.history is not None
     uses = policy.history.uses(policy.models, sensitive=bool(policy.sensitive))
-    asked = [use.params for use in uses if use.name == "stable_partition"]
+    asked = [use.params for use in uses if "cells" in plugin("history", use.name).traits]
     with task.engine.transaction():
         kept = HistoryTables(task.engine, name)
         people = _people(task, kept, secret)

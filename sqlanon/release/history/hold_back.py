@@ -14,8 +14,6 @@ from sqlanon.release.history.label_paths import comparable
 from sqlanon.sqltree.tree import alias, bind, find_references, join_clause, literal, nest_query, select, table, window
 
 EVERYBODY = 2**62
-# Models that hold in the end if those wait who break them; what else breaks is refused.
-BY_WAITING = frozenset(["stable_partition", "composition", "incremental_l_diversity"])
 
 
 def hold_back(found: Comparison, uses: Sequence[HistoryUse], *, also: frozenset[str] = frozenset()) -> str:
@@ -25,7 +23,8 @@ def hold_back(found: Comparison, uses: Sequence[HistoryUse], *, also: frozenset[
     `also` names models for which rows wait only if nothing else helps.
     """
     held = found.make("held", _of(found.members, exp.false()))
-    asked = [(use, place) for use in uses if use.name in BY_WAITING | also for place in places(found, use)]
+    waiting = [use for use in uses if use.name in also or "wait" in plugin("history", use.name).traits]
+    asked = [(use, place) for use in waiting for place in places(found, use)]
     while sum([_once(found, held, use, place) for use, place in asked]):
         pass
     return held
@@ -33,7 +32,8 @@ def hold_back(found: Comparison, uses: Sequence[HistoryUse], *, also: frozenset[
 
 def _once(found: Comparison, held: str, use: HistoryUse, place: int) -> bool:
     """Hold back what one model asks for, all sets at once; whether there was anybody."""
-    chosen = _for_partition(found, use, place) if use.name == "stable_partition" else _for_model(found, use, place)
+    choose = _for_partition if "cells" in plugin("history", use.name).traits else _for_model
+    chosen = choose(found, use, place)
     if chosen is None:
         return False
     added = found.make("added", chosen)

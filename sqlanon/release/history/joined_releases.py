@@ -19,7 +19,7 @@ from sqlanon.errors import PolicyError
 from sqlanon.evidence.hierarchies import build_hierarchies
 from sqlanon.families import Plugin, plugin
 from sqlanon.policy import Policy, parse
-from sqlanon.policy.history import JOINED, HistoryUse
+from sqlanon.policy.history import HistoryUse, joins_releases
 from sqlanon.relations import history_relations as relations
 from sqlanon.relations import joined_releases as joins
 from sqlanon.relations.classes import Prelude
@@ -149,7 +149,7 @@ def _visible(engine: Engine, staged: Staged) -> list[str]:
 
 def measure_joins(found: Comparison, staged: Staged, uses: Sequence[HistoryUse]) -> tuple[AcrossResult, ...]:
     """What the models of joins find, for each of the releases beside, version by version."""
-    wanted = [use for use in uses if use.name in JOINED]
+    wanted = [use for use in uses if joins_releases(use.name)]
     if not wanted:
         return ()
     return tuple(
@@ -199,20 +199,20 @@ def _joined(found: Comparison, staged: Staged, other: Other, version: int, use: 
         elif "joined_values" in find_references(model.sql):
             nothing = select("class_id", alias(literal(""), "value"), "records", source=table(own["joined"]))
             own["joined_values"] = found.make("joined_values", nothing.where(exp.false()))
-        yield _result(found, model, model.filled(use.params), own, attribute, beside=other.name)
-    if use.name == "join_of_views":
-        yield from _own_models(found, other, pairs, own["joined"], sensitive)
+        yield _result(found, model, model.filled(use.params), own, attribute, name=model.name, beside=other.name)
+    if "own_models" in model.traits:
+        yield from _own_models(found, other, model, pairs, own["joined"], sensitive)
 
 
 def _own_models(
-    found: Comparison, other: Other, pairs: str, joined: str, sensitive: tuple[str, ...]
+    found: Comparison, other: Other, join: Plugin, pairs: str, joined: str, sensitive: tuple[str, ...]
 ) -> Iterator[AcrossResult]:
     """The models of both policies on the join."""
     asked = [(use, owner) for owner in (found.policy, other.policy) for use in owner.models]
     own = {"classes": joined}
     for use, owner in asked:
         model = plugin("models", use.name)
-        if use.name == "k_anonymity":
+        if model.bounds_size_alone:
             continue  # counted for each release, above: pairs are more than persons
         special = model.classes or model.counts or uses_column(model.sql, "number")
         if special or not find_references(model.sql) <= ON_JOINS:
@@ -229,14 +229,20 @@ def _own_models(
                 own["totals"] = found.make("join_totals", joins.totals_of(pairs, place))
                 values = joins.values_of(pairs, place, own["totals"], null_is_value=owner.sensitive_nulls == "value")
                 own["class_values"] = found.make("join_values", values)
-            yield _result(found, model, model.filled(use.params), own, attribute, beside=other.name)
+            name = f"{join.name}, {model.name}"
+            yield _result(found, model, model.filled(use.params), own, attribute, name=name, beside=other.name)
 
 
 def _result(
-    found: Comparison, model: Plugin, filled: dict[str, Any], own: dict[str, str], attribute: str | None, beside: str
+    found: Comparison,
+    model: Plugin,
+    filled: dict[str, Any],
+    own: dict[str, str],
+    attribute: str | None,
+    name: str,
+    beside: str,
 ) -> AcrossResult:
     result = found.make("result", with_verdict(bind(model.sql, filled, own)))
-    name = model.name if model.family == "history" else f"join_of_views, {model.name}"
     return found.counted(result, model, filled, attribute, name=name, beside=beside)
 
 
