@@ -1,7 +1,7 @@
 """Every error that a person can meet: what happened, then what to do.
 
 Messages are functions of the policy, the command and the schema. They never carry a value that was
-read from a protected row, with exceptions that exist for the owner to mend his policy: values that a hierarchy or the
+read from a protected row, with exceptions that help the owner to correct the policy: values that a hierarchy or the
 categories of a model do not cover, and the nearest spelling, among frequent values, of a value that does not occur.
 """
 
@@ -79,7 +79,7 @@ class BudgetExhausted(SqlanonError):
 
 
 class LedgerError(SqlanonError):
-    """The ledger cannot be read or written, or is not whole: nothing is answered."""
+    """The ledger cannot be read or written, or is damaged: nothing is answered."""
 
     sqlstate = "58030"
 

@@ -1,7 +1,7 @@
 """The ledger: how much privacy was spent, by whom. Append-only, durable, and closed when in doubt.
 
 A charge is on the disk before the data is read; nothing gives it back. A crash may waste budget, it never gives an
-answer for free. What cannot be read, or is not whole, answers nothing; it never counts as unspent.
+answer for free. What cannot be read, or is damaged, answers nothing; it never counts as unspent.
 
 What is found: rows that were changed, removed or put in anywhere (the chain of hashes), rows missing at the end (the
 head counts them), changed tables and triggers, broken pages, a file that is removed, replaced or put back while a
@@ -242,7 +242,7 @@ class Ledger:
         with self._using() as connection:
             row = connection.execute("SELECT query FROM queries WHERE fingerprint = ?", [fingerprint]).fetchone()
         if row is None or hashlib.sha256(str(row[0]).encode()).hexdigest() != fingerprint:
-            raise LedgerError(f"the ledger {self.path} is not whole: an exact query is missing", hint=NEVER_FROM_ZERO)
+            raise LedgerError(f"the ledger {self.path} is damaged: an exact query is missing", hint=NEVER_FROM_ZERO)
         return str(row[0])
 
     def forget(self, older_than: datetime | None = None) -> int:
@@ -353,14 +353,12 @@ class Ledger:
 
     def _require_anchor(self, connection: sqlite3.Connection, ledger: str, kept: Anchor) -> None:
         if kept.ledger != ledger:
-            raise LedgerError(
-                f"the ledger {self.path} is another one than that of {head_file(self.path)}", hint=RECOVER
-            )
+            raise LedgerError(f"the ledger {self.path} does not belong to {head_file(self.path)}", hint=RECOVER)
         row = connection.execute("SELECT hash FROM events WHERE id = ?", [kept.head.events]).fetchone()
         if kept.head.events and (row is None or row[0] != kept.head.hash):
             raise LedgerError(
-                f"the ledger {self.path} was put back: by {head_file(self.path)} it had {kept.head.events} events, "
-                "which it does not have now",
+                f"the ledger {self.path} is an older copy: by {head_file(self.path)} it had {kept.head.events} "
+                "events, which it does not have now",
                 hint=RECOVER,
             )
 
@@ -368,7 +366,7 @@ class Ledger:
         row = connection.execute("SELECT hash FROM events WHERE id = ?", [known.events]).fetchone()
         if (row is None and known.events > 0) or (row is not None and row[0] != known.hash):
             raise LedgerError(
-                f"the ledger {self.path} was put back: it had {known.events} events, which it does not have now",
+                f"the ledger {self.path} is an older copy: it had {known.events} events, which it does not have now",
                 hint=NEVER_FROM_ZERO,
             )
 

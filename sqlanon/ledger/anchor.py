@@ -4,7 +4,7 @@ After each commit, and before anybody is answered, the head goes into `FILE.head
 a process was killed between the two; it is never behind. Two slots are written in turn, so that a torn write leaves the
 other one. Nothing is synced: after a loss of power the head may be an older one, and then finds a little less.
 
-Whoever puts back the ledger and its head together is not found by it: keep the two in different backups.
+It does not detect that the ledger and its head were put back together: keep the two in different backups.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ def write_anchor(ledger: Path, anchor: Anchor, *, anew: bool = False) -> None:
 
 
 RECOVER = (
-    "Nothing is answered until it is mended. Put back the newest ledger, with its -wal and .head. If that is lost, "
-    "lower the limits of the policy by what was answered since, and then let the ledger count as it is: "
-    "'sqlanon budget anchor POLICY --reason …'."
+    "The gateway answers nothing until the ledger is repaired. Put back the newest ledger, with its -wal and .head. "
+    "If that is lost, lower the limits of the policy by what was answered since, and then let the ledger count as "
+    "it is: 'sqlanon budget anchor POLICY --reason …'."
 )
 
 

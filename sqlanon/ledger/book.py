@@ -22,8 +22,8 @@ from sqlanon.ledger.amounts import Sums
 from sqlanon.ledger.limits import format_time
 
 NEVER_FROM_ZERO = (
-    "Nothing is answered until it is mended. Put back the newest backup and charge by hand what was answered since, "
-    "or retire this file and create a new ledger with a budget that counts what was spent."
+    "The gateway answers nothing until the ledger is repaired. Put back the newest backup and charge by hand what "
+    "was answered since, or retire this file and create a new ledger with a budget that counts what was spent."
 )
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -93,7 +93,7 @@ def link(previous: str, values: tuple[Any, ...]) -> str:
 
 
 def integrity_error(event: int, path: object) -> LedgerError:
-    return LedgerError(f"the ledger {path} is not whole: event {event} was changed or is missing", hint=NEVER_FROM_ZERO)
+    return LedgerError(f"the ledger {path} is damaged: event {event} was changed or is missing", hint=NEVER_FROM_ZERO)
 
 
 @lru_cache(maxsize=1024)

@@ -189,7 +189,7 @@ def moment(at: datetime | None) -> datetime:
     if at is None:
         return datetime.now(UTC)
     if at.tzinfo is None:
-        raise PolicyError("a time without a time zone is not a time", hint="use datetime.now(UTC)")
+        raise PolicyError("a time needs a time zone", hint="use datetime.now(UTC)")
     if not 1900 <= at.year <= 9000:
         raise PolicyError(f"the year {at.year} is out of range", hint="check the clock")
     return at.astimezone(UTC)

@@ -50,7 +50,9 @@ def translate_errors(path: Path, wait: float) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:  # SQLite quotes what is broken in its message
-        raise LedgerError(f"the ledger {path} is not whole: it has text that is none", hint=NEVER_FROM_ZERO) from error
+        raise LedgerError(
+            f"the ledger {path} is damaged: it has bytes that are not text", hint=NEVER_FROM_ZERO
+        ) from error
     except sqlite3.Error as error:
         name = getattr(error, "sqlite_errorname", "") or ""
         if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
@@ -61,11 +63,11 @@ def translate_errors(path: Path, wait: float) -> Iterator[None]:
         if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
             raise LedgerError(
                 f"the ledger {path} cannot be written: {error}",
-                hint="Nothing was answered. Make room on the disk, or look after it, and try again.",
+                hint="Nothing was answered. Make room on the disk, or repair it, and try again.",
             ) from error
         if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
             raise LedgerError(f"the ledger {path} cannot be opened: {error}", hint=WRITABLE) from error
-        raise LedgerError(f"the ledger {path} is not whole: {error}", hint=NEVER_FROM_ZERO) from error
+        raise LedgerError(f"the ledger {path} is damaged: {error}", hint=NEVER_FROM_ZERO) from error
 
 
 WRITABLE = "The file and its folder must be readable and writable for the user that runs the gateway."
@@ -158,7 +160,7 @@ def _examine(connection: sqlite3.Connection, path: Path) -> None:
             hint="Use the sqlanon that wrote it, or a newer one.",
         )
     if pragma("journal_mode") != "wal" or _objects_in(connection) != _objects():
-        raise LedgerError(f"the ledger {path} is not whole: its tables or triggers were changed", hint=NEVER_FROM_ZERO)
+        raise LedgerError(f"the ledger {path} is damaged: its tables or triggers were changed", hint=NEVER_FROM_ZERO)
     if int(str(pragma("page_count"))) <= SMALL:
         check_pages(connection, path)
 
@@ -167,7 +169,7 @@ def check_pages(connection: sqlite3.Connection, path: Path) -> None:
     """SQLite's own check of the whole file."""
     found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
     if found != "ok":
-        raise LedgerError(f"the ledger {path} is not whole: {found}", hint=NEVER_FROM_ZERO)
+        raise LedgerError(f"the ledger {path} is damaged: {found}", hint=NEVER_FROM_ZERO)
 
 
 def begin_anchor(connection: sqlite3.Connection, path: Path) -> None:

@@ -263,7 +263,7 @@ class AuditLog:
             self._descriptor = _opened(self.path)
             self._begin(self._chain.next_part)
         except BaseException:
-            self._broken = "a new file could not be begun"
+            self._broken = "a new file could not be created"
             raise
 
 
@@ -272,7 +272,7 @@ RESTART = "nothing is answered until the server is started again, with a log tha
 
 def _unusable(path: Path, error: Exception) -> AuditError:
     said = error.strerror if isinstance(error, OSError) else "a record is not valid"
-    return AuditError(f"the audit log {path} cannot be used: {said}", hint="without it nothing is answered")
+    return AuditError(f"the audit log {path} cannot be used: {said}", hint="nothing is answered without it")
 
 
 def _opened(path: Path) -> int:

@@ -23,7 +23,7 @@ BLOCK = 2**16
 
 
 class AuditError(SqlanonError):
-    """The audit log cannot be written or is not whole: nothing is answered."""
+    """The audit log cannot be written or is damaged: nothing is answered."""
 
     sqlstate = "58030"
 
@@ -76,7 +76,7 @@ def last_of(part: Path) -> Chain:
         lines = opened.read().split(b"\n")
     found = LINE.fullmatch(lines[-2]) if len(lines) > 1 and not lines[-1] else None
     if found is None:
-        raise AuditError(f"the audit log {part} is not whole at its end", hint=TAMPERED)
+        raise AuditError(f"the audit log {part} is damaged at its end", hint=TAMPERED)
     return Chain(int(found[2]), found[3].decode(), size, int(part.suffix[1:]))
 
 
@@ -138,7 +138,7 @@ TAMPERED = "it was changed, or is not the one that was written; look for its bac
 
 
 def _broken(path: Path, line: int) -> AuditError:
-    return AuditError(f"the audit log {path} is not whole at line {line}", hint=TAMPERED)
+    return AuditError(f"the audit log {path} is damaged at line {line}", hint=TAMPERED)
 
 
 # ---- the latest records

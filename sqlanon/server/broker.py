@@ -176,7 +176,7 @@ class Door:
             self.metrics.audit_failures.add()
             raise Refused(
                 "the audit log cannot be written: nothing is answered", sqlstate="58030",
-                hint="tell the owner of the data: is the disk full?",
+                hint="ask the owner of the data whether the disk is full",
             ) from None  # fmt: skip
 
     def _write_later(self, record: Record) -> None:
@@ -193,7 +193,7 @@ class Door:
 
     def _ready(self, caller: Caller | None = None) -> PolicyVersion:
         if self.broken:
-            raise Refused(self.broken, sqlstate="57P03", hint="the owner of the data has to mend the policy")
+            raise Refused(self.broken, sqlstate="57P03", hint="ask the owner of the data to correct the policy")
         if caller is not None and caller.simulated and not self.may_simulate(caller.principal, caller.simulated):
             raise Refused("only administrators may simulate a role of the policy", sqlstate="42501")
         return self.current
@@ -292,7 +292,7 @@ class Door:
             self.broken = f"{told}: nothing is answered until it can"
             self.metrics.reloads.add(1, decision="refused")
             for pool in (self.queries, self.catalog):
-                pool.resume(Failure("57P03", self.broken, hint="the owner of the data has to mend the policy"))
+                pool.resume(Failure("57P03", self.broken, hint="ask the owner of the data to correct the policy"))
             raise
         self._adopt(version, *opened)
         self.broken = None

@@ -111,7 +111,7 @@ class Api:
         """Whose request it is, before its body is read; None where nobody needs to be known."""
         allowed = ROUTES.get(request.path)
         if allowed is None:
-            raise HttpError(404, "there is nothing here", hint=f"there are {', '.join(ROUTES)}", sqlstate="42704")
+            raise HttpError(404, "there is no such path", hint=f"there are {', '.join(ROUTES)}", sqlstate="42704")
         if request.method != allowed:
             raise HttpError(405, f"{request.path} takes {allowed}", sqlstate="0A000", allow=allowed)
         if request.path == "/healthz":
@@ -123,9 +123,9 @@ class Api:
             return None
         owner = self._owner(request)
         if request.path == "/metrics" and not self._sees_all(owner):
-            # Sums over everybody: whoever looks often enough sees when others ask, and what it costs them.
+            # Sums over everybody: someone who looks often enough sees when others ask, and what it costs them.
             hint = "a token of an auditor or administrator is needed"
-            raise HttpError(403, "the metrics are not for everybody", hint=hint, sqlstate="42501")
+            raise HttpError(403, "you may not read the metrics", hint=hint, sqlstate="42501")
         return owner
 
     def _sees_all(self, principal: str) -> bool:
@@ -182,7 +182,7 @@ class Api:
         limit, of = _audit_query(request.target.partition("?")[2])
         auditor = self._sees_all(principal)
         if of is not None and of != principal and not auditor:
-            raise HttpError(403, "these are not your records", hint="leave 'principal' out", sqlstate="42501")
+            raise HttpError(403, "you may read your own records only", hint="leave 'principal' out", sqlstate="42501")
         found = await asyncio.to_thread(recent, self.audit, of if auditor else principal, limit)
         return Response(200, await asyncio.to_thread(_json, {"records": found}))
 
@@ -194,9 +194,9 @@ def _audit_query(text: str) -> tuple[int, str | None]:
         limit = int(given.pop("limit", ["50"])[-1])
         principal = given.pop("principal", [None])[-1]
     except ValueError:
-        raise HttpError(400, "the address has options that are not understood", hint=hint) from None
+        raise HttpError(400, "the address has unknown options", hint=hint) from None
     if given or not 1 <= limit <= 1000:
-        raise HttpError(400, "the address has options that are not understood", hint=hint)
+        raise HttpError(400, "the address has unknown options", hint=hint)
     return limit, principal
 
 
@@ -221,7 +221,7 @@ def read_body(body: bytes) -> dict[str, Any]:
     for key in data:
         if key not in KEYS:
             hint = did_you_mean(key[:40], KEYS) or f"the keys are {', '.join(KEYS)}"
-            raise HttpError(400, "the body has a key that is not known", hint=hint)
+            raise HttpError(400, "the body has an unknown key", hint=hint)
     sql, parameters, epsilon = data.get("sql"), data.get("parameters", []), data.get("epsilon")
     if not isinstance(sql, str) or not sql.strip() or "\0" in sql:
         raise HttpError(400, "'sql' must be text", hint='send {"sql": "SELECT …"}')

@@ -1,4 +1,4 @@
-"""Wrong passwords are counted, and whoever guesses is turned away for a while, whether or not the name exists.
+"""Count wrong passwords, and turn away clients who guess for a while, whether or not the name exists.
 
 So many wrong passwords a minute are allowed for one name from one address. Guessing the passwords of many names from
 one address, or of one name from many addresses, ends at a multiple of that. An address from which a name has logged in

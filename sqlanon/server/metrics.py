@@ -96,12 +96,12 @@ class Metrics:
     def __init__(self) -> None:
         door: Labels = {"door": DOORS}
         self.statements = ServerMetric(
-            "sqlanon_statements_total", "Statements by what came of them.", "counter",
+            "sqlanon_statements_total", "Statements by outcome.", "counter",
             {"door": DOORS, "decision": DECISIONS, "class": CLASSES},
         )  # fmt: skip
         self.seconds = Histogram("sqlanon_statement_seconds", "How long statements took.", labels=door)
         self.epsilon = ServerMetric("sqlanon_epsilon_spent_total", "Epsilon that statements have spent.", "counter")
-        self.withheld = ServerMetric("sqlanon_groups_withheld_total", "Groups that answers did not show.", "counter")
+        self.withheld = ServerMetric("sqlanon_groups_withheld_total", "Groups withheld from answers.", "counter")
         self.connections = ServerMetric("sqlanon_connections", "Clients that are connected.", "gauge", door)
         self.logins = ServerMetric(
             "sqlanon_logins_total",
@@ -112,11 +112,11 @@ class Metrics:
         self.turned_away = ServerMetric("sqlanon_turned_away_total", "Clients beyond the limits.", "counter", door)
         self.audit_failures = ServerMetric(
             "sqlanon_audit_failures_total",
-            "Answers that were kept back, for the audit log could not be written.",
+            "Answers that were withheld because the audit log could not be written.",
             "counter",
         )
         self.reloads = ServerMetric(
-            "sqlanon_policy_reloads_total", "Policies that were read anew.", "counter",
+            "sqlanon_policy_reloads_total", "Policies that were reloaded.", "counter",
             {"decision": ("answered", "refused")},
         )  # fmt: skip
         self.healthy = ServerMetric("sqlanon_healthy", "1 while statements can be answered.", "gauge")

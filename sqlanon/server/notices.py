@@ -20,7 +20,7 @@ def notice_of(summary: Summary) -> bytes | None:
     said = _said(summary)
     if said is None:
         return None
-    # Or whoever sees no row would think that there is none.
+    # Otherwise an analyst who sees no row would think that there is none.
     few = f"groups of fewer than about {summary.threshold:g} persons are left out" if summary.threshold else None
     return backend.notice_response("NOTICE", "00000", said, hint=few if summary.kind == "dp" else None)
 
@@ -28,7 +28,7 @@ def notice_of(summary: Summary) -> bytes | None:
 def _said(summary: Summary) -> str | None:
     left = f"; {summary.left_epsilon:g} left" if summary.left_epsilon is not None else ""
     if summary.kind == "synthetic":
-        return "made-up data: nothing is spent, and nothing is true"
+        return "synthetic data: nothing is spent, and the numbers are not real"
     if summary.kind == "dp" and summary.cached:
         return f"the same answer as before: no epsilon spent{left}"
     if summary.kind == "dp":

@@ -1,8 +1,8 @@
 """Workers that answer statements: so many of them, replaced when they die, and a bounded queue before them.
 
-The last worker that is free goes to a principal who has none, and to nobody else: whoever has slow statements in a loop
-keeps his own sessions waiting, not those of others. A worker that died under a statement counts as its principal's
-until another has taken its place. Where there is one worker, or one principal, nothing is kept back.
+The last worker that is free goes to a principal who has none, and to nobody else: a principal who sends slow
+statements in a loop keeps their own sessions waiting, not those of others. A worker that died under a statement counts
+as its principal's until another has taken its place. Where there is one worker, or one principal, nothing is kept back.
 
 async with pool.run(ask, before_answer=audit) as running:
     columns = (await running.described()).columns
@@ -31,7 +31,7 @@ __all__ = ["Pool", "Running"]
 
 OPENING = 60.0  # seconds that a worker has to open its database
 FIRST_DELAY, LONGEST_DELAY = 0.1, 30.0  # seconds before a worker that could not be opened is tried again
-NOT_NOW = Failure("57P03", "no statement can be answered now", hint="the owner of the data has to look after it")
+NOT_NOW = Failure("57P03", "no statement can be answered now", hint="tell the owner of the data")
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class Pool:
         self._paused = True
 
     def resume(self, failure: Failure | None = None) -> None:
-        """Go on as before; with a failure, whoever waits gets that."""
+        """Go on as before; with a failure, every waiting statement gets it."""
         self._paused = False
         if failure is not None:
             self._queue.fail(failure)
@@ -144,7 +144,7 @@ class Pool:
             self.release(child)
 
     async def close(self) -> None:
-        """End all workers at once; whoever waits is told so."""
+        """End all workers at once; waiting statements get an error."""
         self._closed = True
         self._queue.fail(NOT_NOW)
         while self._tasks:
@@ -260,7 +260,7 @@ class Pool:
         self._children.discard(child)
 
     def _died(self, child: Child) -> None:
-        """A worker is gone that nobody asked; of others, whoever waits for them sees it."""
+        """Replace a worker that died while it was idle; where a statement ran on it, that statement sees it."""
         if child in self._idle:
             self._idle.remove(child)
             self._retire(child)
@@ -285,7 +285,7 @@ class Pool:
                     self._children.discard(child)
                     if child.version != self.version:
                         continue
-                    self._had(principal)  # from now on it is not his statement that they wait for
+                    self._had(principal)  # from now on it is not their statement that others wait for
                     principal = None
                     self._failures += 1
                     if not any(each.alive for each in self._children):

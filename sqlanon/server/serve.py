@@ -42,7 +42,7 @@ async def open_door(path: Path) -> AsyncIterator[tuple[Door, Users]]:
     async with AsyncExitStack() as stack:
         audit = AuditLog(serve.located_audit)
         queries = Pool(serve.gateway, kind="query", size=serve.workers, memory=serve.memory)
-        # Two: whoever sends it a bomb keeps the other clients waiting for a new worker otherwise.
+        # Two: otherwise one client with a bomb keeps all others waiting for a new worker.
         catalog = Pool(None, kind="catalog", size=2, memory=CATALOG_MEMORY)
         door = Door(path, PolicyVersion(serve, 1, version_of(serve)), audit, queries, catalog)
         for pool in (queries, catalog):
@@ -121,9 +121,9 @@ def require_free(host: str, port: int) -> None:
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             hint = "stop the program that listens there, or give another 'port' under 'serve'"
-            raise SqlanonError(f"port {port} of {host} is taken", hint=hint) from None
+            raise SqlanonError(f"port {port} of {host} is already in use", hint=hint) from None
         hint = f"correct 'host' or 'port' under 'serve': {error.strerror or 'the system refused'}"
-        raise SqlanonError(f"nobody can listen on {host}, port {port}", hint=hint) from None
+        raise SqlanonError(f"the server cannot listen on {host}, port {port}", hint=hint) from None
 
 
 async def _http(door: Door, users: Callable[[], Users], tls: certificates.TlsContext | None) -> HttpServer | None:
@@ -158,7 +158,7 @@ async def _beside(
     try:
         await asyncio.to_thread(work, ended, tell)
     except Exception as error:  # half of what was asked for is not served silently
-        log.error("what runs beside the server failed (%s): the server stops", type(error).__name__)
+        log.error("a background task failed (%s): the server stops", type(error).__name__)
         stop.set()
 
 

@@ -1,4 +1,4 @@
-"""The server: sockets, TLS, the start of a session, and what a stranger may use up before he has said who he is."""
+"""The server: sockets, TLS, the start of a session, and what a stranger may use up before they log in."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Server:
             told = (
                 error
                 if isinstance(error, frontend.ProtocolError)
-                else Refused("nobody can log in now", sqlstate="57P03")
+                else Refused("logins are not possible now", sqlstate="57P03")
             )
             with suppress(OSError, TimeoutError):
                 connection.put(error_bytes(told, "FATAL"))
@@ -141,7 +141,7 @@ class Server:
                 case frontend.SSLRequest() if self.tls is not None and not encrypted:
                     if connection.wire.buffered:
                         raise frontend.ProtocolError(
-                            "08P01", "data came before the encryption that was asked for", fatal=True
+                            "08P01", "the client sent data before the encryption that it asked for", fatal=True
                         )
                     connection.writer.write(b"S")
                     await connection.writer.drain()

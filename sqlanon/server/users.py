@@ -2,7 +2,7 @@
 
 It holds no password and no token, only what they are checked with, and yet it is for its owner alone. It is written
 anew as a whole and put in the place of the old one, so that a crash leaves one or the other. A server looks at it
-again when it has changed; a file that is not whole lets nobody in.
+again when it has changed; a file that is damaged lets nobody in.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Users:
         try:
             made = _parsed(file, json.loads(data), state)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, PolicyError):
-            raise UsersError(f"the file of users {file} is not whole", hint=WHOLE) from None
+            raise UsersError(f"the file of users {file} is damaged", hint=WHOLE) from None
         return made
 
     def current(self) -> Users:
@@ -172,13 +172,13 @@ def _read(file: Path) -> tuple[bytes, tuple[int, ...]]:
         if not stat.S_ISREG(found.st_mode):
             raise UsersError(f"{file} is not a file")
         if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-            said = f"others than its owner may use the file of users {file}"
+            said = f"users other than its owner may read or change the file of users {file}"
             raise UsersError(said, hint=f"run 'chmod 600 {file}', and set new passwords if it was read")
         if found.st_uid not in (os.geteuid(), 0):
             raise UsersError(f"the file of users {file} belongs to somebody else", hint="change its owner")
         if found.st_size > MAX_BYTES:
             raise UsersError(f"the file of users {file} is too large", hint=WHOLE)
-        # One byte more: a file that grows meanwhile is not whole, and is not read as if it were.
+        # One byte more: a file that grows meanwhile is damaged, and is not read as if it were.
         return os.read(descriptor, found.st_size + 1), _state_of(found)
     finally:
         os.close(descriptor)

@@ -87,7 +87,7 @@ class Child:
 
     async def send(self, message: Message) -> None:
         assert self._writer is not None
-        with suppress(ConnectionError):  # whoever waits for its answer sees that it is gone
+        with suppress(ConnectionError):  # a statement that waits for its answer sees that it is gone
             self._writer.write(pack_message(message))
             await self._writer.drain()
 
@@ -127,10 +127,10 @@ class Child:
                 await self._pump
         while not self._frames.empty():
             self._frames.get_nowait()
-        self._frames.put_nowait(None)  # for whoever waits
+        self._frames.put_nowait(None)  # wakes a statement that waits
         if self._writer is not None:
             self._writer.close()
-            # In a task of its own: whoever is cancelled while he waits would cancel it for all others who do.
+            # In a task of its own: a waiter that is cancelled would cancel it for all others.
             closed = asyncio.create_task(self._writer.wait_closed())
             await asyncio.wait({closed})
             if not closed.cancelled():

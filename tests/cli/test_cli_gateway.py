@@ -287,7 +287,7 @@ def test_a_damaged_ledger_answers_nothing(clinic: Path) -> None:
     connection.close()
     for args in (["query", "policy.yml", "SELECT count(*) FROM visits"], ["budget", "verify", "policy.yml"]):
         result = run(*args)
-        assert result.exit_code == 2 and result.stdout == "" and "is not whole" in result.stderr
+        assert result.exit_code == 2 and result.stdout == "" and "is damaged" in result.stderr
     Path("policy.ledger").write_bytes(b"no ledger" * 100)
     assert ask("SELECT count(*) FROM visits").exit_code == 2
 

@@ -327,9 +327,9 @@ def test_a_server_does_not_go_on_with_a_changed_log(tmp_path: Path) -> None:
     path = tmp_path / "a"
     filled(path)
     path.write_bytes(path.read_bytes().replace(b'"epsilon":0.5', b'"epsilon":0.1', 1))
-    with pytest.raises(AuditError, match="is not whole at line 2"):
+    with pytest.raises(AuditError, match="is damaged at line 2"):
         AuditLog(path)
-    with pytest.raises(AuditError, match="is not whole at line 2"):
+    with pytest.raises(AuditError, match="is damaged at line 2"):
         verify(path)
 
 

@@ -106,7 +106,7 @@ def test_nobody_comes_in_unseen(proxy: Running, monkeypatch: pytest.MonkeyPatch)
 
     with monkeypatch.context() as patch:
         patch.setattr(proxy.server.door.audit, "write", full)
-        with pytest.raises(psycopg.OperationalError, match="nobody can log in now"):
+        with pytest.raises(psycopg.OperationalError, match="logins are not possible now"):
             proxy.connect()
     proxy.connect().close()
 

@@ -183,7 +183,7 @@ def test_made_up_data_cost_nothing(here: Running) -> None:
         connection.execute("SET sqlanon.dry_run = on")
         assert len(connection.execute("SELECT count(*) AS n FROM visits").fetchall()) == 1
     assert here.spent() == before
-    assert told == ["made-up data: nothing is spent, and nothing is true"]
+    assert told == ["synthetic data: nothing is spent, and the numbers are not real"]
     assert here.log[-1]["kind"] == "synthetic"
 
 
@@ -229,7 +229,7 @@ def test_a_user_who_is_taken_away_is_sent_away(tmp_path: Path) -> None:
             connection.execute("SELECT 1")
         assert error.value.sqlstate == "57P01"
         (tmp_path / "policy.users").unlink()
-        with pytest.raises(psycopg.OperationalError, match="nobody can log in now"):
+        with pytest.raises(psycopg.OperationalError, match="logins are not possible now"):
             found.connect("ann")
 
 

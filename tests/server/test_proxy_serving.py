@@ -130,13 +130,13 @@ def test_a_port_that_is_taken_is_noticed_before_workers_start(
         port = other.getsockname()[1]
         text = POLICY.replace("port: 0", f"port: {port}" if door == "pg" else f"port: 0\n  http: {{port: {port}}}")
         done = CliRunner().invoke(main, ["serve", str(made(tmp_path, text))])
-    assert done.exit_code == 2 and f"port {port} of 127.0.0.1 is taken" in done.output
+    assert done.exit_code == 2 and f"port {port} of 127.0.0.1 is already in use" in done.output
 
 
 def test_a_host_that_is_not_of_this_machine(tmp_path: Path) -> None:
     text = POLICY.replace("port: 0", "port: 6543\n  host: 203.0.113.7\n  tls: {certificate: a, key: b}")
     done = CliRunner().invoke(main, ["serve", str(made(tmp_path, text))])
-    assert done.exit_code == 2 and "nobody can listen on 203.0.113.7" in done.output
+    assert done.exit_code == 2 and "the server cannot listen on 203.0.113.7" in done.output
 
 
 def test_a_signal_while_workers_start_does_not_blame_the_policy(tmp_path: Path) -> None:

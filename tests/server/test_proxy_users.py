@@ -182,7 +182,7 @@ BROKEN: list[Any] = [
 @pytest.mark.parametrize("data", BROKEN, ids=str)
 def test_a_broken_file_lets_nobody_in(file: Path, data: Any) -> None:
     file.write_text(json.dumps(data))
-    with pytest.raises(UsersError, match="is not whole") as caught:
+    with pytest.raises(UsersError, match="is damaged") as caught:
         Users.load(file)
     assert "secret" not in str(caught.value)
 
