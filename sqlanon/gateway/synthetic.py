@@ -1,6 +1,6 @@
 """A gateway on made-up data: the same statements, rules, noise and costs, with nobody's rows and nobody's budget.
 
-What is read of the real database is its catalogue: the names and types of columns, and what is unique. Rows are drawn
+What is read of the real database is its catalog: the names and types of columns, and what is unique. Rows are drawn
 from what the policy declares, with a fixed seed: uniformly between bounds or among keys; a text that is not declared
 is one of 'text 1', 'text 2', …, a number one of 1, 2, …. Keys of the unit and of links lead to rows that are there.
 """

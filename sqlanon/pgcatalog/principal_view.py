@@ -1,4 +1,4 @@
-"""What one principal sees: his tables with their oids, and the rows of the catalog that follow from them."""
+"""What one principal sees: their tables with the oids, and the rows of the catalog that follow from them."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class View:
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
-        """His tables and the relations of the catalog."""
+        """The tables of the principal and the relations of the catalog."""
         return (*self.tables, *SYSTEM_ENTRIES)
 
     @cached_property
@@ -131,7 +131,7 @@ class View:
 
     @cached_property
     def keys(self) -> tuple[Key, ...]:
-        """The constraints of his tables; a foreign key is there if he sees all of what it leads to."""
+        """The constraints of the principal's tables; a foreign key is there if they see all that it refers to."""
         own = [key for entry in self.tables for key in _own_keys(entry)]
         found = {(key.entry.oid, key.columns): key for key in reversed(own)}
         made = list(own)

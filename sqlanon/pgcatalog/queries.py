@@ -28,7 +28,7 @@ def query(b: CatalogBinder, node: exp.Expr, scope: SelectScope | None) -> QueryP
     if type(node) is exp.Subquery:
         only(node, frozenset({"this", "order", "limit", "offset", "with_", "alias"}))
         if node.args.get("alias") is not None:
-            raise Refused("a name is not given to a query here", sqlstate="42601")
+            raise Refused("a query has no alias here", sqlstate="42601")
         shared = _with(b, node, scope)
         inner = b.query(node.this, scope)
         others = {**_outer_order(b, node, inner, scope), **shared}

@@ -200,7 +200,7 @@ def test_units_of_duckdb_compare_bytes(tmp_path: Path, collation: str, view: boo
     for name in ("users", "visits"):
         database.run(f"CREATE VIEW {name} AS SELECT * FROM base_{name}" if view else
                      f"ALTER TABLE base_{name} RENAME TO {name}")  # fmt: skip
-    with pytest.raises(PolicyError, match="different texts for the same person"):
+    with pytest.raises(PolicyError, match="different texts as the same person"):
         opened(database, tmp_path, policy_of({"visits": {"unit": "user_id"}}))
 
 

@@ -75,7 +75,7 @@ class Claims:
                             time.sleep(AGAIN)
                             continue
                         raise Refused(
-                            f"table '{name}' was changed, and is not shown until the owner has looked at it",
+                            f"table '{name}' was changed, and is not shown until the owner has checked it",
                             hint="the owner sees the reason with 'sqlanon serve POLICY --check'",
                             sqlstate="55000",
                         ) from None
@@ -122,7 +122,7 @@ class Claims:
             )
 
     def _unreadable(self, name: str, record: str) -> PolicyError:
-        hint = f"may the gateway read '{record}'? On PostgreSQL: GRANT SELECT ON {record} TO its role"
+        hint = f"let the gateway read '{record}'. On PostgreSQL: GRANT SELECT ON {record} TO its role"
         return self._error(name, "cannot be compared with the record of releases", hint)
 
     # ---- public

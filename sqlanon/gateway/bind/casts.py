@@ -134,5 +134,5 @@ def _converted(node: exp.Cast, value: Value, to: exp.Expr, sizes: list[int], sco
     raise refusal(
         node,
         f"a cast of {value.kind} to {to.sql(scope.dialect)} is not answered",
-        detail="It could fail on a row, and failures tell about data.",
+        detail="It could fail on a row, and a failure would reveal something about the data.",
     )

@@ -115,7 +115,7 @@ class Schema:
     columns: Mapping[str, Sequence[ColumnInfo]]
     unique_keys: frozenset[tuple[str, tuple[str, ...]]] = frozenset()  # tables, and columns that are unique together
     collated: frozenset[tuple[str, str]] = frozenset()  # columns of texts with a collation of their own
-    keys: tuple[Constraint, ...] = ()  # what a catalogue tells of them
+    keys: tuple[Constraint, ...] = ()  # what a catalog lists of them
     collation: str = "default"  # that these columns are read in
 
     @property
@@ -134,7 +134,7 @@ class Catalog:
         return [name for name in self.policy.tables if self.policy.allows(principal, name)]
 
     def relation(self, node: exp.Table, principal: str, *, beside_persons: bool = True) -> Relation:
-        """The table that a FROM names, if this principal may use it; others do not exist for him."""
+        """The table that a FROM names, if this principal may use it; others do not exist for them."""
         written = ".".join(part.name for part in node.parts)
         known = self.names(principal)
         # Clients put the default schema before names that the policy writes without it.

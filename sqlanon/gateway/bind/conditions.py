@@ -37,12 +37,15 @@ def comparable(node: exp.Expr, left: Value, right: Value) -> tuple[exp.Expr, exp
     left, right = _meant(node, left, right), _meant(node, right, left)
     kinds = {left.kind, right.kind} - {"null"}
     if "opaque" in kinds:
-        raise refusal(node, "values that are not computed with are not compared", sqlstate="42883")
+        raise refusal(node, "values of this type are not compared", sqlstate="42883")
     if len(kinds) > 1 and (left.nothing or right.nothing):
         return tuple(exp.Null() if side.nothing else side.tree.copy() for side in (left, right))  # type: ignore[return-value]
     if len(kinds) > 1 and not kinds <= set(NUMBERS) and not kinds <= set(TIMES):
         raise refusal(
-            node, f"a {left.kind} is compared with a {right.kind}", sqlstate="42883", hint="compare like with like"
+            node,
+            f"a {left.kind} cannot be compared with a {right.kind}",
+            sqlstate="42883",
+            hint="compare like with like",
         )
     if type(node) in EQUALITIES and kinds <= {"text"}:
         return left.whole.copy(), right.whole.copy()

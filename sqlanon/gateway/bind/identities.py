@@ -17,7 +17,7 @@ from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError
 from sqlanon.policy.gateway import Gateway
 
-Identity = tuple[str, str, str]  # database, schema and name, as the catalogue spells them
+Identity = tuple[str, str, str]  # database, schema and name, as the catalog spells them
 
 RELATIONS = (
     "SELECT database_name, schema_name, table_name, NULL FROM duckdb_tables() UNION ALL "
@@ -55,7 +55,7 @@ class PolicyTables:
 
 
 def find_tables(engine: Engine, policy: Gateway) -> PolicyTables:
-    """Find the tables of a policy in the catalogue of the database."""
+    """Find the tables of a policy in the catalog of the database."""
     return FINDERS[engine.dialect](engine, policy) if engine.dialect in FINDERS else PolicyTables({}, "")
 
 

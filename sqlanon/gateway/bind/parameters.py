@@ -91,7 +91,7 @@ def _fill(slot: ParameterSlot, value: Any, kind: str | None) -> None:
         slot.kind = slot.value.kind
         return
     if value is not None and not isinstance(value, list | tuple):
-        raise Refused("a parameter is no array", sqlstate="22P02")
+        raise Refused("a parameter is not an array", sqlstate="22P02")
     if value is not None and len(value) > MAX_ELEMENTS:
         raise Refused(f"more than {MAX_ELEMENTS} elements of arrays are not answered", sqlstate="54000")
     given = [] if value is None else value
@@ -140,7 +140,7 @@ def literal_as(value: Any, kind: Kind) -> Value:
         return date_literal(_in_utc(moment))
     if kind in NUMBERS and isinstance(value, int | float | Decimal) and type(value) is not bool:
         raise Refused("a parameter is too large or too small", sqlstate="22003", hint="up to 18 digits are read")
-    raise Refused(f"a parameter is no {kind}", sqlstate="22P02")
+    raise Refused(f"a parameter is not a {kind}", sqlstate="22P02")
 
 
 def _negative(value: Any) -> Value:

@@ -90,7 +90,7 @@ def require_bounded(work: int, copies: int = 1) -> None:
         return
     raise Refused(
         "the statement can take too much work for one row of a person",
-        detail="How long it takes would tell whether that row is there.",
+        detail="How long it takes would show whether that row is there.",
         hint="use shorter texts and simpler patterns, fewer text functions, or join fewer rows of public tables; "
         "'max_length' in the policy shortens the texts of a column",
         sqlstate="54001",

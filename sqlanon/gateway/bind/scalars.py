@@ -59,7 +59,7 @@ def bind(node: exp.Expr | None, scope: Scope) -> Value:
     value = bind_shown(node, scope)
     if value.kind == "opaque":
         hint = "select it as it is, or ask whether it IS NULL"
-        raise refusal(node or exp.Null(), f"values of type {value.stored} are not computed with", hint=hint)
+        raise refusal(node or exp.Null(), f"the gateway does not compute with values of type {value.stored}", hint=hint)
     return value
 
 

@@ -38,7 +38,7 @@ COLLATED = (
     "AND c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')"
 )
 
-# All constraints that a catalogue tells of: schema, table, kind, columns, and where a foreign key leads to.
+# All constraints that a catalog lists: schema, table, kind, columns, and where a foreign key leads to.
 CONSTRAINTS = {
     "duckdb": "SELECT schema_name, table_name, constraint_type, constraint_column_names, schema_name, "
     "referenced_table, referenced_column_names FROM duckdb_constraints() WHERE database_name = current_database() "
@@ -200,8 +200,8 @@ def _check_links(policy: Gateway, columns: Mapping[str, Sequence[ColumnInfo]]) -
     for (name, own), (parent, other) in _links(policy):
         if (parent, other) in types and not same_when_equal(types[name, own], types[parent, other]):
             raise PolicyError(
-                f"{policy.name}:{policy.line_of('tables', name)}: '{name}.{own}' and '{parent}.{other}' say which rows "
-                f"are of one person, and are of different types",
+                f"{policy.name}:{policy.line_of('tables', name)}: '{name}.{own}' and '{parent}.{other}' link rows "
+                f"of one person, but have different types",
                 hint="store them as one type, or declare a view that does",
             )
 
@@ -221,8 +221,8 @@ def _collated(
     for column in [*_units(policy), *(end for both in _links(policy) for end in both)]:
         if not known.get(column, True):
             raise PolicyError(
-                f"{policy.name}:{policy.line_of('tables', column[0])}: the collation of '{'.'.join(column)}' takes "
-                f"different texts for the same person",
+                f"{policy.name}:{policy.line_of('tables', column[0])}: the collation of '{'.'.join(column)}' treats "
+                f"different texts as the same person",
                 hint="give the column a deterministic collation",
             )
     return frozenset(known)
@@ -231,7 +231,7 @@ def _collated(
 def _collated_in_duckdb(
     engine: Engine, policy: Gateway, columns: Mapping[str, Sequence[ColumnInfo]]
 ) -> Iterator[tuple[str, str]]:
-    """No catalogue of DuckDB has collations, but it refuses to compare two different ones, before it reads a row."""
+    """No catalog of DuckDB has collations, but it refuses to compare two different ones, before it reads a row."""
     ((default,),) = engine.query(sqlglot.parse_one("SELECT current_setting('default_collation')", read="duckdb"))
     if str(default).casefold() not in ("", "c", "posix", "binary"):
         raise PolicyError(

@@ -334,7 +334,7 @@ class Binder:
             select = select.select(exp.alias_(tree, name, quoted=True), copy=False)
         if node.args.get("distinct") is not None:
             if any(value.kind == "opaque" for _, value in columns):
-                raise refusal(node, "DISTINCT of values that are not computed with is not answered")
+                raise refusal(node, "DISTINCT of values of this type is not answered")
             select.set("distinct", exp.Distinct())
         select = self._ordered(node, select, columns, items, place)
         for name in ("limit", "offset"):
@@ -391,7 +391,7 @@ class Binder:
         columns: dict[str, Value] = {}
         for (label, a), b in zip(left.columns.items(), right.columns.values(), strict=True):
             if a.kind == "opaque" and (type(node) is not exp.Union or node.args.get("distinct")):
-                raise refusal(node, f"{name} of values that are not computed with is not answered", hint="UNION ALL is")
+                raise refusal(node, f"{name} of values of this type is not answered", hint="UNION ALL is")
             if a.kind != b.kind or not _matched(a, b):
                 raise refusal(node, f"{name} types {a.kind} and {b.kind} cannot be matched", sqlstate="42804")
             stored = a.stored if a.stored == b.stored else a.beside if a.beside in ALONE else None

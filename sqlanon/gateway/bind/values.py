@@ -269,7 +269,7 @@ def double(tree: exp.Expr) -> exp.Expr:
 def operand(value: Value) -> exp.Expr:
     """A number for arithmetic: a double inside its bounds, so that nothing computed from it can fail."""
     if value.kind not in NUMBERS or value.bounds is None:
-        raise Refused(f"arithmetic needs numbers, and a {value.kind} is none")
+        raise Refused(f"arithmetic needs numbers, not a {value.kind}")
     if value.literal is not None:
         # A bare literal may be a DECIMAL to an engine, whose products overflow.
         return double(value.tree)

@@ -28,7 +28,7 @@ def grant_budget(
     named = given.get("privacy_unit_column")
     if named is not None and not (_sees_unit(policy, principal) and named.casefold() == policy.unit.key.casefold()):
         hint = f"it is {policy.unit.key}" if _sees_unit(policy, principal) else "leave privacy_unit_column out"
-        raise Refused("the privacy unit is the policy's to choose", hint=hint)
+        raise Refused("only the policy chooses the privacy unit", hint=hint)
     rows = _whole("max_rows_contributed", given.get("max_rows_contributed", rows), rows)
     groups = _whole("max_groups_contributed", given.get("max_groups_contributed", groups), groups)
     return float(asked), float(delta), Limit(rows, groups, policy.minimum_group)
