@@ -82,7 +82,7 @@ def test_the_survey_is_refused(database: Database) -> None:
     patients(database)
     release(database, FIRST)
     levels = "algorithm: {fixed_levels: {levels: {birthplace: 0}}}\nsuppression_limit: 0.2\n"
-    with pytest.raises(PolicyError, match="beside earlier releases it breaks the policy") as error:
+    with pytest.raises(PolicyError, match="together with earlier releases it breaks the policy") as error:
         release(database, SECOND + levels + BESIDE)
     assert "join_of_views: 3 of 4 broken" in str(error.value.detail)  # {40, France}, {50, France} and {50, US}
     assert database.engine.find(["second"]) is None
@@ -196,7 +196,7 @@ def test_what_cannot_be_joined_is_refused(duck: Database, text: str, said: str) 
 @pytest.mark.parametrize(
     ("history", "said"),
     [
-        ("history: {beside: [second]}\n", "is beside itself"),
+        ("history: {beside: [second]}\n", "cannot be beside itself"),
         ("history: {models: [{join_of_views: {k: 2}}]}\n", "needs other releases"),
         ("history: {beside: first}\n", "a list of releases"),
         ("history: {beside: [first], models: [{sequential_privacy: {k: 2}}]}\n", "needs the parameter 'x'"),

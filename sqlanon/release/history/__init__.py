@@ -76,8 +76,8 @@ def compare(
         now = _newly_held(found, held)
         if now > limit * everybody + 1e-9:
             raise NotReleased(
-                f"the release was not published: {now:,} of {everybody:,} rows more would have to be held back, "
-                f"since beside earlier releases they tell too much; the limit is {limit:.1%}",
+                f"the release was not published: {now:,} of {everybody:,} more rows would have to be held back, "
+                f"because together with earlier releases they reveal too much; the limit is {limit:.1%}",
                 hint="raise 'hold_back' under 'history'; the last release is still in place",
             )
         _delete(found, staged, held)
@@ -104,14 +104,14 @@ def require_history(policy: Policy, engine: Engine, name: str) -> None:
             hint="add 'history: {}', or release under another name",
         )
     raise policy.error(
-        f"'{name}' was published without a history: what both releases tell together cannot be known",
+        f"'{name}' was published without a history: what both reveal together cannot be measured",
         "history",
         hint="release under another name, and drop the old release",
     )
 
 
 def _newly_held(found: Comparison, held: str) -> int:
-    """Those who were in the last release, or in none so far; whoever left it earlier is not counted again."""
+    """Those who were in the last release, or in none so far; a person who left earlier is not counted again."""
     last = exp.and_(
         exp.column("group_id", table="p").eq(exp.column("group_id", table="h")),
         exp.column("version", table="p").eq(literal(found.kept.version)),
@@ -146,7 +146,7 @@ def require_safe(found: Comparison) -> None:
         return
     broken = [f"{item.model}: {item.broken:,} of {item.looked_at:,} broken" for item in found.results if not item.holds]
     raise NotReleased(
-        "the release was not published: beside earlier releases it breaks the policy",
+        "the release was not published: together with earlier releases it breaks the policy",
         detail="\n".join(broken),
         hint="the last release is still in place; see 'sqlanon explain' for what the models ask",
     )

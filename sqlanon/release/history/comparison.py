@@ -175,8 +175,8 @@ def find_members(found: Comparison, secret: str) -> None:
     known = select(literal(1), source=table(made), where=exp.column("group_id") > 0).limit(1)
     if found.kept.version and every and not engine.query(known):
         raise PolicyError(
-            "not one person of the earlier releases is found in this one",
-            hint="were the keys of persons changed? Then nobody can be compared with what was released before",
+            "no person of the earlier releases is found in this one",
+            hint="check whether the keys of persons were changed: then no person can be compared with earlier releases",
         )
 
 

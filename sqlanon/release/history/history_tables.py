@@ -60,7 +60,7 @@ class HistoryTables:
         expected = int(said["history"]["version"]) if said is not None and "history" in said else 0
         if self.version != expected:
             raise PolicyError(
-                f"what is kept of '{name}' is of version {self.version}, and its record of version {expected}",
+                f"the history of '{name}' is at version {self.version}, but its record is at version {expected}",
                 hint="tables of sqlanon were dropped or put back: restore them, or release to other people only, under "
                 "another name",
             )
@@ -98,7 +98,7 @@ class HistoryTables:
         self._check = hmac.new(secret.encode(), said.encode(), hashlib.sha256).hexdigest()
         if self._known and not hmac.compare_digest(self._known, self._check):
             raise PolicyError(
-                "the key, the person column or its type is not that of the earlier releases: nobody would be found",
+                "the key, the person column or its type is not that of the earlier releases: no person would be found",
                 hint="set SQLANON_KEY to the key of the earlier releases, or release under another name",
             )
         self._unseal(secret, policy)

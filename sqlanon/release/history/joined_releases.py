@@ -70,7 +70,9 @@ def require_named(policy: Policy, engine: Engine, name: str) -> None:
     spelt = spelling(engine)
     named = [spelt(other) for other in (policy.history.beside or () if policy.history else ())]
     if spelt(name) in named:
-        raise PolicyError(f"'{name}' is beside itself", hint="its own versions are compared anyway")
+        raise PolicyError(
+            f"'{name}' cannot be beside itself", hint="leave it out: its own versions are always compared"
+        )
     latest: dict[tuple[str, ...], Version] = {}
     for item in versions(engine):
         latest.setdefault(tuple(spelt(item.release)), item)
@@ -108,7 +110,7 @@ def _other(engine: Engine, name: str) -> Other:
             shown[item.version] = (select(exp.Star(), source=table_tree(item.release)), None)
         else:
             raise PolicyError(
-                f"what version {item.version} of '{name}' showed was not kept, and cannot be joined",
+                f"what version {item.version} of '{name}' showed was not kept, so that it cannot be joined",
                 hint=f"say 'history: {{beside: []}}' in the policy of '{name}' before others stand beside it; "
                 "or release to other people only",
             )
@@ -167,7 +169,7 @@ def _joined(found: Comparison, staged: Staged, other: Other, version: int, use: 
     mine = _visible(engine, staged)
     theirs = [item.name for item in engine.columns(release) if item.name != records]
     common = _common(policy, other, mine, theirs)
-    if "x" in use.params:  # who knows a column finds its labels in both
+    if "x" in use.params:  # an attacker who knows a column finds its labels in both
         named = list(use.params["x"])
         lost = [name for name in named if name not in mine and name not in theirs]
         if lost:
