@@ -1,8 +1,8 @@
--- Whoever has a list of persons with their quasi-identifiers joins it with the table: the record of a person is one of
--- those that fit. Where more listed persons than records fit a class, it is any of theirs. k-anonymity with k of 2 or
+-- The attacker has a list of persons with their quasi-identifiers and joins it with the table: the record of a person is
+-- one of those that fit. Where more listed persons than records fit a class, it is any of theirs. k-anonymity with k of 2 or
 -- more withstands it, but for a release whose suppressed cells match any value.
 -- cite: Sweeney 2002; Fung, Wang, Chen and Yu 2010
--- param: certainty number > 0 <= 1 default 1: a person is broken if its record is found with so much confidence
+-- param: certainty number > 0 <= 1 default 1: a person is broken if their record is found with at least this confidence
 -- param: present integer >= 0 <= 1 default 0: 1 where all listed persons are known to have a record in the table: then a
 --   record that fits others too is still the one of a person whom no other record fits
 -- measures: confidence, that a record is the one of a listed person; 0 where none fits

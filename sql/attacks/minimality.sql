@@ -1,6 +1,6 @@
--- Whoever knows the requirement, and that nothing is generalized more than it must be, concludes that the next finer
--- table broke it: some group of persons, whose sizes he knows from a list of all of them, held more of a guarded value
--- than was allowed. Where one group alone can have done so, its persons have that value. Requirements that do not look
+-- The attacker knows the requirement, and that nothing is generalized more than it must be. They conclude that the next
+-- finer table broke it: some group of persons, whose size they know from a list of everybody, held more of a guarded
+-- value than was allowed. Where one group alone can have done so, its persons have that value. Requirements that do not look
 -- at sensitive values, such as k-anonymity, give no such hint. For l-diversity, t-closeness and (k,e)-anonymity all ways
 -- to place the values of a class are looked at, and the surest value of each person counts. The statement gives the
 -- ways in which classes are put together from finer groups; how likely a value is in each of them, given that some
@@ -15,7 +15,7 @@
 -- an earlier one and the next, whose persons are given. Values do not change between them.
 -- What has too many worlds is not judged, and said.
 -- cite: Wong, Fu, Wang and Pei 2007; Fung, Wang, Chen and Yu 2010
--- param: certainty number > 0 <= 1 default 1: a person is broken if it has the value with so much confidence
+-- param: certainty number > 0 <= 1 default 1: a person is broken if they have the value with at least this confidence
 -- measures: confidence, that a person has the guarded value, or the value that is most likely
 -- needs: requirement, sensitive
 SELECT records, matching, sizes, COUNT(*) AS classes

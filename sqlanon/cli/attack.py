@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 @click.option("--prior", help="Table or file of sensitive values and their probability, as the attacker believes.")
 @click.option("--attack", "names", multiple=True, metavar="NAME", help="Try this attack only. May be repeated.")
 @click.option("--certainty", type=float, help="How sure an attacker must be for a person to count as broken.")
-@click.option("--knowledge", type=int, help="Values that he knows not to be a person's; 1 by default.")
+@click.option("--knowledge", type=int, help="How many values the attacker can rule out for a person; 1 by default.")
 @click.option("--gain", type=float, help="How much more likely a value must become; 0.2 by default.")
 @click.option(
     "--ratio", type=float, help="How many times as likely a value must become beside --prior; any by default."
 )
 @click.option("--level", type=int, help="Level of a sensitive column's hierarchy that tells kinds; 1 by default.")
-@click.option("--epsilon", type=float, help="How close sensitive numbers are as good as the same.")
+@click.option("--epsilon", type=float, help="Sensitive numbers no farther apart than this count as equal.")
 @click.option("--rounds", type=int, help="Rounds in which the deFinetti attack learns; 5 by default.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--memory-limit", help="Most memory that DuckDB may use, such as 1GB; it spills to disk beyond that.")
@@ -115,7 +115,7 @@ def print_attacks(source: str, release: str | None, found: Attacks) -> None:
     console = open_console()
     beside = f", and {release}" if release else ", which has no release yet"
     columns = ", ".join(found.quasi_identifiers)
-    console.print(plain_text(f"{source}{beside}: attacks by who knows {columns}"), soft_wrap=True)
+    console.print(plain_text(f"{source}{beside}: attacks by someone who knows {columns}"), soft_wrap=True)
     for note in found.notes:
         console.print(plain_text(f"note: {note}", style="yellow"), soft_wrap=True)
     for item in found.attacks:
@@ -132,7 +132,7 @@ def print_attacks(source: str, release: str | None, found: Attacks) -> None:
 def _line(side: str, outcome: Outcome) -> Text:
     line = plain_text(f"  {side:<8}")
     if not outcome.targets:
-        return line.append("nobody to look for")
+        return line.append("no person to look for")
     share = f" ({outcome.broken / outcome.targets:.1%})" if outcome.broken else ""
     style = "red" if outcome.broken else "green"
     line.append(f"{outcome.broken:,} of {outcome.targets:,} {outcome.counts} broken{share}", style=style)

@@ -35,7 +35,7 @@ def init(policy_file: str) -> None:
 
     policy = load_policy(policy_file)
     Ledger.create(policy.located_ledger).close()
-    click.echo(f"created {policy.located_ledger}: back it up with the data; without it nothing is answered")
+    click.echo(f"created {policy.located_ledger}: back it up with the data; nothing is answered without it")
     for line in shown_lines(policy):
         click.echo(line)
 
@@ -84,7 +84,7 @@ def grant(policy_file: str, principal: str, epsilon: float, delta: float, reason
 def unlock(policy_file: str, principal: str, reason: str) -> None:
     """Let a principal ask again who was locked because too many statements failed after they were charged."""
     if not reason.strip():
-        raise PolicyError("to unlock needs a reason", hint="say why in --reason")
+        raise PolicyError("unlocking needs a reason", hint="say why in --reason")
     with open_ledger(policy_file) as (policy, ledger):
         who = principal_of(policy, principal)
         ledger.unlock(who, by=_user(), reason=reason)
@@ -94,7 +94,9 @@ def unlock(policy_file: str, principal: str, reason: str) -> None:
 @budget.command()
 @POLICY
 @click.option("--as", "principal", metavar="PRINCIPAL", help="Of this principal only.")
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="The latest so many events.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=20, show_default=True, help="Show this many of the latest events."
+)
 def history(policy_file: str, principal: str | None, limit: int) -> None:
     """List the latest charges, their outcomes, and grants."""
     with open_ledger(policy_file) as (_, ledger):
@@ -116,7 +118,11 @@ def export(policy_file: str, output: Path | None) -> None:
 
 @budget.command()
 @POLICY
-@click.option("--head", metavar="EVENTS:HASH", help="What an earlier 'verify' printed: tells if it was put back since.")
+@click.option(
+    "--head",
+    metavar="EVENTS:HASH",
+    help="What an earlier 'verify' printed: finds out whether an older copy was put back since.",
+)
 def verify(policy_file: str, head: str | None) -> None:
     """Check every page and every event of the ledger, and print its head to note down elsewhere."""
     from sqlanon.ledger import Head
@@ -145,7 +151,7 @@ def anchor(policy_file: str, reason: str) -> None:
     policy = load_policy(policy_file)
     require_ledger(policy, policy_file)
     if not reason.strip():
-        raise PolicyError("to anchor a ledger anew needs a reason", hint="say why in --reason")
+        raise PolicyError("anchoring a ledger again needs a reason", hint="say why in --reason")
     found = Ledger.anchor(policy.located_ledger, by=_user(), reason=reason)
     click.echo(f"anchored: {found.events:,} events\nhead {found.events}:{found.hash}")
 
@@ -179,7 +185,7 @@ def standings_text(found: Sequence[Standing], policy: Gateway) -> str:
         if each.granted.epsilon or each.granted.delta:
             said += f"{printable(each.principal)} was granted {format_cost(each.granted)} of it\n"
     if policy.budget.total is not None:
-        said += f"all together: limit epsilon {number(policy.budget.total.epsilon)}; what is left is the less of both\n"
+        said += f"all together: limit epsilon {number(policy.budget.total.epsilon)}; the smaller of both is left\n"
     if policy.accounting == "zcdp":
         said += "accounting zcdp: epsilon spent is what all statements together amount to\n"
     return said

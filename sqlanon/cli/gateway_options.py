@@ -31,7 +31,7 @@ def principal_of(policy: Gateway, given: str | None) -> str:
         if len(known) == 1:
             return known[0]
         listed = ", ".join(known[:8])
-        raise PolicyError("who asks? The policy names several principals", hint=f"add --as with one of {listed}")
+        raise PolicyError("the policy names several principals", hint=f"add --as with one of {listed}")
     if given not in policy.principals:
         hint = did_you_mean(given, known) or f"it names {', '.join(known[:8])}"
         raise PolicyError(f"the policy names no principal '{given}'", hint=hint)

@@ -32,8 +32,8 @@ def plan(policy_file: Path, with_sql: bool, as_json: bool) -> None:
     if isinstance(policy, Marginals):
         engine.close()
         raise PolicyError(
-            "the policy has marginals: what a refresh would show is not known before it is paid for",
-            hint="'sqlanon releases show POLICY VERSION' tells how much noise the last one has",
+            "the policy has marginals: a refresh shows its counts only after it is paid for",
+            hint="'sqlanon releases show POLICY VERSION' shows how much noise the last one has",
         )
     with closing(engine):
         found = plan_refresh(policy, engine, secret=os.environ.get("SQLANON_KEY"))

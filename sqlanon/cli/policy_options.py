@@ -130,7 +130,7 @@ def policy_of_release(
     if "differential_privacy" in document:
         raise PolicyError(
             f"'{table}' holds counts with differential privacy: it has no classes to check",
-            hint="'sqlanon releases show POLICY VERSION' tells how much noise they have, and what it protects",
+            hint="'sqlanon releases show POLICY VERSION' shows how much noise they have, and what it protects",
         )
     return parse(document["policy"]["text"], document["policy"]["name"]), target, table
 

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("policy_file", metavar="POLICY")
 @click.option("--dry-run", is_flag=True, help="Search, show the plan and its loss, and write nothing.")
-@click.option("--explain", "explained", is_flag=True, help="Say why each column went to its level, and what came next.")
+@click.option(
+    "--explain", "explained", is_flag=True, help="Explain the level of each column, with the next candidates."
+)
 @click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), help="Seconds for the search.")
 @click.option("--plan", "plan_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the plan as JSON.")
 @click.option("--report", "report_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the HTML report.")

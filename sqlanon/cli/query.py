@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sqlanon.policy.gateway import Gateway
 
 
-SYNTHETIC = "SYNTHETIC DATA: these rows are made up, and tell nothing of the real ones"
+SYNTHETIC = "SYNTHETIC DATA: these rows are made up, and reveal nothing about the real ones"
 WIDEST_LINE = 100  # of a statement, around the place of an error
 WHOLE = re.compile(r"[+-]?(0|[1-9][0-9]{0,17})")
 REAL = re.compile(r"[+-]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][+-]?[0-9]{1,3})?")

@@ -23,7 +23,9 @@ POLICIES = click.argument("policies", metavar="POLICY…", nargs=-1, required=Tr
 @POLICIES
 @click.option("--due", "only_due", is_flag=True, help="Only what is due by its schedule: for cron and the like.")
 @click.option(
-    "--plan-hash", metavar="HASH", help="Only if the plan is still the one that 'sqlanon plan' showed; 12 digits do."
+    "--plan-hash",
+    metavar="HASH",
+    help="Only if the plan is still the one that 'sqlanon plan' showed; 12 digits are enough.",
 )
 @click.option(
     "--backfill", nargs=2, type=click.DateTime(), metavar="FROM TO",
@@ -84,7 +86,7 @@ def print_outcome(done: RefreshOutcome) -> None:
     if done.error is not None:
         click.echo(f"{where}: not refreshed: {done.error}", err=True)
     elif done.run is None:
-        click.echo(f"{where}: somebody else refreshes it")
+        click.echo(f"{where}: another process refreshes it")
     else:
         assert done.published is not None
         document = done.published.document

@@ -11,7 +11,13 @@ from sqlanon.cli.refresh import POLICIES
 
 @click.command()
 @POLICIES
-@click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True, help="So many runs of each.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=10,
+    show_default=True,
+    help="Show at most this many runs of each release.",
+)
 def status(policies: tuple[Path, ...], limit: int) -> None:
     """When releases were refreshed, how it ended, and when they will be."""
     from sqlanon import schedule

@@ -82,7 +82,7 @@ class StatementLimit(Part):
     delta: Delta = Field(0.0, description="Most delta of a statement; 0 refuses keys that are not declared.")
     default: Epsilon = Field(
         default_factory=lambda data: data["epsilon"],
-        description="What a statement spends that does not say; all of epsilon if left out.",
+        description="What a statement spends if it names no epsilon; all of epsilon if left out.",
     )
 
     @model_validator(mode="after")
@@ -99,7 +99,7 @@ class PeriodLimit(Part):
     epsilon: Epsilon = Field(description="Most that a principal may spend in a period.")
     delta: Delta = Field(0.0, description="Most delta of a principal in a period.")
     period: Literal["day", "week", "month", "year"] | None = Field(
-        None, description="After which the limit begins anew; for ever if left out."
+        None, description="Period after which the limit is renewed; never if left out."
     )
 
 
@@ -200,7 +200,7 @@ class Gateway(Part):
     access: Annotated[
         tuple[Access, ...],
         Expected("a list such as [{tables: [visits], columns: [note], to: [all], except: [intern]}]"),
-    ] = Field((), description="Which tables and columns are there for whom; all that no rule names are, for everybody.")
+    ] = Field((), description="Who may use which tables and columns; everybody may use what no rule names.")
     controls: Annotated[Controls | None, Expected("a mapping such as {query_set_size: 10}")] = Field(
         None, description="Statistical disclosure control for trusted principals."
     )
@@ -209,7 +209,7 @@ class Gateway(Part):
     )
     failures: Count = Field(
         5,
-        description="Statements of a principal that may fail within a day after they were charged; then it is locked.",
+        description="How many charged statements of a principal may fail within a day before the principal is locked.",
     )
     timeout: Annotated[
         Number, Field(gt=0, le=86_400), Expected("a number of seconds greater than 0, at most 86400")

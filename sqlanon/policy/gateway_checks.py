@@ -111,7 +111,9 @@ def check_columns(draft: Draft) -> Iterator[PolicyProblem]:
         for column, given in columns.items() if isinstance(columns, Mapping) else ():
             if given == {}:
                 hint = "give it low and high, or keys, or leave it out"
-                yield PolicyProblem(f"'{column}' says nothing", hint, ("gateway", "tables", name, "columns", column))
+                yield PolicyProblem(
+                    f"'{column}' has neither bounds nor keys", hint, ("gateway", "tables", name, "columns", column)
+                )
 
 
 def check_principals(draft: Draft) -> Iterator[PolicyProblem]:

@@ -46,7 +46,7 @@ class History(BaseModel):
         0.05, description="Share of rows that may be held back for a later release."
     )
     encrypt: Annotated[bool, Field(strict=True)] = Field(
-        False, description="Keep what is kept about persons so that it tells nothing without the key."
+        False, description="Encrypt what is kept about persons, so that it is useless without the key."
     )
 
     beside: tuple[Text, ...] | None = Field(
@@ -71,7 +71,7 @@ def joins_releases(name: str) -> bool:
 
 
 def default_history(models: tuple[ModelUse, ...], *, sensitive: bool) -> HistoryUse:
-    """Whoever compares releases, and knows who was in each of them, finds no set of fewer persons than k, nor one whose
+    """An attacker who compares releases, and knows who was in each, finds no set of fewer persons than k, nor one whose
     sensitive values are all the same. Most models say how a class is like the table, which no part of one can be: for
     them it is two values."""
     ks = [int(use.params["k"]) for use in models if isinstance(use.params.get("k"), int)]
@@ -86,7 +86,7 @@ def problems(draft: Draft) -> Iterator[PolicyProblem]:
     here: KeyPath = ("history",)
     if draft.person() is None:
         yield PolicyProblem(
-            "history needs a person column", "add 'person: …': who was released before is told by it", here
+            "history needs a person column", "add 'person: …': releases are compared person by person", here
         )
     release = draft.data.get("release")
     if not isinstance(release, Mapping) or not (release.get("table") or release.get("view")):
@@ -97,7 +97,11 @@ def problems(draft: Draft) -> Iterator[PolicyProblem]:
     if "beside" in given and isinstance(release, Mapping):
         own = release.get("table") or release.get("view")
         if isinstance(given["beside"], list) and own in given["beside"]:
-            yield PolicyProblem(f"'{own}' is beside itself", "its own versions are compared anyway", (*here, "beside"))
+            yield PolicyProblem(
+                f"'{own}' cannot be beside itself",
+                "leave it out: its own versions are always compared",
+                (*here, "beside"),
+            )
     listed = given.get("models")
     for index, item in enumerate(listed if isinstance(listed, list) else ()):
         yield from _use(draft, item, ("history", "models", index))

@@ -54,7 +54,7 @@ class Marginals(Part):
         Expected("a mapping such as {age: 10}"),
     ] = Field(default_factory=dict, description="Widths of classes of numbers, and of dates in days; 1 if left out.")
     synthetic: Annotated[Synthetic | None, Expected("a mapping such as {table: visits_synthetic, rows: 10000}")] = (
-        Field(None, description="Table of made-up rows with these marginals.")
+        Field(None, description="Table of synthetic rows with these marginals.")
     )
     _origin: Origin = PrivateAttr(default_factory=Origin)
     _gateway: Gateway | None = PrivateAttr(None)

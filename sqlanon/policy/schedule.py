@@ -49,7 +49,7 @@ class Schedule(BaseModel):
             next(CronSim(expression, datetime(2024, 1, 1, tzinfo=UTC)))
         except (CronSimError, StopIteration) as error:
             raise _wrong(
-                f"'{value}' is no cron expression: {str(error) or 'it never comes'}", f"it has {FIELDS}"
+                f"'{value}' is no cron expression: {str(error) or 'it matches no time'}", f"it has {FIELDS}"
             ) from None
         return value
 

@@ -106,7 +106,7 @@ class Timeouts(Part):
     """Seconds after which a client is sent away."""
 
     authentication: Seconds = Field(10.0, description="Seconds in which a client must give its password.")
-    idle: Seconds = Field(3600.0, description="Seconds that a client may say nothing.")
+    idle: Seconds = Field(3600.0, description="Seconds that a client may be idle.")
     statement: Annotated[Seconds | None, Expected("a number of seconds greater than 0, at most 2592000 (30 days)")] = (
         Field(None, description="Seconds that a statement may run; the timeout of the gateway if left out.")
     )
@@ -137,11 +137,11 @@ class Serve(Part):
         None, description="The HTTP door; off if left out."
     )
     dry_run: Flag | tuple[Text, ...] = Field(
-        False, description="Who is answered from made-up data only: everybody, nobody, or these principals."
+        False, description="Who gets answers from synthetic data only: everybody, nobody, or these principals."
     )
     administrators: tuple[Text, ...] = Field(
         (),
-        description="Principals who may try the rights of others, on made-up data, and read audit log and metrics.",
+        description="Principals who may try the rights of others, on synthetic data, and read audit log and metrics.",
     )
     _origin: Origin = PrivateAttr(default_factory=Origin)
     _gateway: Gateway | None = PrivateAttr(None)

@@ -47,7 +47,7 @@ def run(*arguments: str) -> Result:
 def test_what_is_printed_tells_of_nobody(file: str) -> None:
     done = run(file, "patients", "--qi", "zip,sex", "--sensitive", "disease", "--external", "people")
     assert done.exit_code == 0, done.output
-    assert "patients, which has no release yet: attacks by who knows zip, sex" in done.output
+    assert "patients, which has no release yet: attacks by someone who knows zip, sex" in done.output
     assert "homogeneity of disease" in done.output and "2 of 4 rows broken (50.0%)" in done.output
     assert "not judged: intersection: it needs another release of the same persons" in done.output
     assert not [secret for secret in SECRETS if secret in done.output]
@@ -73,7 +73,7 @@ def test_a_policy_and_its_release(file: str, tmp_path: Path) -> None:
     assert not [secret for secret in SECRETS if secret in done.output]
     shown = run(str(policy), "--release", "patients_released", "--other", "patients_released")
     assert (
-        "patients, and patients_released: attacks by who knows zip, sex" in shown.output
+        "patients, and patients_released: attacks by someone who knows zip, sex" in shown.output
         and "intersection of disease" in shown.output
     )
 

@@ -138,7 +138,7 @@ def test_a_database_that_is_open_for_writing_here(policy: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("plan", "P"), 2, "what a refresh would show is not known before it is paid for"),
+        (("plan", "P"), 2, "a refresh shows its counts only after it is paid for"),
         (("refresh", "P", "--plan-hash", "0123456789ab"), 2, "there is no plan to hold a refresh to"),
         (("refresh", "P", "--backfill", "2026-01-01", "2026-01-02"), 2, "rows are counted as they are now"),
         (("releases", "rollback", "P", "1"), 2, "no earlier version is kept to go back to"),

@@ -1,6 +1,6 @@
 """What attackers achieve against a table, and against a release of it: all attacks of `sql/attacks`.
 
-An attack is a query for persons and how sure the attacker is of what he concludes about them. What is of the size of
+An attack is a query for persons and how sure the attacker is of what they conclude. What is of the size of
 the data is done by these statements; what is solved here are sums over their summaries.
 """
 
@@ -57,9 +57,9 @@ class Outcome:
     """What an attack achieves against one table."""
 
     targets: int  # persons whom the attacker is after
-    broken: int  # of them, about whom he is sure enough
-    confidence: float | None  # of his surest conclusion; None where there is nobody
-    average: float | None  # of his conclusions about all of them
+    broken: int  # of them, about whom the attacker is sure enough
+    confidence: float | None  # of the attacker's surest conclusion; None where there is nobody
+    average: float | None  # of the conclusions about all of them
     counts: str = "rows"  # what targets are: persons, or rows where a person may have several, or is not known
 
 
@@ -100,7 +100,7 @@ def attack(
 ) -> Attacks:
     """Try attacks on a policy's source, and on a release of it, inside the engine.
 
-    `external` is a table of persons with quasi-identifiers that the attacker has; without it he knows those of
+    `external` is a table of persons with quasi-identifiers that the attacker has; without it they know those of
     everybody in the source. `other` is another release of the same persons, an earlier one where they were released one
     after the other. `prior` is a table of values of a sensitive column and their `probability`, for everybody or for
     each combination of some quasi-identifiers. `earlier` is a table of the persons of `other`, with their key and their

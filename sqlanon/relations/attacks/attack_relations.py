@@ -1,6 +1,6 @@
 """The canonical relations that attacks read, beside those of the privacy models.
 
-    targets(group_id, persons)                  persons whom an attacker is after, alike in what he knows of them
+    targets(group_id, persons)                  persons whom an attacker is after, alike in what they know of them
     target_classes(group_id, class_id)          the classes of the attacked table that fit them
     target_rows(person, group_id, records)      how many rows of a person are in a group
     class_rows(person, class_id, records)       how many rows of a person are in a class of the attacked table

@@ -28,7 +28,7 @@ MEASURES = (
 OF_ATTRIBUTE = (
     ("attribute_disclosure", "guessed", "Guessed", "rows whose value is guessed rightly from their class"),
     ("attribute_disclosure", "disclosed", "Disclosed", "rows in classes that hold one value only"),
-    ("ck_safety", "1", "With one more fact", "the surest conclusion of who knows one implication more"),
+    ("ck_safety", "1", "With one more fact", "the surest conclusion of an attacker who knows one more implication"),
 )
 
 
@@ -52,7 +52,7 @@ def risk_measures(document: ReleaseEvidence) -> Section | None:
     return section(
         "risk-measures",
         "Risk measures",
-        paragraph("How likely persons are found, and their values guessed, by who knows all quasi-identifiers."),
+        paragraph("How likely an attacker who knows all quasi-identifiers finds persons, and guesses their values."),
         table("Risk measures before and after", columns, rows, stacked=True),
     )
 
@@ -99,9 +99,9 @@ def attacks(document: ReleaseEvidence) -> Section | None:
     return section(
         "attacks",
         "What attackers achieve",
-        paragraph("Each attack was carried out on the source and on the release, by who knows the quasi-identifiers of "
-                  "everybody. Broken is who is found, or whose value is known, as surely as the attack asks for; below "
-                  "it is how sure the attacker is, at most and in the mean."),
+        paragraph("Each attack was carried out on the source and on the release, by someone who knows the "
+                  "quasi-identifiers of everybody. A person is broken if the attack finds them, or their value, with "
+                  "the confidence that it asks for. Below it is how sure the attacker is, at most and on average."),
         bullets([shorten(note, 300) for note in notes]) if notes else None,
         made,
         skipped,
