@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from sqlanon.lattice.solution import Way
+
 
 @click.command()
 @click.argument("policy_file", metavar="POLICY")
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 @click.option("--plan", "plan_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the plan as JSON.")
 @click.option("--report", "report_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the HTML report.")
 @click.option("--no-workload", is_flag=True, help="Do not measure the error of random counts: saves a few seconds.")
+@click.option("--no-advice", is_flag=True, help="Do not look for a better algorithm: saves a few seconds.")
 @click.option("--json", "as_json", is_flag=True, help="Print the evidence as JSON.")
 @click.option("--memory-limit", help="Most memory that DuckDB may use, such as 1GB; it spills to disk beyond that.")
 def publish(
@@ -40,6 +43,7 @@ def publish(
     plan_file: Path | None,
     report_file: Path | None,
     no_workload: bool,
+    no_advice: bool,
     as_json: bool,
     memory_limit: str | None,
 ) -> None:
@@ -64,6 +68,7 @@ def publish(
             secret=os.environ.get("SQLANON_KEY"),
             workload=not no_workload,
             progress=progress,
+            advice=not no_advice,
         )
     if plan_file:
         plan_file.write_text(done.plan.to_json() + "\n", encoding="utf-8")
@@ -74,10 +79,12 @@ def publish(
     if as_json:
         click.echo(json.dumps(replace_infinities(done.document), indent=2, ensure_ascii=False))
     else:
-        print_published(done.document, explain=explained)
+        print_published(done.document, explain=explained, ways=done.ways, advice=done.advice)
 
 
-def print_published(document: Mapping[str, Any], *, explain: bool = False) -> None:
+def print_published(
+    document: Mapping[str, Any], *, explain: bool = False, ways: Sequence[Way] = (), advice: Sequence[str] = ()
+) -> None:
     console = open_console()
     release = document.get("release")
     rows, gone = document["released"], document["suppressed"]
@@ -106,7 +113,11 @@ def print_published(document: Mapping[str, Any], *, explain: bool = False) -> No
         metric = document["minimize"]
         proven = "proven optimal" if plan["proven"] else "not proven optimal"
         console.print(plain_text(f"{metric} {number(plan['loss'])}, {proven}: {plan['why']}"), soft_wrap=True)
+        if len(ways) > 1:
+            console.print(_ways(ways))
     console.print(plain_text(f"plan {document['plan_hash'][:16]}", style="dim"))
+    for line in advice:
+        console.print(plain_text(f"advice: {line}", style="yellow"), soft_wrap=True)
     if explain:
         _print_explanation(console, document)
     linked = document.get("linked_rows", {})
@@ -166,6 +177,22 @@ def _attributes(document: Mapping[str, Any]) -> Table:
         levels = ", ".join(str(level) for level in item["levels"]) or "by region"
         loss = "-" if item["loss"] is None else number(item["loss"])
         table.add_row(escape_markup(item["name"]), f"{levels} of {item['height']}", escape_markup(item["what"]), loss)
+    return table
+
+
+def _ways(ways: Sequence[Way]) -> Table:
+    """The algorithms that were tried, with what they lose and what readers get."""
+    table = make_table("ways that were tried, at the same privacy")
+    table.add_column("algorithm")
+    table.add_column("ncp", justify="right")
+    table.add_column("suppressed", justify="right")
+    table.add_column("what readers get", overflow="fold")
+    for way in ways:
+        params = ", ".join(f"{key}: {json.dumps(value)}" for key, value in way.params.items())
+        loss = "-" if way.loss is None else number(way.loss)
+        gone = "-" if way.loss is None else f"{way.suppressed:,}"
+        gets = way.why if way.loss is None else way.labels
+        table.add_row(f"{way.algorithm} ({params})" if params else way.algorithm, loss, gone, escape_markup(gets))
     return table
 
 

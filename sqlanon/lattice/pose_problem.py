@@ -97,7 +97,7 @@ def problem(
     packed = replace(
         packed, records=records, rows=size, asked=asked, transformed=transformed or {}, joined=joined or {}
     )
-    requirements = Requirements(models, policy.minimize, target=target)
+    requirements = Requirements(models, policy.minimize, target=target, only_nodes=draft.only_nodes)
     if requirements.may_suppress:
         # A share that is a whole number of rows must not lose one to the way that floats are written.
         requirements = replace(requirements, limit=math.floor(policy.suppression_limit * records + 1e-9))
@@ -178,6 +178,7 @@ class _Draft:
     attributes: list[str]
     combined: str
     domains: list[Domain]
+    only_nodes: str | None
 
     @property
     def tells_rows(self) -> bool:
@@ -218,7 +219,7 @@ def _draft(
         Domain(name, f"c{i}", hierarchies[name], dictionary(prelude, made, name, f"c{i}", hierarchies[name]))
         for i, name in enumerate(policy.quasi_identifiers, start=1)
     ]
-    return _Draft(uses, prelude, grouping, attributes, made, domains)
+    return _Draft(uses, prelude, grouping, attributes, made, domains, _why_only_nodes(policy, uses))
 
 
 def _use(policy: Policy, compiler: Compiler, use: ModelUse, qid: tuple[str, ...], attribute: str | None) -> _Use:
@@ -295,6 +296,16 @@ def _require_models(policy: Policy, brings: frozenset[str]) -> None:
         if not is_searchable(plugin("models", use.name), brings):
             name = policy.algorithm.name if policy.algorithm else "a search"
             raise _unreachable(policy, use, f"{name} cannot reach {use.name}", brings)
+
+
+def _why_only_nodes(policy: Policy, uses: Sequence[_Use]) -> str | None:
+    """Why algorithms that make regions cannot reach the models, if they cannot."""
+    try:
+        _require_models(policy, frozenset())
+        _require_searchable(policy, uses, frozenset())
+    except PolicyError as error:
+        return error.message
+    return None
 
 
 def _unreachable(policy: Policy, use: ModelUse, message: str, brings: frozenset[str]) -> PolicyError:

@@ -63,7 +63,8 @@ class Requirements:
 
     `models` must hold in every class, after at most `limit` rows are suppressed; among the solutions that do, the one
     with the least loss by the metric `minimize` is asked for. `target` is the column that a reader of the release
-    should predict, for metrics that look at it. `past` and `stable` come from earlier releases.
+    should predict, for metrics that look at it. `past` and `stable` come from earlier releases. `only_nodes` says why
+    only algorithms that go from node to node reach the models, if that is so.
     """
 
     models: tuple[Requirement, ...]
@@ -72,6 +73,7 @@ class Requirements:
     target: str | None = None
     past: Past | None = None
     stable: Stable | None = None
+    only_nodes: str | None = None
 
     @property
     def may_suppress(self) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from sqlanon.lattice.nodes import Node
 
@@ -51,6 +53,18 @@ class Assigned:
 
 
 @dataclass(frozen=True)
+class Way:
+    """An algorithm that was tried, and what it found; no loss where it found nothing, and `why` says why."""
+
+    algorithm: str
+    params: Mapping[str, Any]
+    loss: float | None = None
+    suppressed: int = 0
+    why: str = ""
+    labels: str = ""  # what the readers of its release get
+
+
+@dataclass(frozen=True)
 class Solution:
     """`passes`, `regions` or `assigned` says how. `passes` are nodes of the lattice: rows whose class breaks a model at
     the first are tried at the second, and so on; what is left is suppressed."""
@@ -67,6 +81,18 @@ class Solution:
     # Where suppressed cells match any value: how many rows are found among too few by somebody who knows their original
     # values, and the fewest rows that such values fit.
     found_by_values: tuple[int, int] | None = None
+    # Where several algorithms were tried: the one that found this, and all of them in the order in which they ran.
+    way: Way | None = None
+    ways: tuple[Way, ...] = ()
+
+    @property
+    def labels(self) -> str:
+        """What readers of the release get in a column: in words."""
+        if self.regions is not None:
+            return "labels by region, which differ from row to row"
+        if len(self.passes) > 1:
+            return f"up to {len(self.passes)} levels in a column"
+        return "one level for each column"
 
     @property
     def waiting(self) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.checks import Evidence
+from sqlanon.lattice.solution import Way
 from sqlanon.plan import Plan
 from sqlanon.policy import Policy
 
@@ -16,11 +17,16 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Published:
-    """What was done, or with `dry_run` would be: the plan, and the evidence as a document for people and programs."""
+    """What was done, or with `dry_run` would be: the plan, and the evidence as a document for people and programs.
+
+    `ways` are the algorithms that were tried, and `advice` is what the data owner may want to change. Neither is in the
+    document: what was not published tells of the source, and is for the owner alone."""
 
     plan: Plan
     document: Mapping[str, Any]
     evidence: Evidence | None = None
+    ways: tuple[Way, ...] = ()
+    advice: tuple[str, ...] = ()
 
 
 def tell(progress: Progress | None, what: str, done: int, every: int) -> None:

@@ -27,6 +27,7 @@ from sqlanon.release.check_release import require_all_rows, require_kept
 from sqlanon.release.count_evidence import workload_of
 from sqlanon.release.evidence_document import add_history, describe_release, without_originals
 from sqlanon.release.fingerprint import fingerprint
+from sqlanon.release.give_advice import give_advice
 from sqlanon.release.history import (
     Comparison,
     compare,
@@ -60,6 +61,7 @@ class Publishing:
     plan_hash: str | None
     run: int | None
     resources: ExitStack  # what is given back when all is done, or when a stage fails
+    advises: bool = False
     target: Target | None = None  # none for a dry run
     task: Problem = field(init=False)
     solution: Solution = field(init=False)
@@ -69,6 +71,7 @@ class Publishing:
     beside: Comparison | None = None  # where the policy has a history
     found: Evidence | None = None
     evidence: ReleaseEvidence = field(init=False)
+    advice: tuple[str, ...] = ()
 
     @property
     def written(self) -> tuple[Target, Staged]:
@@ -243,8 +246,15 @@ def write(release: Publishing) -> None:
         raise
 
 
-STAGES: tuple[Stage, ...] = (admit, prepare, search, rewrite, write)
-DRY_RUN: tuple[Stage, ...] = (prepare, search, rewrite, outline)
+def advise(release: Publishing) -> None:
+    """Say what another choice at the same privacy would keep, where that is asked for: it takes a search more."""
+    if not release.advises:
+        return
+    release.advice = give_advice(release.task, release.solution, release.evidence.to_json()["attributes"])
+
+
+STAGES: tuple[Stage, ...] = (admit, prepare, search, rewrite, write, advise)
+DRY_RUN: tuple[Stage, ...] = (prepare, search, rewrite, outline, advise)
 
 
 def publish(
@@ -258,19 +268,21 @@ def publish(
     progress: Progress | None = None,
     plan_hash: str | None = None,
     run: int | None = None,
+    advice: bool = False,
 ) -> Published:
     """Find, write, check and swap in the release of a policy. An error at any point leaves the previous one in place.
 
     `time_limit` in seconds is for the search; `secret` is the key of pseudonyms and draws; `workload` asks for the
     error of random counts, which takes a few seconds. With `plan_hash`, or how it begins, only that plan is carried
     out.
-    `run` is the number of the run in the record of runs, which the evidence then names.
+    `run` is the number of the run in the record of runs, which the evidence then names. With `advice`, one more search
+    of at most a few seconds says what another algorithm would keep.
     `progress` is told what is going on, and how much of it is done.
     """
     target = None if dry_run else target_of(policy, engine)
     with ExitStack() as resources:
         release = Publishing(
-            policy, engine, secret, time_limit, workload, progress, plan_hash, run, resources, target=target
+            policy, engine, secret, time_limit, workload, progress, plan_hash, run, resources, advice, target=target
         )
         if is_parted(policy):
             from sqlanon.release import publish_buckets  # as slow to load as it is rarely asked for
@@ -281,4 +293,5 @@ def publish(
             )
         for step in DRY_RUN if target is None else STAGES:
             step(release)
-        return Published(release.plan, release.evidence.to_json(), release.found)
+        document = release.evidence.to_json()
+        return Published(release.plan, document, release.found, release.solution.ways, release.advice)

@@ -93,7 +93,7 @@ def release_script(policy: Policy, plan: Plan, dialect: str) -> str:
     if not plan.passes:
         raise PolicyError(
             f"{plan.algorithm} recodes locally: its plan is a table of regions, not a script",
-            hint="'sqlanon publish' writes it",
+            hint="'sqlanon publish' writes it; for a script, ask for one level a column with 'algorithm: full_domain'",
         )
     if policy.transformations:
         policy, prelude = _transformed(policy, plan, dialect)

@@ -152,6 +152,9 @@ def solve_problem(task: Problem) -> tuple[Solution, Plan]:
     except PolicyError as error:  # the algorithm does not do what the policy asks of it
         raise task.policy.error(error.message, "algorithm", hint=error.hint) from None
     solution = replace(solution, why=f"{chosen}: {solution.why}" if chosen else solution.why)
+    if solution.way is not None:  # of several algorithms, the plan names the one that found it
+        name = solution.way.algorithm
+        params = algorithms.algorithm(name).Params.model_validate(solution.way.params)
     return solution, plan_of(task, name, params.model_dump(mode="json"), solution)
 
 

@@ -50,7 +50,7 @@ LAYERS = [
     {"release.stored_evidence", "release.evidence_document", "release.check_release", "release.second_draws"},
     {"release.versions"},
     {"release.targets"},
-    {"release.solve_policy", "release.count_evidence", "release.measure_resistance"},
+    {"release.solve_policy", "release.give_advice", "release.count_evidence", "release.measure_resistance"},
     {
         "release.record", "release.rewrite_release", "release.publication", "release.fingerprint",
         "release.algorithm_kind", "release.region_digest", "release.explain_infeasible", "release.same_persons",
