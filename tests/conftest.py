@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,8 @@ settings.load_profile("sqlanon")
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
-SHARED = ROOT.parent / "shared"
+EXTERNAL = "tests/oracles/external/"
+UNCOMMITTED = "data that may not be committed"
 _FULL = False
 
 
@@ -51,12 +53,16 @@ def examples(number: int) -> int:
     return number if _FULL else max(3, number // 5)
 
 
-def shared(*parts: str) -> Path:
-    """A file of the folder with independent tools' results; the test is skipped where there is none."""
-    path = SHARED.joinpath(*parts)
-    if not path.exists():
-        pytest.skip(f"needs the folder {'/'.join(('shared', *parts))} beside the checkout, which is not there")
-    return path
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in one line what was not checked because data that may not be committed is missing."""
+    skipped = [item.nodeid for item in terminalreporter.getreports("skipped") if UNCOMMITTED in str(item.longrepr)]
+    missing = Counter(name.split("::")[0].removeprefix(EXTERNAL) for name in skipped)
+    if missing:
+        files = ", ".join(f"{count} of {name}" for name, count in sorted(missing.items()))
+        terminalreporter.write_line(
+            f"not checked: {files} in {EXTERNAL}, because {UNCOMMITTED} (Adult, sdcMicro's data sets) "
+            "is not in the folder 'shared' beside the checkout; each file names the checks that run without it"
+        )
 
 
 @pytest.fixture(scope="session")

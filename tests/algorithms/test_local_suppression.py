@@ -2,134 +2,28 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from conftest import Database, examples, shared
+from conftest import Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from suppress_cells import Row, k, rebuilt, suppress
 
 from sqlanon.algorithms import local_suppression
 from sqlanon.algorithms.local_suppression import Params
 from sqlanon.errors import PolicyError
 from sqlanon.lattice.nodes import Infeasible
 from sqlanon.lattice.pose_problem import problem
-from sqlanon.lattice.solution import Solution
 from sqlanon.policy import parse
 from sqlanon.relations.classes import NULL_NODE
 from sqlanon.relations.compressed_rows import root_only
 from sqlanon.relations.source import relation
-
-Row = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Each released row as (original labels, released labels, sensitive values), and what the algorithm says."""
-
-    rows: list[tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...]]]
-    solution: Solution
-    keys: int
-
-    @property
-    def cells(self) -> int:
-        return sum(new != old for before, after, _ in self.rows for old, new in zip(before, after, strict=True))
-
-    @property
-    def classes(self) -> dict[tuple[str, ...], list[tuple[int, ...]]]:
-        found = defaultdict(list)
-        for _, labels, values in self.rows:
-            found[labels].append(values)
-        return dict(found)
-
-    def by_column(self, columns: Sequence[str]) -> dict[str, int]:
-        gone = Counter(
-            name
-            for before, after, _ in self.rows
-            for name, old, new in zip(columns, before, after, strict=True)
-            if old != new
-        )
-        return {name: gone[name] for name in columns}
-
-
-def suppress(
-    database: Database,
-    rows: Sequence[Row],
-    models: Sequence[dict[str, Any]],
-    *,
-    columns: dict[str, str],
-    sensitive: str | None = None,
-    params: Params | None = None,
-    deadline: float | None = None,
-    **policy_keys: Any,
-) -> Outcome:
-    database.table("t", columns, rows)
-    person = policy_keys.get("person")
-    names = [name for name in columns if name not in (sensitive, person)]
-    roles: dict[str, Any] = dict.fromkeys(names, "quasi_identifier")
-    roles |= {sensitive: "sensitive"} if sensitive else {}
-    roles |= {person: "identifier"} if person else {}
-    roles |= policy_keys.pop("columns_too", {})
-    written = {"source": {"table": "t"}, "columns": roles, "models": list(models), **policy_keys}
-    policy = parse(json.dumps(written))
-    engine = database.engine
-    hierarchies = dict.fromkeys(names, root_only())
-    made = problem(policy, engine, hierarchies, relation(policy.source, engine.dialect), deadline=deadline)
-    try:
-        solution = local_suppression.run(made, params or Params())
-        return Outcome(rebuilt(database, made, solution), solution, made.compressed.keys)
-    finally:
-        made.close()
-
-
-def rebuilt(database: Database, made: Any, solution: Solution) -> list[Any]:
-    """The members and labels of the regions, put together one row at a time."""
-    keys, regions = made.compressed.key_names, solution.regions
-    assert regions is not None and not regions.by_value
-    count = len(made.domains)
-    leaves = ", ".join(f"f{i}" for i in range(1, count + 1))
-    texts = ", ".join(f"l{i}" for i in range(1, count + 1))
-    labels = {row[0]: row for row in database.fetch(f"SELECT region, {texts}, {leaves} FROM {regions.labels}")}
-    values = list(made.compressed.values.values())
-    originals: dict[tuple[int, ...], list[tuple[int, ...]]] = defaultdict(list)
-    for *key, count_ in database.fetch(f"SELECT {', '.join([*keys, *values, 'n'])} FROM {made.compressed.table}"):
-        originals[tuple(key[: len(keys)])] += [tuple(key[len(keys) :])] * count_
-    names = decoded(database, made)
-    chosen = ["first", "last"] if regions.split else ["1", "0"]
-    found = []
-    taken: dict[tuple[int, ...], list[int]] = defaultdict(list)
-    for *key, region, first, last in database.fetch(
-        f"SELECT {', '.join([*keys, 'region', *chosen])} FROM {regions.members}"
-    ):
-        own = originals[tuple(key)]
-        numbers = range(first - 1, last) if regions.split else range(len(own))
-        taken[tuple(key)] += numbers
-        released = labels[region]
-        before = tuple(names[i][key[domain.key] & domain.masks[0]] for i, domain in enumerate(made.domains))
-        for number in numbers:
-            found.append((before, tuple(released[1 : count + 1]), own[number]))
-        for domain, old, new, width in zip(made.domains, before, released[1:], released[count + 1 :], strict=False):
-            assert (new, width) in ((old, 1.0), ("*", float(domain.leaves)))
-    assert all(sorted(numbers) == list(range(len(originals[key]))) for key, numbers in taken.items())
-    return found
-
-
-def decoded(database: Database, made: Any) -> list[dict[int, str]]:
-    return [
-        {
-            sum(rank << shift for rank, shift in zip(ranks, domain.shifts, strict=True)): label
-            for label, *ranks in database.fetch(f"SELECT n0, r0 FROM {domain.dictionary}")
-        }
-        for domain in made.domains
-    ]
-
 
 ABC = {"a": "INTEGER", "b": "TEXT", "c": "TEXT"}
 
@@ -141,10 +35,6 @@ def table(*rows: str) -> list[Row]:
         letters, _, times = row.partition(" ")
         found += [{"a": int(letters[0]), "b": letters[1], "c": letters[2]}] * int(times or 1)
     return found
-
-
-def k(number: int) -> dict[str, Any]:
-    return {"k_anonymity": {"k": number}}
 
 
 def test_nothing_to_suppress(database: Database) -> None:
@@ -361,43 +251,3 @@ def test_other_models_hold_too(duck: Database, rows: list[Any], model: str, limi
         ranks = sorted(share)
         share = {place: share[value] for place, value in enumerate(ranks, start=1)}
     assert not any(broken(inside, 2, different, share) for inside in found.classes.values())
-
-
-# sdcMicro ---------------------------------------------------------------------------------------------------------
-
-KEYS = ["urbrur", "roof", "walls", "water", "electcon", "relat", "sex"]
-
-
-def households(name: str) -> list[Row]:
-    with shared("data", "sdcmicro", f"{name}.csv").open(encoding="utf-8") as file:
-        return [{key: row[key] for key in KEYS} for row in csv.DictReader(file)]
-
-
-def test_cells_against_sdcmicro(duck: Database) -> None:
-    """sdcMicro lets a suppressed cell match every value, so that one cell frees a row (test_suppressed_cells compares
-    that); here a suppressed cell matches suppressed cells only, as whoever counts classes in a release will find, so
-    that others must lose cells too. The number of cells must be at least that of rows to help, and at most k times what
-    sdcMicro needs."""
-    oracle = json.loads(shared("oracles", "sdcmicro.json").read_text(encoding="utf-8"))
-    rows = households("testdata2")
-    for case in oracle["localSuppression_testdata2"]:
-        size = case["k"]
-        found = suppress(duck, rows, [k(size)], columns=dict.fromkeys(KEYS, "TEXT"))
-        crowd = Counter(tuple(row.values()) for row in rows)
-        alone = sum(count for count in crowd.values() if count < size)
-        assert len(found.rows) == len(rows) and min(map(len, found.classes.values())) >= size
-        assert alone <= found.cells <= size * case["newSupps"]
-
-
-def test_importance_against_sdcmicro(duck: Database) -> None:
-    """The order of importance is read off sdcMicro's own result: it never suppressed water, and sex most."""
-    case = json.loads(shared("oracles", "sdcmicro.json").read_text(encoding="utf-8"))[
-        "localSuppression_testdata_importance"
-    ]
-    order = sorted(KEYS, key=lambda key: (case["totalSupps"][key], KEYS.index(key)))
-    params = Params(importance=order)
-    found = suppress(duck, households("testdata"), [k(case["k"])], columns=dict.fromkeys(KEYS, "TEXT"), params=params)
-    assert min(map(len, found.classes.values())) >= case["k"]
-    assert found.cells <= 2 * case["newSupps"]
-    assert found.by_column(KEYS)["water"] == 0
-    assert sum(found.by_column(KEYS)[key] for key in order[-2:]) > found.cells / 2

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from conftest import Database, examples, shared
+from conftest import Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -624,7 +624,7 @@ def test_a_class_attribute_must_be_counted(duck: Database) -> None:
         infogain_mondrian.Params.model_validate({})
 
 
-# The plug-ins, and real data ----------------------------------------------------------------------------------------
+# The plug-ins --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["mondrian", "infogain_mondrian"])
@@ -632,22 +632,3 @@ def test_manual_pages(name: str) -> None:
     module = algorithm(name)
     assert module.__doc__ and "cite: " in module.__doc__
     assert all(info.description for info in module.Params.model_fields.values())
-
-
-def test_adult(duck: Database) -> None:
-    folder = shared("data", "adult")
-    names = ["sex", "age", "race", "marital-status", "education", "native-country", "workclass", "occupation"]
-    duck.run(f"CREATE TABLE adult AS FROM read_csv('{folder}/adult.csv', delim=';', header=true, all_varchar=true)")
-    written = {
-        "source": {"table": "adult"},
-        "columns": dict.fromkeys(names, "quasi_identifier"),
-        "hierarchies": {name: {"csv": {"path": f"{folder}/adult_hierarchy_{name}.csv"}} for name in names},
-        "models": [{"k_anonymity": {"k": 5}}],
-    }
-    with opened(duck, sqlanon.parse(json.dumps(written))) as made:
-        found = mondrian.run(made, mondrian.Params())
-        assert found.regions is not None
-        join = f"FROM {found.regions.members} m JOIN {made.compressed.table} c USING (k1) GROUP BY region"
-        assert duck.fetch(f"SELECT MIN(n), SUM(n) FROM (SELECT SUM(n) AS n {join})") == [(5, 30162)]
-        assert duck.fetch(f"SELECT COUNT(DISTINCT k1) = COUNT(*) FROM {found.regions.members}") == [(True,)]
-    assert found.loss <= 0.05 and found.suppressed == 0

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import random
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from conftest import Database, examples, shared
+from conftest import Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from suppress_cells import (
+    NAMES,
+    Cells,
+    asked,
+    cells_of,
+    crowds,
+    few_cells,
+    generate_households,
+    match,
+    row_by_row,
+    written,
+)
 
 from sqlanon.algorithms import local_suppression
 from sqlanon.algorithms.local_suppression import Params
@@ -28,7 +38,6 @@ from sqlanon.evidence.checks import check
 from sqlanon.evidence.risk import risk
 from sqlanon.families import family
 from sqlanon.lattice.pose_problem import problem
-from sqlanon.lattice.solution import Solution
 from sqlanon.plan import policy_hash
 from sqlanon.policy import ModelUse, Policy, Source, parse
 from sqlanon.relations.classes import Grouping, Prelude, classes
@@ -38,61 +47,10 @@ from sqlanon.relations.source import relation
 from sqlanon.release import publish
 from sqlanon.release.compare_policies import compare
 
-Cells = tuple[str | None, ...]
-NAMES = ("a", "b", "c")
 TYPES = dict.fromkeys(NAMES, "TEXT")
 
 
-# What is meant, in plain Python -----------------------------------------------------------------------------------
-
-
-def match(one: Cells, other: Cells) -> bool:
-    """None is NULL, which is a value like any other."""
-    return all(x == y or x == "*" or y == "*" for x, y in zip(one, other, strict=True))
-
-
-def crowds(rows: Sequence[Cells]) -> list[int]:
-    """For each row, how many rows match it."""
-    kinds = Counter(rows)
-    sizes = {kind: sum(n for other, n in kinds.items() if match(kind, other)) for kind in kinds}
-    return [sizes[row] for row in rows]
-
-
-def row_by_row(rows: Sequence[Cells], k: int) -> int:
-    """How many cells a plain search suppresses: row after row loses the fewest cells with which it matches enough."""
-    released = list(rows)
-    width, cells = len(rows[0]), 0
-    for place, row in enumerate(rows):
-        if sum(match(row, other) for other in released) >= k:
-            continue
-        for size in range(1, width + 1):
-            hidden = [
-                tuple("*" if i in chosen else value for i, value in enumerate(row))
-                for chosen in combinations(range(width), size)
-            ]
-            best = max(hidden, key=lambda each: sum(match(each, other) for other in released))
-            if sum(match(best, other) for other in released) >= k:
-                released[place], cells = best, cells + size
-                break
-    assert min(crowds(released)) >= k
-    return cells
-
-
 # The database -----------------------------------------------------------------------------------------------------
-
-
-def written(k: int = 2, **more: Any) -> dict[str, Any]:
-    return {
-        "source": {"table": "t"},
-        "columns": dict.fromkeys(NAMES, "quasi_identifier"),
-        "models": [{"k_anonymity": {"k": k}}],
-        "suppressed_cells": "any_value",
-        **more,
-    }
-
-
-def asked(k: int = 2, **more: Any) -> Policy:
-    return parse(json.dumps(written(k, **more)))
 
 
 def published(k: int = 2, **more: Any) -> Policy:
@@ -122,27 +80,6 @@ def rows_of(*spelt: str) -> list[Cells]:
         letters, _, times = each.partition(" ")
         found += [tuple(letters)] * int(times or 1)
     return found
-
-
-def few_cells(database: Database, rows: Sequence[Cells], k: int, names: Sequence[str], **params: Any) -> Solution:
-    """What the search says of a table."""
-    listed = [dict(zip(names, row, strict=True)) for row in rows]
-    database.table("t", dict.fromkeys(names, "TEXT"), listed)
-    deadline = params.pop("deadline", None)
-    more = {"suppressed_cells": params.pop("suppressed_cells", "any_value")}
-    policy = asked(k, columns=dict.fromkeys(names, "quasi_identifier"), **more)
-    engine = database.engine
-    made = problem(
-        policy, engine, dict.fromkeys(names, root_only()), relation(policy.source, engine.dialect), deadline=deadline
-    )
-    try:
-        return local_suppression.run(made, Params(**params))
-    finally:
-        made.close()
-
-
-def cells_of(solution: Solution) -> int:
-    return int(solution.why.split(" ")[0])
 
 
 shown_cells = st.tuples(*([st.sampled_from(["x", "y", "*", None])] * 3))
@@ -453,21 +390,9 @@ def test_policies_are_compared_by_one_reading(duck: Database) -> None:
 # How many cells ---------------------------------------------------------------------------------------------------
 
 
-def generated(seed: int, count: int) -> list[Cells]:
-    """Households as census tables have them: some columns depend on each other, and some values are rare."""
-    drawn = random.Random(seed)
-    found: list[Cells] = []
-    for _ in range(count):
-        town = drawn.choices("123", [6, 3, 1])[0]
-        roof = drawn.choices("abcd", [9, 5, 2, 1])[0] if town != "1" else drawn.choices("ab", [3, 1])[0]
-        wall, kin = drawn.choices("klm", [8, 3, 1])[0], drawn.choices("pqrstu", [8, 6, 4, 2, 1, 1])[0]
-        found.append((town, roof, wall, kin, drawn.choice("fm")))
-    return found
-
-
 @pytest.mark.parametrize("seed, k", [(1, 2), (2, 3), (3, 5)])
 def test_fewer_cells_than_row_by_row(duck: Database, seed: int, k: int) -> None:
-    rows = generated(seed, 150)
+    rows = generate_households(seed, 150)
     names = ["town", "roof", "wall", "kin", "sex"]
     found = cells_of(few_cells(duck, rows, k, names))
     assert 0 < found <= row_by_row(rows, k)
@@ -475,42 +400,8 @@ def test_fewer_cells_than_row_by_row(duck: Database, seed: int, k: int) -> None:
 
 
 def test_postgres_suppresses_as_many_cells(postgres: Database, duck: Database) -> None:
-    rows, names = generated(4, 120), ["town", "roof", "wall", "kin", "sex"]
+    rows, names = generate_households(4, 120), ["town", "roof", "wall", "kin", "sex"]
     assert cells_of(few_cells(postgres, rows, 3, names)) == cells_of(few_cells(duck, rows, 3, names))
-
-
-KEYS = ["urbrur", "roof", "walls", "water", "electcon", "relat", "sex"]
-# Cells that localSuppression of sdcMicro 5.8.1 suppresses in these columns of its own data sets, by (data, k).
-SDCMICRO = {
-    ("testdata", 2): 157, ("testdata", 3): 293, ("testdata", 5): 500, ("testdata", 10): 911,
-    ("testdata2", 2): 97, ("testdata2", 3): 117, ("testdata2", 5): 157,
-}  # fmt: skip
-
-
-def households(name: str) -> list[Cells]:
-    with shared("data", "sdcmicro", f"{name}.csv").open(encoding="utf-8") as file:
-        return [tuple(row[key] for key in KEYS) for row in csv.DictReader(file)]
-
-
-# What the README says: cells, and rows that are found among fewer than k by someone who knows all values.
-SAID = {2: (97, 90), 3: (165, 156), 5: (291, 269), 10: (540, 492)}
-
-
-@pytest.mark.parametrize("name, k", list(SDCMICRO))
-def test_no_more_cells_than_sdcmicro(duck: Database, name: str, k: int) -> None:
-    with duck.engine.one_thread():
-        found = few_cells(duck, households(name), k, KEYS)
-    assert 0 < cells_of(found) <= SDCMICRO[name, k] and found.found_by_values is not None
-    if name == "testdata":
-        assert (cells_of(found), found.found_by_values[0]) == SAID[k]
-
-
-def test_importance_suppresses_no_more_cells_than_sdcmicro(duck: Database) -> None:
-    """sdcMicro suppressed 297 cells of testdata for k = 3, none of them of water, and sex most."""
-    order = ["water", "roof", "walls", "urbrur", "electcon", "relat", "sex"]
-    with duck.engine.one_thread():
-        found = few_cells(duck, households("testdata"), 3, KEYS, importance=order)
-    assert 0 < cells_of(found) <= 297 and "water" not in found.why
 
 
 def test_weights_decide_which_column_is_suppressed(duck: Database) -> None:
@@ -521,7 +412,7 @@ def test_weights_decide_which_column_is_suppressed(duck: Database) -> None:
 
 
 def test_without_time_it_still_holds(duck: Database) -> None:
-    rows = generated(5, 80)
+    rows = generate_households(5, 80)
     names = ["town", "roof", "wall", "kin", "sex"]
     found = few_cells(duck, rows, 3, names, deadline=time.monotonic() - 1)
     assert cells_of(found) > 0 and found.checks == 1

@@ -1,23 +1,21 @@
-"""Loss metrics as SQL: against brute_loss.py on random releases, and against ARX's numbers on Adult."""
+"""Loss metrics as SQL, against brute_loss.py on random releases."""
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from collections import Counter
 from typing import Any
 
 import brute_loss
 import pytest
-from conftest import Database, examples, shared
+from conftest import Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from measuring import measure, policy_for
+from measuring import policy_for
 
 from sqlanon.evidence.loss import loss
 from sqlanon.families import family
-from sqlanon.policy import Policy, Source, parse
+from sqlanon.policy import Policy, Source
 from sqlanon.release.solve_policy import prepare_problem, solve_problem
 
 TREES = {
@@ -256,138 +254,3 @@ def test_a_table_that_is_no_release_of_the_source_is_refused(database: Database)
     database.table("r", TYPES, [{"a": "x", "b": "1", "s": "flu"}])
     with pytest.raises(Exception, match="not the original table"):
         loss(loss_policy(2), database.engine, Source(table="r"))
-
-
-# ARX on Adult ----------------------------------------------------------------------------------------------------
-
-ADULT = ["sex", "age", "race", "marital-status", "education", "native-country", "workclass"]
-COLUMNS = [*ADULT, "salary-class"]
-# Cases that ARX ran on its sample adult_subset.csv, together with (0.05, 0.15)-presence in adult.csv, which the list
-# of models does not say. Named by the line of ARX's own test.
-SUBSET = {59, 62, 72, 76, 78, 90, 93, 95, 96, 97, 102, 110, 115, 121, 128, 133, 140, 147, 150}
-SUBSET |= {176, 178, 185, 186, 188, 192, 197, 207}
-METRICS = {
-    "createAECSMetric()": "aecs",
-    "createDiscernabilityMetric(false)": "discernibility",
-    "createDiscernabilityMetric(true)": "discernibility_star",
-    "createEntropyMetric()": "non_uniform_entropy",
-    "createEntropyMetric(false)": "non_uniform_entropy",
-    "createHeightMetric()": "height",
-    "createPrecisionMetric(false)": "precision",
-    "createPrecisionMetric(true)": "precision of all rows",
-    "createLossMetric(AggregateFunction.RANK)": "ncp by attribute",
-}
-
-
-def arx_models(case: dict[str, Any]) -> list[dict[str, Any]]:
-    written = case["models"] if isinstance(case["models"], list) else []
-    found: list[dict[str, Any]] = []
-    for model in written:
-        numbers = [float(number) for number in re.findall(r"(?<=[( ])[0-9.]+(?=[,)])", model)]
-        if model.startswith("KAnonymity"):
-            found.append({"k_anonymity": {"k": int(numbers[0])}})
-        elif model.startswith("Recursive"):
-            found.append({"recursive_cl_diversity": {"c": numbers[0], "l": int(numbers[1])}})
-        elif model.startswith("HierarchicalDistance"):
-            found.append({"hierarchical_t_closeness": {"t": numbers[0]}})
-        else:
-            raise AssertionError(f"no model for {model}")
-    return found
-
-
-def adult_policy(table: str, models: list[dict[str, Any]], subset: bool) -> Policy:
-    folder = shared("data", "adult")
-    roles = dict.fromkeys(COLUMNS, "quasi_identifier") | {"occupation": "sensitive"}
-    written = {
-        "source": {"table": table},
-        "columns": roles,
-        "models": models + ([{"delta_presence": {"delta_min": 0.05, "delta_max": 0.15}}] if subset else []),
-        "hierarchies": {
-            name: {"csv": {"path": str(folder / f"adult_hierarchy_{name}.csv")}} for name in [*COLUMNS, "occupation"]
-        },
-    }
-    if subset:
-        written["population"] = {"table": "adult"}
-    return parse(json.dumps(written))
-
-
-def recode(database: Database, table: str, into: str, levels: dict[str, int]) -> None:
-    """The table with its quasi-identifiers at these levels, by plain joins to the hierarchy files."""
-    folder = shared("data", "adult")
-    joins, chosen = [], []
-    for place, (name, level) in enumerate(levels.items()):
-        path = folder / f"adult_hierarchy_{name}.csv"
-        reader = f"read_csv('{path}', delim=';', header=false, all_varchar=true)"
-        joins.append(f'JOIN {reader} h{place} ON h{place}.column0 = t."{name}"')
-        chosen.append(f'h{place}.column{level} AS "{name}"')
-    database.run(
-        f"CREATE OR REPLACE TABLE {into} AS SELECT {', '.join(chosen)}, occupation FROM {table} t {' '.join(joins)}"
-    )
-
-
-def release_node(database: Database, policy: Policy) -> None:
-    """The rows of `generalized` whose class satisfies all models, as the table `released`."""
-    found = measure(database.engine, policy, release=Source(table="generalized"))
-    bad = {key for classes in found for key, (_, broken) in classes.items() if broken}
-    database.table("bad", dict.fromkeys(COLUMNS, "TEXT"), [dict(zip(COLUMNS, key, strict=True)) for key in bad])
-    same = " AND ".join(f'b."{name}" = g."{name}"' for name in COLUMNS)
-    database.run(
-        "CREATE OR REPLACE TABLE released AS SELECT * FROM generalized g "
-        f"WHERE NOT EXISTS (SELECT 1 FROM bad b WHERE {same})"
-    )
-
-
-def arx_value(database: Database, policy: Policy, levels: dict[str, int], metric: str) -> Any:
-    release = "generalized" if metric == "precision of all rows" else "released"
-    found = loss(policy, database.engine, Source(table=release), levels=levels)
-    if metric == "ncp by attribute":
-        return sorted(found.by_attribute.values(), reverse=True)
-    return found.metrics["precision" if metric == "precision of all rows" else metric]
-
-
-def arx_cases() -> list[Any]:
-    path = shared_or_none()
-    return json.loads(path.read_text())["cases"] if path else [None]
-
-
-def shared_or_none() -> Any:
-    from conftest import SHARED
-
-    path = SHARED / "oracles" / "arx_node_metrics.json"
-    return path if path.exists() else None
-
-
-def compare_with_arx(duck: Database, case: dict[str, Any], nodes: list[Any]) -> None:
-    line = int(case["from"].rsplit(":", 1)[1])
-    subset = line in SUBSET
-    for name in ("adult", "adult_subset"):
-        path = shared("data", "adult", f"{name}.csv")
-        duck.run(f"CREATE TABLE {name} AS FROM read_csv('{path}', delim=';', all_varchar=true)")
-    table = "adult_subset" if subset else "adult"
-    policy = adult_policy(table, arx_models(case), subset)
-    for node, value in nodes:
-        levels = dict(zip(COLUMNS, node, strict=True))
-        recode(duck, table, "generalized", levels)
-        release_node(duck, policy)
-        found = arx_value(duck, policy, levels, METRICS[case["metric"]])
-        wanted = json.loads(value)
-        assert found == pytest.approx(wanted, rel=1e-6, abs=1e-6), (node, found, wanted)
-
-
-arx = pytest.mark.parametrize("case", arx_cases(), ids=lambda case: case and f"{case['from'][-3:]}-{case['metric']}")
-
-
-@arx
-def test_arx_metric(duck: Database, case: Any) -> None:
-    """The node in the middle of each case; all of them in the long form."""
-    if case is None:
-        shared("oracles", "arx_node_metrics.json")
-    compare_with_arx(duck, case, case["nodes"][len(case["nodes"]) // 2 :][:1])
-
-
-@pytest.mark.long
-@arx
-def test_arx_metric_of_every_node(duck: Database, case: Any) -> None:
-    if case is None:
-        shared("oracles", "arx_node_metrics.json")
-    compare_with_arx(duck, case, case["nodes"])

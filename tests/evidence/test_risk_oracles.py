@@ -1,14 +1,12 @@
-"""Risk measures against other tools: sdcMicro 5.8.1 and ARX, whose numbers are copied here."""
+"""Risk measures of small published tables against sdcMicro 5.8.1, whose numbers are copied here."""
 
 from __future__ import annotations
 
-import csv
-import math
 from typing import Any
 
 import brute_risk as brute
 import pytest
-from conftest import Database, shared
+from conftest import Database
 
 import sqlanon
 from sqlanon.evidence.risk import Risk, risk
@@ -102,96 +100,3 @@ def test_suda_scores_of_sdcmicro(database: Database, name: str) -> None:
 def test_no_sampling_fraction_no_chance() -> None:
     assert dis_scores([(6.0, 2)], 4, None, 4) == [None]
     assert dis_scores([(6.0, 2)], 4, 1.0, 4) == [1.0]  # the sample is the population
-
-
-KEYS = ["urbrur", "roof", "walls", "water", "electcon", "relat", "sex"]
-
-
-def of_file(name: str, columns: list[str]) -> list[tuple[Any, ...]]:
-    with shared("data", "sdcmicro", name).open() as file:
-        return [tuple(float(row[column]) for column in columns) for row in csv.DictReader(file)]
-
-
-def test_individual_and_household_risk_of_testdata(duck: Database) -> None:
-    rows = of_file("testdata.csv", [*KEYS, "sampling_weight", "ori_hid"])
-    path = shared("data", "sdcmicro", "testdata.csv")
-    duck.run(f"CREATE TABLE t AS SELECT *, sampling_weight AS w, ori_hid AS h FROM read_csv('{path}')")
-    policy = sqlanon.from_options("t", qi=KEYS, models=[("k_anonymity", {"k": 2})])
-    found = risk(policy, duck.engine, weight="w", household="h")
-    assert found.records == 4580
-    assert found.measures["sample_uniqueness"]["uniques"] == 157
-    assert found.measures["prosecutor"]["records_at_risk"] == pytest.approx(458 / 4580)  # fewer than five alike
-    assert found.measures["individual_risk"]["expected"] == pytest.approx(10.778298918735, abs=1e-9)
-    assert found.measures["individual_risk"]["average"] == pytest.approx(0.00235334037527, abs=1e-12)
-    assert found.measures["hierarchical_risk"]["expected"] == pytest.approx(51.812927435961, abs=1e-9)
-    assert found.measures["hierarchical_risk"]["average"] == pytest.approx(0.01131286625239, abs=1e-12)
-    own = brute.individual([row[:7] for row in rows], [row[7] for row in rows])
-    homes = brute.of_households(own, [row[8] for row in rows])
-    assert own[:4] == pytest.approx([9.433072351665e-05, 9.90000990001e-05, 5.713959202331e-05, 5.713959202331e-05])
-    assert homes[:5] == pytest.approx([0.0003075753108892] * 4 + [0.0008677802270604])
-    assert found.measures["hierarchical_risk"]["highest"] == pytest.approx(max(homes))
-
-
-def test_suda_scores_of_testdata2(duck: Database) -> None:
-    rows = of_file("testdata2.csv", KEYS)
-    found = measured(duck, KEYS, rows, "DOUBLE", suda=True, sampling_fraction=0.01).suda
-    assert found is not None
-    assert found.records == 93 and found.scores[-1].score == 744
-    assert sum(item.score * item.records for item in found.scores) == 7321
-    assert sum((item.dis or 0) * item.records for item in found.scores) == pytest.approx(93)
-    wanted = [16.568774757547, 35.96503209944, 19.710422073487, 54.883212675864, 14.76574238492, 70.222647179347,
-              32.686791421937]  # fmt: skip
-    assert [100 * part for part in found.contributions.values()] == pytest.approx(wanted)
-    head = [180, 18, 74, 60, 150, 4, 122, 16, 28, 16, 198, 66, 120, 12, 38, 14, 36, 8, 724, 48]
-    scores = {item.score for item in found.scores}
-    assert all(score in scores for score in head)
-
-
-def test_arx_on_adult(duck: Database) -> None:
-    path = shared("data", "adult", "adult.csv")
-    duck.run(f"CREATE TABLE t AS SELECT * FROM read_csv('{path}', delim = ';')")
-    names = [row[0] for row in duck.fetch("DESCRIBE t")]
-    policy = sqlanon.from_options("t", qi=names, models=[("k_anonymity", {"k": 2})])
-    found = risk(policy, duck.engine, sampling_fraction=0.1)
-    assert found.measures["prosecutor"]["average"] == pytest.approx(0.6465751607983555, rel=1e-15)
-    assert found.measures["sample_uniqueness"]["share"] == pytest.approx(0.5142895033485844, rel=1e-15)
-    uniqueness = found.measures["population_uniqueness"]
-    assert uniqueness["pitman"] == uniqueness["dankar"] == pytest.approx(0.27684993883653597, rel=1e-9)
-
-
-def test_suda_on_adult(duck: Database) -> None:
-    """All nine columns: what the search of sdcMicro, a recursion over the values of the columns, finds in them."""
-    path = shared("data", "adult", "adult.csv")
-    duck.run(f"CREATE TABLE t AS SELECT * FROM read_csv('{path}', delim = ';')")
-    names = [row[0] for row in duck.fetch("DESCRIBE t")]
-    policy = sqlanon.from_options("t", qi=names, models=[("k_anonymity", {"k": 2})])
-    found = risk(policy, duck.engine, suda=True).suda
-    assert found is not None and found.records == 15_512
-    sizes = {1: 2, 2: 1204, 3: 14_890, 4: 26_029, 5: 15_983, 6: 4172, 7: 498, 8: 31, 9: 0}
-    assert found.minimal_uniques == sizes
-    assert sum(item.score * item.records for item in found.scores) == 20_402_731
-
-
-@pytest.mark.long
-def test_suda_on_adult_agrees_with_a_plain_search(duck: Database) -> None:
-    """Five columns of Adult, set by set in Python."""
-    path = shared("data", "adult", "adult.csv")
-    names = ["sex", "age", "race", "education", "occupation"]
-    duck.run(f"CREATE TABLE t AS SELECT {', '.join(names)} FROM read_csv('{path}', delim = ';')")
-    policy = sqlanon.from_options("t", qi=names, models=[("k_anonymity", {"k": 2})])
-    found = risk(policy, duck.engine, suda=True).suda
-    rows = duck.fetch("SELECT * FROM t")
-    unique: list[set[int]] = [set() for _ in rows]
-    for chosen in sorted(range(1, 32), key=int.bit_count):
-        cut = [tuple(row[place] for place in range(5) if chosen >> place & 1) for row in rows]
-        counts: dict[tuple[Any, ...], int] = {}
-        for key in cut:
-            counts[key] = counts.get(key, 0) + 1
-        for record, key in enumerate(cut):
-            if counts[key] == 1 and not any(part & chosen == part for part in unique[record]):
-                unique[record].add(chosen)
-    scores = [sum(math.factorial(5 - chosen.bit_count()) for chosen in own) for own in unique]
-    assert found is not None
-    assert {item.score: item.records for item in found.scores} == {
-        score: scores.count(score) for score in set(scores) if score
-    }

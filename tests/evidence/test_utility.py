@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from typing import Any
@@ -10,14 +9,12 @@ from typing import Any
 import brute_utility as brute
 import numpy as np
 import pytest
-from conftest import Database, examples, shared
+from conftest import Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sqlanon
-from sqlanon.engines.temp_tables import drop_steps
 from sqlanon.errors import PolicyError
-from sqlanon.evidence.apply_transformations import apply
 from sqlanon.evidence.utility import Utility, utility
 from sqlanon.evidence.utility.label_numbers import number_of
 from sqlanon.evidence.utility.moments import components
@@ -316,48 +313,6 @@ def test_without_a_key_the_tables_are_compared(database: Database) -> None:
     # Without a key `id` is a column like any other; the measures of the other columns stay.
     shared_ = utility(asked, database.engine, Source(table="r"), categories=["id"])
     assert shared_.probabilistic == pytest.approx(paired.probabilistic)
-
-
-# Other tools --------------------------------------------------------------------------------------------------------
-
-# sdcMicro 5.8.1, microaggregation by MDAV of 13 columns: IL1s added up over all cells, eigenvalues, and dRisk.
-SDCMICRO = {
-    ("Tarragona", 3): (1092.09648606563, 4.232293865417, 0.04556354916067),
-    ("Tarragona", 10): (1583.13874448747, 7.970987148152, 0.00599520383693),
-    ("CASCrefmicrodata", 10): (2573.93373353242, None, 0.0),
-}
-
-
-@pytest.mark.parametrize(
-    ("name", "k"),
-    [
-        ("Tarragona", 10),
-        pytest.param("Tarragona", 3, marks=pytest.mark.long),
-        pytest.param("CASCrefmicrodata", 10, marks=pytest.mark.long),
-    ],
-)
-def test_what_sdcmicro_measures(duck: Database, name: str, k: int) -> None:
-    with shared("data", "sdcmicro", f"{name}.csv").open() as file:
-        header, *lines = list(csv.reader(file))
-    kinds = {"rid": "INTEGER"} | dict.fromkeys(header, "DOUBLE PRECISION")
-    duck.table(
-        "firms",
-        kinds,
-        [{"rid": at} | dict(zip(header, map(float, line), strict=True)) for at, line in enumerate(lines)],
-    )
-    written: dict[str, Any] = {"source": {"table": "firms"}, "models": [{"k_anonymity": {"k": 2}}]}
-    written["columns"] = {"rid": "insensitive"} | dict.fromkeys(header, "quasi_identifier")
-    plain = parse(json.dumps(written))
-    written["transformations"] = [{"microaggregation": {"columns": header, "k": k, "exact": True}}]
-    made = apply(parse(json.dumps(written)), duck.engine, None)
-    duck.run(f"CREATE OR REPLACE TABLE masked AS {made.policy.source.text}")
-    drop_steps(duck.engine, made.prelude.steps)
-    found = utility(plain, duck.engine, Source(table="masked"), key="rid")
-    il1s, eigenvalues, risk = SDCMICRO[name, k]
-    assert found.il1s is not None and found.il1s * len(lines) * len(header) == pytest.approx(il1s, rel=1e-6)
-    if eigenvalues is not None:
-        assert found.eigenvalues == pytest.approx(eigenvalues, rel=1e-5)
-    assert found.intervals is not None and found.intervals.records == pytest.approx(risk, abs=1e-9)
 
 
 # Classifier ---------------------------------------------------------------------------------------------------------

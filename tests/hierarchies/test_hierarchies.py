@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import Database, shared
+from conftest import Database
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -317,17 +317,6 @@ def test_a_missing_file_is_told(tmp_path: Path) -> None:
         "no.csv: the hierarchy file cannot be read: No such file or directory\n"
         f"  hint: the path starts from the folder of the policy, {tmp_path}"
     )
-
-
-def test_the_hierarchies_of_arx_cover_its_data() -> None:
-    folder = shared("data", "adult")
-    with (folder / "adult.csv").open(encoding="utf-8", newline="") as file:
-        people = list(csv.DictReader(file, delimiter=";"))
-    for path in sorted(folder.glob("adult_hierarchy_*.csv")):
-        hierarchy = made("csv", folder, path=path.name)
-        column = path.stem.removeprefix("adult_hierarchy_")
-        assert hierarchy.root == "*"
-        assert {person[column] for person in people} <= set(paths(hierarchy)), column
 
 
 # Lookups in the database

@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
-import json
 import math
-import re
-import time
-from collections import Counter
 from typing import Any
 
 import brute
 import brute_loss
-import numpy as np
 import pytest
-from conftest import Database, examples, shared
+from conftest import Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from measuring import policy_for
 from searching import GROUP, K2, PATHS, opened
+from solving import solve, task
 from test_examples import statements
 from test_models import SPECS, model_use, oracle
 
 from sqlanon import algorithms
-from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError
-from sqlanon.evidence.hierarchies import build_hierarchies
 from sqlanon.families import family
 from sqlanon.lattice.minimized_metric import build_metric
 from sqlanon.lattice.nodes import Infeasible
 from sqlanon.lattice.pose_problem import problem
-from sqlanon.lattice.problem import OF_NODES, Problem
-from sqlanon.policy import Policy, parse
 from sqlanon.relations.compressed_rows import root_only
 from sqlanon.relations.source import relation
 from sqlanon.release import publish
@@ -65,20 +56,6 @@ METRICS = [
 # These have classes of their own, or look at all that is released: test_search_classes.py.
 ELSEWHERE = {"nt_closeness", "personalized_privacy", "expected_confidence", "multi_attribute_l_diversity"}
 SEARCHED = sorted(set(SPECS) - ELSEWHERE)
-
-
-def task(engine: Engine, policy: Policy, **more: Any) -> Problem:
-    hierarchies = {name: root_only() for name in policy.quasi_identifiers} | build_hierarchies(policy)
-    return problem(policy, engine, hierarchies, relation(policy.source, engine.dialect), brings=OF_NODES, **more)
-
-
-def solve(engine: Engine, policy: Policy, name: str, *, carry: tuple[str, ...] = (), **params: Any) -> Any:
-    made = task(engine, policy, carry=carry)
-    module = algorithms.algorithm(name)
-    try:
-        return module.run(made, module.Params(**params))
-    finally:
-        made.close()
 
 
 def loss_of(metric: str, triples: Any, k: int) -> float:
@@ -349,183 +326,6 @@ def test_keys_of_more_than_62_bits(database: Database) -> None:
         made.close()
 
 
-# ARX and another tool on Adult ------------------------------------------------------------------------------------
-
-ADULT = ["sex", "age", "race", "marital-status", "education", "native-country", "workclass", "occupation"]
-# ARX's own heuristics were run in these, which do not promise an optimum; a loss that is no greater is right.
-HEURISTIC = ("TestAnonymizationHeuristic",)
-
-
-def adult(duck: Database) -> None:
-    path = shared("data", "adult", "adult.csv")
-    duck.run(f"CREATE OR REPLACE TABLE adult AS FROM read_csv('{path}', delim=';', all_varchar=true)")
-
-
-def adult_policy(names: list[str], sensitive: str | None, models: list[Any], **more: Any) -> Policy:
-    folder = shared("data", "adult")
-    roles = dict.fromkeys(names, "quasi_identifier") | ({sensitive: "sensitive"} if sensitive else {})
-    files = {name: {"csv": {"path": str(folder / f"adult_hierarchy_{name}.csv")}} for name in roles}
-    written = {"source": {"table": "adult"}, "columns": roles, "models": models, "hierarchies": files, **more}
-    return parse(json.dumps(written))
-
-
-def arx_models(case: dict[str, Any]) -> list[Any] | None:
-    found: list[Any] = []
-    for model in case["models"] or []:
-        numbers = [float(number) for number in re.findall(r"(?<=[( ])[0-9.]+(?=[,)])", model)]
-        known: dict[str, Any] = {
-            "KAnonymity": lambda n: {"k_anonymity": {"k": int(n[0])}},
-            "RecursiveCLDiversity": lambda n: {"recursive_cl_diversity": {"c": n[0], "l": int(n[1])}},
-            "HierarchicalDistanceTCloseness": lambda n: {"hierarchical_t_closeness": {"t": n[0]}},
-            "BasicBLikeness": lambda n: {"basic_beta_likeness": {"beta": n[0]}},
-            "EnhancedBLikeness": lambda n: {"enhanced_beta_likeness": {"beta": n[0]}},
-            "EntropyLDiversity": lambda n: {"entropy_l_diversity": {"l": n[0]}},
-        }
-        name = model.split("(")[0]
-        if name not in known or "GRASSBERGER" in model:
-            return None
-        found.append(known[name](numbers))
-    return found or None
-
-
-def arx_metric(case: dict[str, Any]) -> str | None:
-    """ARX's metric here. With `true` its entropy leaves suppressed records out: not a loss of the release."""
-    if case["metric"] == "createLossMetric()":
-        return "ncp_geometric"
-    entropy = case["metric"].startswith(("createPrecomputedEntropyMetric", "createEntropyMetric(false)"))
-    return (
-        "non_uniform_entropy" if entropy and ("true" not in case["metric"] or case["suppression_limit"] == 0) else None
-    )
-
-
-def optima() -> list[Any]:
-    from conftest import SHARED
-
-    path = SHARED / "oracles" / "arx_optima.json"
-    cases = json.loads(path.read_text())["cases"] if path.exists() else []
-    # Losses of ten thousands belong to ARX's sample of 3,000 rows; DomainShare has one attribute of its own.
-    usable = [
-        case
-        for case in cases
-        if arx_models(case) and arx_metric(case) and "DomainShare" not in case["from"]
-        and (case["expected_loss"] < 1 or case["expected_loss"] > 50_000)
-    ]  # fmt: skip
-    return usable or [None]
-
-
-def slow(case: Any) -> bool:
-    """Where little can be left out: models that are not monotone under suppression, and entropy without a limit."""
-    if not case or case["suppression_limit"] == 0:
-        return False
-    others = any(not model.startswith("KAnonymity") for model in case["models"])
-    return others or (arx_metric(case) == "non_uniform_entropy" and case["suppression_limit"] == 1.0)
-
-
-arx = pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=[pytest.mark.long] * slow(case)) for case in optima()],
-    ids=lambda case: case and f"{case['from'].split('.')[0][4:]}-{case['from'].rsplit(':')[-1]}",
-)  # fmt: skip
-
-
-@arx
-def test_arx_optimum(duck: Database, case: Any) -> None:
-    if case is None:
-        shared("oracles", "arx_optima.json")
-    adult(duck)
-    names = [name for name in [*ADULT, "salary-class"] if name != case["sensitive"]]
-    models = arx_models(case)
-    assert models is not None
-    policy = adult_policy(
-        names, case["sensitive"], models, suppression_limit=case["suppression_limit"], minimize=arx_metric(case)
-    )
-    found = solve(duck.engine, policy, "full_domain")
-    if case["from"].startswith(HEURISTIC):
-        assert found.loss <= case["expected_loss"] * (1 + 1e-9)
-    else:
-        assert found.loss == pytest.approx(case["expected_loss"], rel=1e-9)
-        ties = [item.node for item in found.candidates if abs(item.loss - found.loss) <= 1e-9 * max(1, found.loss)]
-        assert tuple(case["transformation"]) in ties
-
-
-def read_levels(names: list[str]) -> list[list[tuple[np.ndarray, np.ndarray]]]:
-    """For each column of Adult and each level: the number of each row's label, and the leaves below it."""
-    with shared("data", "adult", "adult.csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file, delimiter=";"))
-    found = []
-    for name in names:
-        with shared("data", "adult", f"adult_hierarchy_{name}.csv").open(encoding="utf-8") as file:
-            paths = {line[0]: line for line in csv.reader(file, delimiter=";")}
-        levels = []
-        for level in range(len(next(iter(paths.values())))):
-            leaves = Counter(path[level] for path in paths.values())
-            labels = [paths[row[name]][level] for row in rows]
-            levels.append((np.unique(labels, return_inverse=True)[1], np.array([leaves[label] for label in labels])))
-        found.append(levels)
-    return found
-
-
-def sizes_of_classes(columns: list[np.ndarray]) -> np.ndarray:
-    """For each row how many rows are like it in all columns."""
-    key = np.zeros(len(columns[0]), dtype=np.int64)
-    for codes in columns:
-        key = key * (int(codes.max()) + 1) + codes
-    _, places, counts = np.unique(key, return_inverse=True, return_counts=True)
-    return np.asarray(counts[places])
-
-
-def least_entropy(names: list[str], k: int, limit: float) -> float:
-    """The least non-uniform entropy of Adult where so many rows may be suppressed, of all nodes, in plain numpy."""
-    coded = [[codes for codes, _ in levels] for levels in read_levels(names)]
-    before = [np.bincount(levels[0]) for levels in coded]
-    shown = [  # bits that a level loses in all rows
-        [float(np.log2(np.bincount(codes)[codes] / counts[levels[0]]).sum()) for codes in levels]
-        for levels, counts in zip(coded, before, strict=True)
-    ]
-    best = math.inf
-    for node in itertools.product(*(range(len(levels)) for levels in coded)):
-        lost = sizes_of_classes([levels[level] for levels, level in zip(coded, node, strict=True)]) < k
-        if lost.mean() > limit:
-            continue
-        bits = sum(column[level] for column, level in zip(shown, node, strict=True))
-        for levels, level in zip(coded, node, strict=True):
-            found = np.bincount(levels[level][lost])
-            found = found[found > 0]
-            bits -= float((found * np.log2(found / max(1, found.sum()))).sum())
-        best = min(best, bits)
-    return best
-
-
-def least_divergence(names: list[str], k: int, limit: float) -> float:
-    """The same of the Kullback-Leibler divergence."""
-    coded = read_levels(names)
-    alike = np.log(sizes_of_classes([levels[0][0] for levels in coded]))
-    areas = [[np.log(leaves) for _, leaves in levels] for levels in coded]
-    best = math.inf
-    for node in itertools.product(*(range(len(levels)) for levels in coded)):
-        size = sizes_of_classes([levels[level][0] for levels, level in zip(coded, node, strict=True)])
-        kept = size >= k
-        if not kept.any() or 1 - kept.mean() > limit:
-            continue
-        nats = alike - np.log(size) + sum(column[level] for column, level in zip(areas, node, strict=True))
-        best = min(best, float(nats[kept].mean()))
-    return best
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("metric", "limit"), [("non_uniform_entropy", 1.0), ("kl_divergence", 1.0), ("kl_divergence", 0.3)]
-)
-def test_an_optimum_is_found_sooner_than_by_trying_every_node(duck: Database, metric: str, limit: float) -> None:
-    adult(duck)
-    policy = adult_policy(ADULT, None, [{"k_anonymity": {"k": 5}}], suppression_limit=limit, minimize=metric)
-    start = time.process_time()
-    least = (least_divergence if metric == "kl_divergence" else least_entropy)(ADULT, 5, limit)
-    middle = time.process_time()
-    found = solve(duck.engine, policy, "full_domain")
-    assert found.loss == pytest.approx(least, rel=1e-9, abs=1e-9)
-    assert time.process_time() - middle < middle - start
-
-
 WITH_NULLS = st.lists(
     st.fixed_dictionaries(
         {name: st.sampled_from([*sorted(PATHS[name]), None]) for name in GROUP} | {"s": st.just("flu")}
@@ -545,117 +345,6 @@ def test_divergence_from_sums_is_that_of_its_file(database: Database, rows: Any,
             if given_problem.holds(found):
                 expected = given_problem.loss_by_sql(found.node, family("loss")["kl_divergence"].sql)
                 assert found.loss == pytest.approx(expected, rel=1e-9, abs=1e-9)
-
-
-# A population of ARX: the rows of a subset are released, those of the whole table are the population.
-
-SUBSET = "DataSubset.create("
-
-
-def crowd_models(case: dict[str, Any]) -> list[Any] | None:
-    """Models on a subset, from the text of the case. With a suppression limit a presence of at least delta_min > 0 is
-    something else there: ARX lets classes be suppressed whose presence is then 0."""
-    if SUBSET not in case["config"] or "Profitability" in case["config"]:
-        return None
-    found = arx_models(case) or []
-    if len(found) < len(case["models"]):
-        return None
-    for name, numbers in re.findall(r"new (KMap|DPresence)\(([0-9., ]+), DataSubset", case["config"]):
-        given = [float(number) for number in numbers.split(",")]
-        if name == "KMap":
-            found.append({"k_map": {"k": int(given[0])}})
-        elif given[0] > 0 and case["suppression_limit"] > 0:
-            return None
-        else:
-            found.append({"delta_presence": {"delta_min": given[0], "delta_max": given[1]}})
-    return found
-
-
-def crowd_metric(case: dict[str, Any]) -> str | None:
-    return "aecs" if case["metric"] == "createAECSMetric()" else arx_metric(case)
-
-
-def crowd_cases() -> list[Any]:
-    from conftest import SHARED
-
-    path = SHARED / "oracles" / "arx_optima.json"
-    cases = json.loads(path.read_text())["cases"] if path.exists() else []
-    return [case for case in cases if crowd_models(case) and crowd_metric(case)] or [None]
-
-
-def slow_crowd(case: Any) -> bool:
-    return bool(case and case["suppression_limit"])
-
-
-@pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=[pytest.mark.long] * slow_crowd(case)) for case in crowd_cases()],
-    ids=lambda case: case and f"{case['from'].split('.')[0][4:]}-{case['from'].rsplit(':')[-1]}",
-)  # fmt: skip
-def test_arx_optimum_with_a_population(duck: Database, case: Any) -> None:
-    if case is None:
-        shared("oracles", "arx_optima.json")
-    adult(duck)
-    path = shared("data", "adult", "adult_subset.csv")
-    duck.run(f"CREATE OR REPLACE TABLE subset AS FROM read_csv('{path}', delim=';', all_varchar=true)")
-    models = crowd_models(case)
-    assert models is not None
-    policy = adult_policy(
-        [name for name in [*ADULT, "salary-class"] if name != case["sensitive"]],
-        case["sensitive"],
-        models,
-        source={"table": "subset"},
-        population={"table": "adult"},
-        suppression_limit=case["suppression_limit"],
-        minimize=crowd_metric(case),
-    )
-    found = solve(duck.engine, policy, "full_domain")
-    assert found.proven
-    assert found.loss == pytest.approx(case["expected_loss"], rel=1e-9)
-    ties = [item.node for item in found.candidates if abs(item.loss - found.loss) <= 1e-9 * max(1, found.loss)]
-    assert tuple(case["transformation"]) in ties
-
-
-def lattice_cases() -> list[Any]:
-    from conftest import SHARED
-
-    path = SHARED / "oracles" / "lattice_optima.json"
-    return json.loads(path.read_text())["best"] if path.exists() else [None]
-
-
-NAMES = {"gcp": "ncp", "dm": "discernibility", "cavg": "c_avg"}
-ADULT_ROWS = 30_162
-
-
-def agrees(duck: Database, cases: list[Any]) -> None:
-    adult(duck)
-    for case in cases:
-        models = [{"k_anonymity": {"k": case["k"]}}]
-        limit, metric = case["suppression_limit"], NAMES[case["metric"]]
-        policy = adult_policy(ADULT, None, models, suppression_limit=limit, minimize=metric)
-        found = solve(duck.engine, policy, "full_domain")
-        if case["suppressed"] == ADULT_ROWS:
-            # A table without rows is no release. No class is smaller than k, so that the average is k at the least.
-            assert case["metric"] == "cavg"
-            assert found.suppressed < ADULT_ROWS
-            assert found.loss == pytest.approx(1.0, rel=1e-9), case
-            continue
-        assert found.loss == pytest.approx(case["value"], rel=1e-9), case
-        if case["ties"] == 1:
-            assert found.passes == (tuple(case["levels"]),), case
-            assert found.suppressed == case["suppressed"], case
-
-
-def test_optima_of_another_tool(duck: Database) -> None:
-    shared("oracles", "lattice_optima.json")
-    quick = [case for case in lattice_cases() if case["metric"] == "gcp" or case["suppression_limit"] == 0]
-    agrees(duck, [case for case in quick if case["k"] in (2, 5)])
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("metric", NAMES)
-def test_all_optima_of_another_tool(duck: Database, metric: str) -> None:
-    shared("oracles", "lattice_optima.json")
-    agrees(duck, [case for case in lattice_cases() if case["metric"] == metric])
 
 
 def test_a_release_of_nulls_alone_is_compared_with_a_population(database: Database) -> None:

@@ -14,7 +14,7 @@ from conftest import Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from measuring import policy_for
-from test_search import solve
+from solving import solve
 
 from sqlanon.errors import PolicyError
 from sqlanon.lattice.nodes import Infeasible

@@ -94,6 +94,20 @@ def suda_scores(rows: Sequence[Row]) -> list[int]:
     return [sum(math.factorial(columns - len(chosen)) for chosen in sets) for sets in minimal_uniques(rows)]
 
 
+def count_scores(rows: Sequence[Row]) -> dict[int, int]:
+    """How many records have each SUDA score, set by set of columns, for tables of thousands of rows."""
+    columns = len(rows[0])
+    unique: list[set[int]] = [set() for _ in rows]
+    for chosen in sorted(range(1, 1 << columns), key=int.bit_count):
+        cut = [tuple(row[place] for place in range(columns) if chosen >> place & 1) for row in rows]
+        counts = Counter(cut)
+        for record, key in enumerate(cut):
+            if counts[key] == 1 and not any(part & chosen == part for part in unique[record]):
+                unique[record].add(chosen)
+    scores = Counter(sum(math.factorial(columns - chosen.bit_count()) for chosen in own) for own in unique)
+    return {score: records for score, records in scores.items() if score}
+
+
 def told_apart(rows: Sequence[Row], chosen: Sequence[int]) -> tuple[float, float | None]:
     """Distinction and separation, by looking at every pair."""
     cut = [tuple(row[place] for place in chosen) for row in rows]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 
 import pytest
-from conftest import TESTS, shared
+from conftest import TESTS
+from oracle_numbers import read_numbers
 from proxy_postgres import Postgres15, Told, started
 
 from sqlanon.errors import SqlanonError
@@ -138,7 +138,7 @@ def test_psql_shows_the_tables(catalog: PgCatalog) -> None:
 @pytest.mark.parametrize("number", range(68))
 def test_recorded_statements(catalog: PgCatalog, real: Postgres15, number: int) -> None:
     """Statements that were recorded from real clients, with their parameters."""
-    _, sql = json.loads(shared("oracles", "pg_catalog_queries.json").read_text())[number]
+    _, sql = read_numbers("pg_catalog_queries")[number]
     sql = sql.replace("'main'", "'public'")
     for old, name in (("16386", "people"), ("16391", "orders"), ("16397", "v_dept")):
         sql = sql.replace(old, f"{{{name}}}")
@@ -165,7 +165,7 @@ def test_sqlalchemy_reads_columns(catalog: PgCatalog, real: Postgres15) -> None:
 
 
 def test_asyncpg_reads_types(catalog: PgCatalog, real: Postgres15) -> None:
-    sql = json.loads(shared("oracles", "pg_catalog_queries.json").read_text())[0][1]
+    sql = read_numbers("pg_catalog_queries")[0][1]
     answer = catalog.answer(sql, "ann", [[1007, 3904, 23]])
     right = real.run(sql, ["{1007,3904,23}"])
     assert {(row["c0"], row["c2"], row["c12"]) for row in answer.table.to_pylist()} == {
@@ -189,7 +189,7 @@ def test_parameters(catalog: PgCatalog, real: Postgres15, sql: str) -> None:
 
 def test_columns_of_the_catalog() -> None:
     """Names, types and order of all columns; the domains of the information schema are told as what they stand for."""
-    right = json.loads(shared("oracles", "pg15_catalog_columns.json").read_text())["cols"]
+    right = read_numbers("pg15_catalog_columns")
     domains = {
         "information_schema.sql_identifier": "name", "information_schema.cardinal_number": "integer",
         "information_schema.character_data": "character varying", "information_schema.yes_or_no": "character varying",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import logging
 from collections import Counter
@@ -12,14 +11,11 @@ from typing import Any
 import pytest
 import transforming
 from click.testing import CliRunner
-from conftest import Database, shared
-from transforming import KEY, OTHER_KEY, changed, load, people, policy, with_people
+from conftest import Database
+from transforming import KEY, OTHER_KEY, changed, people, policy, with_people
 
-import sqlanon
 from sqlanon.cli import main
-from sqlanon.engines.temp_tables import drop_steps
 from sqlanon.errors import PolicyError, SqlanonError
-from sqlanon.evidence.apply_transformations import apply
 from sqlanon.evidence.checks import check
 from sqlanon.policy import Source
 from sqlanon.release import publish
@@ -310,53 +306,3 @@ def test_microaggregated_rows_are_anonymous_without_a_hierarchy(duck: Database) 
     )
     done = publish(asked, duck.engine, workload=False)
     assert done.document["released"] == 120 and all(item["level"] == 0 for item in done.document["attributes"])
-
-
-# Information loss of sdcMicro 5.8.1, method mdav: 100 * SSE / SST of standardized columns.
-MDAV = {
-    ("Tarragona", 3): 16.932587622824,
-    ("Tarragona", 5): 22.461859662645,
-    ("Tarragona", 10): 33.192884768498,
-    ("CASCrefmicrodata", 3): 5.692186278771,
-    ("CASCrefmicrodata", 5): 9.088435497636,
-    ("CASCrefmicrodata", 10): 14.155930425312,
-}
-
-
-def information_loss(database: Database, name: str, use: dict[str, Any]) -> float:
-    with shared("data", "sdcmicro", f"{name}.csv").open() as file:
-        header, *lines = list(csv.reader(file))
-    numbers = [[float(cell) for cell in line] for line in lines]
-    kinds = {"rid": "INTEGER"} | dict.fromkeys(header, "DOUBLE PRECISION")
-    rows = [{"rid": place} | dict(zip(header, line, strict=True)) for place, line in enumerate(numbers)]
-    load(database, "firms", kinds, rows)
-    roles = {"rid": "identifier"} | dict.fromkeys(header, "quasi_identifier")
-    written = {"source": {"table": "firms"}, "columns": roles, "models": [{"k_anonymity": {"k": 2}}]}
-    written["transformations"] = [{"microaggregation": {"columns": header, **use}}]
-    made = apply(sqlanon.parse(json.dumps(written)), database.engine, None)
-    found = [row[1:] for row in sorted(database.fetch(made.policy.source.text))]
-    drop_steps(database.engine, made.prelude.steps)
-    lost = whole = 0.0
-    for place in range(len(header)):
-        column = [line[place] for line in numbers]
-        mean = sum(column) / len(column)
-        spread = sum((value - mean) ** 2 for value in column)
-        lost += sum((a - b[place]) ** 2 for a, b in zip(column, found, strict=True)) / spread
-        whole += 1
-    return 100 * lost / whole
-
-
-def test_mdav_loses_what_sdcmicro_loses(duck: Database) -> None:
-    exact = information_loss(duck, "Tarragona", {"k": 10, "exact": True})
-    assert exact == pytest.approx(MDAV["Tarragona", 10], abs=1e-6)
-    assert information_loss(duck, "Tarragona", {"k": 10}) < 1.08 * exact
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("name", "k"), list(MDAV))
-def test_mdav_loses_what_sdcmicro_loses_in_full(database: Database, name: str, k: int) -> None:
-    exact = information_loss(database, name, {"k": k, "exact": True})
-    assert exact == pytest.approx(MDAV[name, k], abs=1e-6)
-    linear = information_loss(database, name, {"k": k})
-    print(f"{name} k={k}: exact {exact:.4f}, linear {linear:.4f} ({linear / exact - 1:+.1%})")
-    assert linear < 1.08 * exact
