@@ -45,7 +45,7 @@ def run(problem: Problem, params: Params) -> Solution:
     ways: list[Way] = []
     failure: Infeasible | PolicyError | None = None
     deadline, ends = problem.state.deadline, None
-    for name, given in _ways(problem):
+    for name, given in find_ways(problem):
         start = time.monotonic()
         if ends is not None and found and start >= ends:
             ways.append(Way(name, given, why="not tried: the others took the time"))
@@ -89,8 +89,8 @@ def _describe(best: Solution, found: list[Solution]) -> str:
     return f"{name}: {best.why}" if len(found) == 1 else f"{name}, the least loss of {len(found)} ways: {best.why}"
 
 
-def _ways(problem: Problem) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The algorithms that may do what is asked for, with their parameters."""
+def find_ways(problem: Problem) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The algorithms that may do what is asked for, with their parameters; the one that mostly loses least is first."""
     only_levels = problem.requirements.minimize != COMPARED or problem.requirements.only_nodes is not None
     if not only_levels:
         yield "mondrian", {}

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from sqlanon import algorithms
+from sqlanon.algorithms import auto
 from sqlanon.errors import SqlanonError
 from sqlanon.lattice.nodes import Infeasible
 from sqlanon.lattice.problem import FEW_ROWS, Problem
 from sqlanon.lattice.solution import Solution
 from sqlanon.relations.matching_classes import matches_any_value
 
-OTHER = "mondrian"  # the algorithm that loses least where it can be used
 LOSS = "ncp"  # which every algorithm measures
 WORTH = 2 / 3  # of the loss: a difference of less is not worth a word
 SECONDS = 5.0
@@ -22,9 +22,9 @@ HIDDEN = 1 - 1e-9  # the loss of a column that shows nothing
 def give_advice(task: Problem, solution: Solution, attributes: list[Mapping[str, Any]]) -> tuple[str, ...]:
     """One line for each thing that a data owner would want to change; nothing here depends on single rows."""
     found = [*_hidden_columns(attributes)]
-    if (better := _loss_of_other(task, solution)) is not None and better < WORTH * solution.loss:
+    if (other := _try_other(task, solution)) is not None and other[1] < WORTH * solution.loss:
         found.append(
-            f"{OTHER} would lose {better:.4f} ({LOSS}) at the same privacy, where this release loses "
+            f"{other[0]} would lose {other[1]:.4f} ({LOSS}) at the same privacy, where this release loses "
             f"{solution.loss:.4f}: say 'algorithm: auto' in the policy, unless each column needs one set of labels"
         )
     return tuple(found)
@@ -36,12 +36,12 @@ def _hidden_columns(attributes: list[Mapping[str, Any]]) -> list[str]:
         return []
     what = f"'{names[0]}' is" if len(names) == 1 else f"{', '.join(map(repr, names))} are"
     return [
-        f"{what} hidden entirely: give a finer hierarchy, allow more suppression, or ask for fewer quasi-identifiers"
+        f"{what} hidden entirely: give a finer hierarchy, allow more suppression, or declare fewer quasi-identifiers"
     ]
 
 
-def _loss_of_other(task: Problem, solution: Solution) -> float | None:
-    """The loss of the other algorithm, where a look at it is cheap and the two losses can be compared."""
+def _try_other(task: Problem, solution: Solution) -> tuple[str, float] | None:
+    """The algorithm that mostly loses least, and its loss; where that is cheap, and the two losses can be compared."""
     policy = task.policy
     comparable = (
         not solution.ways  # or it was tried
@@ -54,10 +54,11 @@ def _loss_of_other(task: Problem, solution: Solution) -> float | None:
     )
     if not comparable or solution.loss == 0 or task.table.rows > FEW_ROWS:
         return None
-    module = algorithms.search_algorithm(OTHER)
+    name, params = next(auto.find_ways(task))
+    module = algorithms.search_algorithm(name)
     trial = task.ask_again()
     trial.state.end_after(SECONDS)
     try:
-        return module.run(trial, module.Params()).loss
+        return name, module.run(trial, module.Params.model_validate(params)).loss
     except (Infeasible, SqlanonError):  # the release is out: what cannot be tried is no reason to fail
         return None

@@ -183,6 +183,7 @@ def test_groups_are_right_or_refused(duck: Database, values: list[str | None], l
     duck.run("DROP TABLE sqlanon_releases")
 
 
+@pytest.mark.full
 def test_one_secret_gives_one_release_on_both_engines(duck: Database, postgres: Database) -> None:
     rows = patients(60)
     for database in (duck, postgres):
@@ -212,6 +213,7 @@ def test_rows_are_told_apart_without_a_unique_column(database: Database, roles: 
     require_right(rows, groups(database), 2)
 
 
+@pytest.mark.full
 def test_everybody_is_as_likely_to_be_together(duck: Database) -> None:
     """Six rows of three values in three pairs: the partner of a row is any of the four with another value."""
     rows = [{"id": i, "tag": i, "age": 1, "sex": "f", "disease": "abc"[i // 2], "income": 0} for i in range(6)]
@@ -240,6 +242,7 @@ def test_who_sees_the_tables_learns_no_more_than_1_in_l(duck: Database) -> None:
             assert max(Counter(world[place] for world in possible).values()) * 3 <= len(possible)
 
 
+@pytest.mark.full
 def test_a_table_that_is_not_safe_as_written_is_not_shown(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     with_patients(database, patients(60))
     apart = {"anatomy": {"l": 3, "close": False}}
@@ -254,6 +257,7 @@ def test_a_table_that_is_not_safe_as_written_is_not_shown(database: Database, mo
     assert not [name for name in database.engine.tables() if "staged" in name or "parted" in name]
 
 
+@pytest.mark.full
 def test_what_others_made_is_never_replaced(database: Database) -> None:
     with_patients(database, patients(60))
     database.run("CREATE TABLE released_sensitive (a INTEGER)")
@@ -284,6 +288,7 @@ def test_all_that_belongs_together_comes_and_goes_together(database: Database) -
     assert database.engine.find(["released_estimates"]) is None
 
 
+@pytest.mark.full
 def test_who_may_read_a_release_may_read_the_next(postgres: Database) -> None:
     with_patients(postgres, patients(60))
     published(postgres, anatomy(3))
@@ -303,6 +308,7 @@ def test_who_may_read_a_release_may_read_the_next(postgres: Database) -> None:
         postgres.run("DROP ROLE parting_reader")
 
 
+@pytest.mark.full
 def test_a_release_is_measured_again_from_its_tables(database: Database) -> None:
     with_patients(database, patients(60))
     asked = anatomy(3)
@@ -364,6 +370,7 @@ def test_transformations_come_first(database: Database) -> None:
     assert found.holds and found.records == len(kept)
 
 
+@pytest.mark.full
 def test_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SQLANON_KEY", KEY)
@@ -414,6 +421,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", BAD)
 def test_what_is_refused(duck: Database, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -88,6 +88,7 @@ def test_both_files_tell_what_the_source_tells_and_no_more(duck: Database, endin
     assert done.document["release"] == evidence["release"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_releasing_twice_replaces_both(duck: Database, ending: str) -> None:
     with_patients(duck, patients(60))
@@ -104,6 +105,7 @@ def test_releasing_twice_replaces_both(duck: Database, ending: str) -> None:
     assert len(contents()) == 3
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["file", "folder", "link"])
 def test_what_others_made_is_never_replaced(duck: Database, kind: str) -> None:
     with_patients(duck, patients(60))
@@ -131,6 +133,7 @@ def test_a_file_that_somebody_made_beside_a_release_of_one_file(duck: Database) 
     assert contents() == before
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("step", range(3))
 def test_an_error_in_the_middle_leaves_the_old_files(
@@ -158,6 +161,7 @@ def test_an_error_in_the_middle_leaves_the_old_files(
     assert len(read("out.parquet")) == len(read("out_sensitive.parquet")) == 83 and len(contents()) == 3
 
 
+@pytest.mark.full
 def test_a_file_system_without_links(duck: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuses(*_: Any, **__: Any) -> None:
         raise OSError(95, "Operation not supported")
@@ -208,6 +212,7 @@ published(Database(engine), anatomy(3, release={"path": "out.parquet"}))
 
 
 # Three files are moved to their places; those that they replace were kept under other names before.
+@pytest.mark.full
 @pytest.mark.parametrize(("first", "step"), [(True, step) for step in range(3)] + [(False, step) for step in range(6)])
 def test_a_killed_process_leaves_nothing_behind_at_the_next_run(duck: Database, first: bool, step: int) -> None:
     with_patients(duck, patients(60))
@@ -272,6 +277,7 @@ def test_files_are_measured_again(duck: Database, ending: str) -> None:
     assert "two files" in (error.value.hint or "")
 
 
+@pytest.mark.full
 def test_files_are_attacked_and_reported_like_tables(duck: Database) -> None:
     with_patients(duck, patients(60))
     published(duck, to("out.parquet"))
@@ -312,6 +318,7 @@ def test_folders_and_views_are_refused(duck: Database) -> None:
     assert not contents()
 
 
+@pytest.mark.full
 def test_from_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SQLANON_KEY", KEY)
     engine = sqlanon.connect("hospital.duckdb", read_only=False)

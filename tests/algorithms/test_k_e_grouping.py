@@ -108,6 +108,7 @@ def test_values_stay_in_their_group(database: Database, kind: str, monkeypatch: 
     assert not check(grouping(3, 20), database.engine, release=Source(table="released")).holds
 
 
+@pytest.mark.full
 def test_one_secret_gives_one_release_on_both_engines(duck: Database, postgres: Database) -> None:
     for database in (duck, postgres):
         with_patients(database, patients(80))
@@ -152,6 +153,7 @@ def test_a_view_and_a_file_hold_it_as_well(duck: Database, tmp_path: Any) -> Non
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

@@ -144,6 +144,7 @@ def test_sensitive_values_decide_who_is_borrowed(database: Database) -> None:
     assert {labels: len(rows) for labels, rows in found.classes.items()} == {("*", "x", "u"): 4, ("3", "x", "u"): 3}
 
 
+@pytest.mark.full
 def test_what_is_borrowed_must_help(database: Database) -> None:
     """The smallest class that could join leaves five f of six, too far from the table's eight of fourteen."""
     rows = [row | {"s": s} for row, s in zip(table("1xu 2", "2xu 4", "3xv 8"), "fgfffffffggggg", strict=True)]
@@ -168,6 +169,7 @@ def test_a_second_search_starts_anew(duck: Database) -> None:
     assert duck.fetch("SELECT table_name FROM duckdb_tables() WHERE table_name LIKE 'sqlanon%'") == []
 
 
+@pytest.mark.full
 def test_keys_of_more_than_62_bits(database: Database) -> None:
     columns = {f"q{i}": "INTEGER" for i in range(8)}
     rows = [dict.fromkeys(columns, row % 300) for row in range(300)]
@@ -212,6 +214,7 @@ def broken(
     return sum(abs(own[v] / len(values) - share) for v, share in table_share.items()) / 2 > distance + 1e-9
 
 
+@pytest.mark.full
 @settings(max_examples=examples(25))
 @given(rows=small_rows, size=st.integers(2, 4), limit=st.sampled_from([0.0, 0.1, 0.5]))
 def test_k_anonymity_always_holds(duck: Database, rows: list[Any], size: int, limit: float) -> None:
@@ -231,6 +234,7 @@ def test_k_anonymity_always_holds(duck: Database, rows: list[Any], size: int, li
     assert (found.cells + gone > 0) == any(count < size for count in crowd.values())
 
 
+@pytest.mark.full
 @settings(max_examples=examples(25))
 @given(rows=small_rows, model=st.sampled_from(["l", "t"]), limit=st.sampled_from([0.0, 0.3]))
 def test_other_models_hold_too(duck: Database, rows: list[Any], model: str, limit: float) -> None:

@@ -120,6 +120,7 @@ def test_classes_do_not_depend_on_the_sensitive_column(duck: Database) -> None:
     assert sorted(duck.fetch("SELECT tag, age, sex FROM released")) == labels
 
 
+@pytest.mark.full
 def test_one_secret_gives_one_release_on_both_engines(duck: Database, postgres: Database) -> None:
     found = []
     for database, key in ((duck, KEY), (postgres, KEY), (duck, OTHER_KEY)):
@@ -138,6 +139,7 @@ def test_rows_of_small_classes_are_suppressed(database: Database) -> None:
     assert done.plan.passes[0] == {"age": 1, "sex": 0}
 
 
+@pytest.mark.full
 def test_a_release_is_checked_as_written(database: Database) -> None:
     load(database, "people", TYPES, people(200, sick={2: 9}))
     asked = masked(2, models=[{"k_anonymity": {"k": 10}}])
@@ -149,6 +151,7 @@ def test_a_release_is_checked_as_written(database: Database) -> None:
     assert found.breaches == ("in a class more than 1/4 of the rows have one of the sensitive values",)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

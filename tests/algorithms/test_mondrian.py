@@ -211,6 +211,7 @@ MODELS: dict[str, tuple[list[dict[str, Any]], int, Any]] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", MODELS)
 @settings(max_examples=examples(12))
 @given(data=st.data())
@@ -271,6 +272,7 @@ def covers(label: str | None, value: Any, name: str) -> bool:
     return value in nodes()[label] if name == "job" else label == str(value)
 
 
+@pytest.mark.full
 @settings(max_examples=examples(25))
 @given(rows=tables())
 def test_range_labels_cover_what_they_replace(duck: Database, rows: list[Row]) -> None:
@@ -360,6 +362,7 @@ def test_loss_counts_leaves_and_weights(database: Database) -> None:
     assert found.loss == pytest.approx((1 * (2 * 1 / 2) / 4 + 3 * 1 / 4) / 4)
 
 
+@pytest.mark.full
 def test_both_engines_find_the_same_twice(database: Database) -> None:
     rows = [{"age": (i * 37) % 61, "job": LEAVES[i * i % 5], "ill": f"{i % 3}"} for i in range(60)]
     policy = asked([K2, {"entropy_l_diversity": {"l": 2, "attribute": "ill"}}])
@@ -373,6 +376,7 @@ def test_both_engines_find_the_same_twice(database: Database) -> None:
     assert sorted(found_sizes) == sorted(map(len, expected))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("strict", [True, False])
 @pytest.mark.parametrize(
     ("bits", "ones", "narrow", "many"), [(62, 30, 0, 1 << 30), (62, 0, 31, 1 << 30), (8, 30, 31, 1), (8, 30, 0, 2)]
@@ -547,6 +551,7 @@ def proximity(database: Database, numbers: Sequence[int], **params: Any) -> list
         return [label for (label,) in database.fetch(f"SELECT l1 FROM {found.regions.labels} ORDER BY l1")]
 
 
+@pytest.mark.full
 def test_equal_labels_are_measured_together_where_unions_may_break(database: Database) -> None:
     # 0 and 5 are apart, -1 and 1 are apart; together three of the four lie around 0.
     clash = [100, 200, 0, 5, -1, 1, 300, 400]

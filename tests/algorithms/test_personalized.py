@@ -121,6 +121,7 @@ def test_nobody_is_linked_below_a_guarding_node(database: Database, p_breach: fl
     assert set(database.engine.tables()) - {"sqlanon_releases"} == {"people", "released"}
 
 
+@pytest.mark.full
 @settings(max_examples=examples(3))
 @given(seed=st.integers(0, 1000), count=st.integers(8, 20))
 def test_every_table_is_protected(duck: Database, seed: int, count: int) -> None:
@@ -152,6 +153,7 @@ def test_who_does_not_care_changes_nothing(duck: Database) -> None:
     assert all(truth[tag] == disease for tag, disease in duck.fetch("SELECT tag, disease FROM released"))
 
 
+@pytest.mark.full
 def test_as_few_values_as_it_takes_go_up(duck: Database) -> None:
     """Ten alike, four with flu, one of whom guards it: two of them may show it (0.2), and two go one level up, where it
     is told with one half each: 0.3 in all."""
@@ -170,6 +172,7 @@ def test_as_few_values_as_it_takes_go_up(duck: Database) -> None:
     assert len(drawn) > 1  # which of them is drawn
 
 
+@pytest.mark.full
 def test_one_secret_gives_one_release_on_both_engines(duck: Database, postgres: Database) -> None:
     found = []
     for database in (duck, postgres):
@@ -179,6 +182,7 @@ def test_one_secret_gives_one_release_on_both_engines(duck: Database, postgres: 
     assert found[0] == found[1]
 
 
+@pytest.mark.full
 def test_a_release_is_checked_as_written(database: Database) -> None:
     rows = people(30)
     load(database, "people", TYPES, rows)
@@ -210,6 +214,7 @@ ROLES = {"id": "identifier", "guarding": "identifier", "tag": "insensitive", "ag
 ROLES |= {"sex": "quasi_identifier", "disease": "sensitive"}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("change", "changes", "said"),
     [

@@ -172,6 +172,7 @@ def test_other_models_judge_classes(duck: Database) -> None:
 # The draw -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_the_draw(database: Database) -> None:
     filled(database, [(AGES[i], "f", "flu") for i in range(8) for _ in range(2 * i + 1)])
     wanted = asked({"expected_confidence": {"beta": 1}})
@@ -180,6 +181,7 @@ def test_the_draw(database: Database) -> None:
     assert sorted(map(str, first)) != sorted(map(str, other))
 
 
+@pytest.mark.full
 def test_each_row_is_drawn_at_the_rate(duck: Database) -> None:
     """Over many draws every cell is drawn in proportion, and the sample has the size that it should have."""
     duck.table("cells", {"cell": "BIGINT", "n": "BIGINT"}, [{"cell": i, "n": i % 5 + 1} for i in range(30)])

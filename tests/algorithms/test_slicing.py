@@ -175,6 +175,7 @@ def test_a_sensitive_column_of_its_own_is_checked_by_bucket(duck: Database) -> N
     )
 
 
+@pytest.mark.full
 def test_one_secret_gives_one_release_on_both_engines(duck: Database, postgres: Database) -> None:
     for database in (duck, postgres):
         with_patients(database, patients(40))
@@ -194,6 +195,7 @@ def test_records_are_not_compared_with_more_buckets_than_there_is_time_for(
     assert done.document["groups"]["number"] <= 5
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("parts", "least", "said"),
     [

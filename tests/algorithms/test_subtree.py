@@ -117,6 +117,7 @@ def assert_cut(rows: Sequence[Row], found: Sequence[Row | None]) -> None:
             assert [other for other in path if other in labels] == [label], "one label above another"
 
 
+@pytest.mark.full
 @settings(max_examples=examples(20))
 @given(
     rows=tables,
@@ -273,6 +274,7 @@ def test_time_that_runs_out_on_the_way(duck: Database, monkeypatch: pytest.Monke
     assert losses == sorted(losses, reverse=True) and losses[0] == 1.0 > losses[-1]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", BOTH)
 @pytest.mark.parametrize("limit", [0.0, 0.25])
 def test_several_keys(database: Database, name: str, limit: float, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -242,6 +242,7 @@ def test_one_cell_frees_two_rows(database: Database) -> None:
     assert Counter(released(database)) == Counter(rows_of("1xu 2", "2*v 2"))
 
 
+@pytest.mark.full
 def test_what_the_reading_does_not_protect(database: Database) -> None:
     """(2, x, u) matches ten rows as (*, x, u); but who knows the 2 finds one."""
     fill(database, rows_of("1xu 9", "2xu"))
@@ -357,6 +358,7 @@ def test_risks_of_classes_that_overlap_are_refused(duck: Database, given: dict[s
         risk(published(), duck.engine, **given)
 
 
+@pytest.mark.full
 @settings(max_examples=examples(15))
 @given(rows=st.lists(original_cells, min_size=3, max_size=20))
 def test_an_attacker_who_knows_all_values_is_not_held_off_by_the_reading(duck: Database, rows: list[Cells]) -> None:
@@ -378,6 +380,7 @@ def test_an_attacker_who_knows_all_values_is_not_held_off_by_the_reading(duck: D
     assert all("classes overlap" in (item.not_judged or "") for item in found if item.name in names[2:])
 
 
+@pytest.mark.full
 def test_policies_are_compared_by_one_reading(duck: Database) -> None:
     """By its own reading the release with fewer suppressed cells would look as safe as the other."""
     fill(duck, rows_of("1xu 9", "2xu"))
@@ -419,6 +422,7 @@ def test_without_time_it_still_holds(duck: Database) -> None:
     assert cells_of(few_cells(duck, rows, 3, names, patterns=1)) > 0
 
 
+@pytest.mark.full
 def test_keys_of_more_than_62_bits(database: Database) -> None:
     names = [f"q{place}" for place in range(8)]
     rows: list[Cells] = [(str(row),) * 8 for row in range(300)] * 2

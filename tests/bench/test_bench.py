@@ -26,6 +26,7 @@ def test_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> None:
         assert name in printed
 
 
+@pytest.mark.full
 def test_partition_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> None:
     mondrian.run(5_000)
     printed = capsys.readouterr().out
@@ -55,6 +56,7 @@ def test_gateway_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> None:
         assert name in printed
 
 
+@pytest.mark.full
 def test_proxy_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> None:
     try:
         proxy.run(seconds=0.3, times=1)

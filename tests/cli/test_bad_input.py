@@ -74,6 +74,7 @@ def test_a_column_may_have_any_name(database: Database, name: str) -> None:
     assert (diversity.classes, diversity.broken_classes) == (4, 3)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ODD[:6] + OWN)
 def test_a_sensitive_column_may_have_any_name(database: Database, name: str) -> None:
     rows = fill(database, "first", "second", name)
@@ -177,6 +178,7 @@ def use(name: str) -> dict[str, Any]:
     return {name: MODELS[name] | attribute}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("shape", SHAPES)
 def test_tables_at_the_edge(database: Database, shape: str) -> None:
     classes, cells = SHAPES[shape]

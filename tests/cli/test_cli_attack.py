@@ -157,6 +157,7 @@ release: {{table: visits_released}}
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("strict", ["true", "false"])
 def test_persons_are_found_in_regions(file: str, tmp_path: Path, strict: str) -> None:
     """Everybody fits at least the class that holds its record, whatever numbers, dates and names a label is made of."""

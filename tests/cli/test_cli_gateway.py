@@ -252,6 +252,7 @@ def test_sql_from_a_file_or_standard_input(exact: None, tmp_path: Path) -> None:
     assert "not UTF-8" in ask("-", stdin=b"SELECT '\xff'").stderr
 
 
+@pytest.mark.full
 def test_parameters(exact: None) -> None:
     sql = "SELECT count(*) AS n FROM visits WHERE cost >= ? AND day < ?"
     given = ask(sql, "--param", "10", "--param", "2025-02-01", "--format", "csv", "--no-intervals")
@@ -342,6 +343,7 @@ def environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(Path(sqlanon.gateway.__file__).parents[2])}
 
 
+@pytest.mark.full
 def test_an_interrupt_keeps_the_charge(clinic: Path) -> None:
     """The answer waits for its time when Ctrl-C comes: nothing is shown, and the charge stays.
 

@@ -61,6 +61,7 @@ def test_the_file_of_the_policy_is_used(policy: Path) -> None:
     assert Users.load("people.json").verifier("alice") is not None
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("args", "stdin", "said"),
     [

@@ -50,6 +50,7 @@ def test_the_exit_code_tells_how_it_ended(table: str, k: str, code: int) -> None
     assert bool(done.stdout) == (code != 2) and bool(done.stderr) == (code == 2)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("buffered", [True, False])
 def test_all_that_was_printed_arrives(buffered: bool, tmp_path: Path) -> None:
     """The process ends at once: what waits in a buffer must not get lost."""

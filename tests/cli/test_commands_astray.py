@@ -68,6 +68,7 @@ def test_a_file_that_is_no_policy(folder: Path, words: tuple[str, ...]) -> None:
     assert "'people.csv' is no policy file" in told(*words)
 
 
+@pytest.mark.full
 def test_what_is_taken_apart_is_attacked_and_not_compared(folder: Path) -> None:
     name = written(folder, "{table: people, database: ward.duckdb}", ANATOMY)
     assert CliRunner().invoke(main, ["publish", name, "--no-workload"]).exit_code == 0

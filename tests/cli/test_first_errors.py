@@ -114,6 +114,7 @@ def test_the_conversion_that_a_hint_names_works(people: Path) -> None:
     assert "200 rows" in run("check", "people.parquet", "--qi", "zip", "--k", "2", code=0)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("path", ["s3://bucket/people.parquet", "https://example.org/people.csv"])
 def test_remote_files_name_the_extension_that_is_missing(people: Path, path: str) -> None:
     """The network of the tests may or may not reach the extension: without it the message names it."""
@@ -232,6 +233,7 @@ def wide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str
     return write
 
 
+@pytest.mark.full
 def test_the_report_of_a_wide_release(wide: Callable[[str], str]) -> None:
     policy = wide("algorithm: {heuristic: {seconds: 2}}\n")
     run("publish", policy, "--no-workload", code=0)
@@ -240,6 +242,7 @@ def test_the_report_of_a_wide_release(wide: Callable[[str], str]) -> None:
     assert "18 quasi-identifiers have 6.9e+10 combinations of levels, too many to search for each k" in page
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("algorithm", ["full_domain", "incognito", "samarati"])
 def test_a_lattice_that_does_not_fit_into_memory(wide: Callable[[str], str], algorithm: str) -> None:
     said = run("publish", wide(f"algorithm: {algorithm}\n"))

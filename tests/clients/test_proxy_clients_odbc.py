@@ -58,6 +58,7 @@ def test_rows(db: Any) -> None:
     assert [column[1] for column in cursor.description][:5] == [int, str, date, float, Decimal]
 
 
+@pytest.mark.full
 def test_parameters(db: Any) -> None:
     cursor = db.cursor()
     assert cursor.execute("SELECT name FROM people_released WHERE id = ?", 7).fetchval() == "person 7"

@@ -125,6 +125,7 @@ def test_a_table_is_shown_the_same(real_server: Server, proxy_server: Server, co
     assert psql(proxy_server, command).stdout == expected
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("command", "shown"),
     [

@@ -69,6 +69,7 @@ def test_what_is_in_the_log_is_kept(path: Path) -> None:
     assert sorted(os.listdir(path.parent)) == [".w.duckdb.lock", "w.duckdb"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("when", "kept"), [("before", [1, 2, 4]), ("after", [1, 2, 3, 4])])
 def test_the_log_goes_with_the_file_that_was_replaced(path: Path, when: str, kept: list[int]) -> None:
     with held(path) as reader:

@@ -250,6 +250,7 @@ def test_unique_nulls_are_not_looked_up(small: Database) -> None:
     assert found.not_judged["linkage"] == "NULLs that match nothing cannot be looked up"
 
 
+@pytest.mark.full
 def test_an_external_table_may_know_less_and_in_other_types(small: Database) -> None:
     small.run("CREATE TABLE listed AS SELECT 'Ann' AS who, '21' AS age UNION ALL SELECT 'Bob', '99'")
     found = outcomes(attack(policy(), small.engine, release=Source(table="r"), external=Source(table="listed")))
@@ -285,6 +286,7 @@ def test_an_empty_table_breaks_nobody(duck: Database) -> None:
 # Learning, distances and views ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @given(table=persons, chosen=levels, rounds=st.integers(0, 3), listed=st.booleans())
 @settings(max_examples=examples(5))
 def test_what_is_learned_from_all_classes(
@@ -464,6 +466,7 @@ def test_splink_links_those_who_are_alone(database: Database) -> None:
     assert "several labels" in (told.attacks[0].not_judged or "")
 
 
+@pytest.mark.full
 @given(
     table=st.lists(
         st.tuples(st.sampled_from(sorted(JOBS)), st.sampled_from([21, 25, 32, 38, 47])), min_size=4, max_size=20

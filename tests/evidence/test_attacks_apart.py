@@ -64,6 +64,7 @@ def put(database: Database, given: Buckets, algorithm: str) -> list[tuple[str, s
     return rows
 
 
+@pytest.mark.full
 @given(table=buckets, algorithm=st.sampled_from([ANATOMY, SLICING]), rounds=st.integers(0, 3))
 @settings(max_examples=examples(6))
 def test_all_ways_to_put_parts_together(database: Database, table: Buckets, algorithm: str, rounds: int) -> None:
@@ -136,6 +137,7 @@ def learned_by_hand(table: Buckets, rounds: int) -> list[float]:
     return brute.learned(known, shares, [s for *_, s in rows], rounds)
 
 
+@pytest.mark.full
 def test_what_cannot_be_judged_on_parts(duck: Database) -> None:
     rows = [[("a", "20", "flu"), ("b", "30", "hiv")], [("a", "30", "hiv"), ("b", "20", "gout")]]
     for algorithm, reasons in (
@@ -171,6 +173,7 @@ def test_values_that_are_permuted_in_groups(database: Database) -> None:
         assert tried(database, policy, name, rounds=0).after == Outcome(4, 0, 0.5, 0.5), name
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("algorithm", [ANATOMY, SLICING])
 def test_what_is_published_is_attacked(tmp_path: Path, algorithm: str) -> None:
     file, policy = tmp_path / "a.duckdb", tmp_path / "p.yml"

@@ -333,6 +333,7 @@ def guarding_of(tree: brute.Tree, p_breach: float) -> Guarding:
     return Guarding(taxonomy_of(Hierarchy(height=height - 1, rows=tuple(rows))), Fraction(str(p_breach)))
 
 
+@pytest.mark.full
 def test_two_who_show_the_lung_have_the_flu(database: Database) -> None:
     """At most half may be told to have the flu, and three of four have it. Two of them go up; who takes the lung for
     one of its leaves as well as for the other believes one half. There is no other world."""
@@ -368,6 +369,7 @@ def test_guarding_nodes_against_all_worlds(tree: brute.Tree, p_breach: float, si
     assert found == brute.guarding(tree, p_breach, shown)
 
 
+@pytest.mark.full
 def test_what_is_published_is_what_the_brute_force_raises(duck: Database) -> None:
     """Three classes by the real algorithm; and the attack is that of all worlds of each class."""
     rng = random.Random(5)
@@ -460,6 +462,7 @@ def refresh(database: Database, rows: Rows) -> None:
     publish(parse(INVARIANT), database.engine, secret=KEY, workload=False)
 
 
+@pytest.mark.full
 def test_the_first_bucket_takes_the_first_persons(database: Database) -> None:
     """a is the most frequent value, and its first person on the curve goes to the bucket of a and b. So the first
     person of all, who is in the class of a and c, has c; and the last one has a."""
@@ -483,6 +486,7 @@ def population(rng: random.Random, size: int, first: int = 0) -> Rows:
     ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(4))
 def test_a_first_release_against_all_worlds(duck: Database, seed: int) -> None:
     """Also where persons wait; the real algorithm publishes what the brute force makes."""
@@ -552,6 +556,7 @@ def test_two_releases_against_all_worlds(made: tuple[Any, list[str]], data: Any)
     assert found == {key: wanted[key] for key in here}
 
 
+@pytest.mark.full
 def test_rows_of_nobody_and_signatures_across_releases(database: Database) -> None:
     """A person left, another one came. Both releases together, from real ones: the later alone has a row too many for a
     first one."""
@@ -594,6 +599,7 @@ def test_releases_that_are_not_judged(duck: Database, monkeypatch: pytest.Monkey
     assert item.not_judged == "'s' has NULLs, whose persons wait"
 
 
+@pytest.mark.full
 def test_from_the_command_line(tmp_path: Path) -> None:
     import duckdb
 

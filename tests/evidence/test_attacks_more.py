@@ -213,6 +213,7 @@ def test_too_many_columns_are_not_judged(duck: Database) -> None:
 VALUES = ["flu", "cold", "hiv", "ebola", None]
 
 
+@pytest.mark.full
 @given(
     table=persons,
     chosen=levels,

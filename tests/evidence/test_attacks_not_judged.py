@@ -38,6 +38,7 @@ def by_name(found: Attacks) -> dict[tuple[str, str | None], Attack]:
     return {(item.name, item.attribute): item for item in found.attacks}
 
 
+@pytest.mark.full
 def test_values_that_were_changed_do_not_hide_anybody_from_a_join(database: Database) -> None:
     """All ages are three higher: a join finds nobody, which tells nothing of the attacker who looks for near ones."""
     fill(database, "t", {})
@@ -61,6 +62,7 @@ def test_who_is_known_by_what_was_not_changed_is_looked_up(database: Database) -
     assert after is not None and (after.targets, after.confidence) == (20, 0.1)
 
 
+@pytest.mark.full
 def test_sensitive_values_that_were_changed(database: Database) -> None:
     fill(database, "t", {})
     fill(database, "r", {"n": 1})
@@ -112,6 +114,7 @@ def test_minimality_needs_one_level_for_each_column(duck: Database, local: str) 
     assert item.after is None and item.not_judged is not None and "one level for each column" in item.not_judged
 
 
+@pytest.mark.full
 def test_console_json_and_report_say_not_judged(tmp_path: Path) -> None:
     file, policy, page = tmp_path / "a.duckdb", tmp_path / "p.yml", tmp_path / "report.html"
     with duckdb.connect(str(file)) as connection:

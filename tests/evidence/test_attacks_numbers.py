@@ -31,6 +31,7 @@ def linked(database: Database, own: list[float | None], shown: list[float | None
     return after
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("shown", ["in both", "in the table", "in the release"])
 def test_one_value_that_is_not_finite_hides_nobody(database: Database, wrong: float, shown: str) -> None:

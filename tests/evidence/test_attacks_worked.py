@@ -136,6 +136,7 @@ def test_minimality_needs_a_reason_to_generalize(professionals: Database) -> Non
     assert found.after.confidence == pytest.approx((1 + 10 * 0.5) / 21)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("model", ["basic_beta_likeness: {beta: 9}", "k_anonymity: {k: 2}"])
 def test_minimality_is_not_judged_where_it_is_not_understood(professionals: Database, model: str) -> None:
     found = attack(parse(JOBS + f"  - {model}\n"), professionals.engine, release=Source(table="r"))

@@ -157,6 +157,7 @@ def is_found(refutes: Callable[[Random], Any], worlds: int = 200) -> bool:
     return any(refutes(Random(seed)) for seed in range(worlds))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("claim", "name", "params", "header"), FALSE_MODELS)
 def test_a_false_header_of_a_model_is_found(
     connection: Any, claim: str, name: str, params: dict[str, Any], header: dict[str, str]

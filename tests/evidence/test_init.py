@@ -334,6 +334,7 @@ OWN_NUMBERS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["x", "age", "zip"])
 def test_suggested_hierarchies_cover_their_columns(home: Home, name: str) -> None:
     columns = NUMBERS | OWN_NUMBERS[home.dialect]
@@ -533,6 +534,7 @@ def test_files_and_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert checked(text).source.path == path
 
 
+@pytest.mark.full
 def test_a_wide_table(home: Home) -> None:
     columns = ", ".join(f"i % {place % 9 + 2} AS column_{place}" for place in range(300))
     series = "generate_series(1, 50) AS g(i)" if home.dialect == "postgres" else "range(50) AS g(i)"

@@ -120,6 +120,7 @@ def linked(found: Evidence) -> Any:
 # A pseudonym ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_panel_of_six_thousand_persons_is_counted_by_sets_of_rows(database: Database) -> None:
     rows = panel(6_000, 20_000)
     fill(database, rows)
@@ -645,6 +646,7 @@ def test_every_attack_tells_what_its_rows_are_about(database: Database) -> None:
     assert {name for name, unit in told.items() if unit} >= {"linkage", "attribute_linkage", "homogeneity", "skewness"}
 
 
+@pytest.mark.full
 def test_the_report_shows_what_was_accepted(database: Database) -> None:
     rows = panel(600, 2_000)
     policy, _ = published(database, rows, columns=roles(p_id=PSEUDONYM))

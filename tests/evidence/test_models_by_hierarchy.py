@@ -152,11 +152,13 @@ def refused(database: Database, kind: str, models: Sequence[str], folder: Any) -
     return failed
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_looks_above_labels(duck: Database, kind: str, tmp_path: Any) -> None:
     assert refused(duck, kind, LOOK_ABOVE, tmp_path) == {}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", COMPUTED)
 def test_what_looks_above_labels_on_postgres(postgres: Database, kind: str, tmp_path: Any) -> None:
     assert refused(postgres, kind, LOOK_ABOVE[:2], tmp_path) == {}
@@ -240,6 +242,7 @@ def test_labels_of_an_unknown_source_have_nothing_above_them_but_the_root(duck: 
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("trees", ["intervals", "tree"])
 def test_a_sample_of_many_rows_holds_for_its_own_check(database: Database, trees: str) -> None:
     """20,000 rows, of which some are generalized and some are not: the check agrees with brute force."""

@@ -103,6 +103,7 @@ def test_every_model_of_a_sensitive_column_says_what_null_means() -> None:
         assert "sensitive_nulls" in family("models")[name].summary, name
 
 
+@pytest.mark.full
 @settings(max_examples=examples(12), phases=QUICK)
 @given(data=st.data(), rows=tables)
 def test_a_class_holds_whatever_its_nulls_stand_for(database: Database, data: Any, rows: Rows) -> None:
@@ -222,6 +223,7 @@ def some_rows(count: int) -> Rows:
     ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("algorithm", ["full_domain", "mondrian", "top_down_recoding"])
 def test_what_is_published_holds_whatever_its_nulls_stand_for(database: Database, algorithm: str) -> None:
     rows = some_rows(90)

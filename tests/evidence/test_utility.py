@@ -52,6 +52,7 @@ def varied(table: list[dict[str, Any]]) -> bool:
     return all(len({row[name] for row in full}) > 2 for name in NUMBERS)
 
 
+@pytest.mark.full
 @given(before=rows.filter(varied), data=st.data())
 @settings(max_examples=examples(4))
 def test_statistics_are_those_of_numpy(database: Database, before: list[Any], data: st.DataObject) -> None:
@@ -300,6 +301,7 @@ def test_more_noise_loses_more(duck: Database) -> None:
     assert found[0].propensity.pmse < found[2].propensity.pmse
 
 
+@pytest.mark.full
 def test_without_a_key_the_tables_are_compared(database: Database) -> None:
     before, after = noisy()
     load(database, "t", before)
@@ -318,6 +320,7 @@ def test_without_a_key_the_tables_are_compared(database: Database) -> None:
 # Classifier ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_classifier_learns_from_the_release(database: Database) -> None:
     pytest.importorskip("sklearn", reason="needs scikit-learn")
     generator = np.random.default_rng(9)
@@ -470,6 +473,7 @@ def worse(found: Utility) -> dict[str, float]:
     return {name: float(value) for name, value in told.items() if value is not None}
 
 
+@pytest.mark.full
 def test_nothing_is_worse_than_a_release_with_everything_hidden(database: Database) -> None:
     before, after = noisy(80)
     before, after = ([row | {"k": "xyz"[at % 3]} for at, row in enumerate(table)] for table in (before, after))

@@ -146,6 +146,7 @@ def approximately(wanted: Sequence[float | None]) -> list[Any]:
 # Tests ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("levels", [(0, 0, 0), (1, 1, 0), (0, 2, 1), (1, 0, 1), (2, 2, 1)])
 def test_a_node_against_plain_python(database: Database, levels: tuple[int, ...]) -> None:
     rows = random_rows(150, seed=sum(levels))

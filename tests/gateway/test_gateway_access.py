@@ -261,6 +261,7 @@ def linked(tmp_path: Path) -> Iterator[World]:
 FORBIDDEN = ("user_id", "order_id", "orders", "users", "email")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "sql",
     [

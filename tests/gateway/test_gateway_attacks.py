@@ -39,6 +39,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
     made.other.close()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sql", refused(), ids=lambda sql: ascii(sql[:70]))
 @pytest.mark.parametrize("dialect", ["duckdb", "postgres"])
 def test_refused_from_the_text_alone(two: Two, sql: str, dialect: str) -> None:
@@ -144,6 +145,7 @@ def test_a_group_of_few_persons_does_not_appear(two: Two) -> None:
     assert [row for row in two.one.rows("SELECT DISTINCT region FROM visits") if row == ("R99",)] == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("minimum", [1, 2])
 def test_one_person_alone_shows_a_key_with_probability_delta(minimum: int) -> None:
     selection = select_keys(groups=3, minimum=minimum, epsilon=1.0, delta=1e-3)
@@ -214,6 +216,7 @@ def test_a_parameter_is_a_literal_and_nothing_more(two: Two) -> None:
     assert prepared.parts[0].cache_key == written.parts[0].cache_key
 
 
+@pytest.mark.full
 def test_explain_reads_nothing_and_costs_nothing(two: Two) -> None:
     seen, spent = len(two.one.spy.seen), two.one.spent
     for sql, _ in NOISY:

@@ -157,6 +157,7 @@ def audited(case: Case, folder: Path, runs: int, batch: int = 1, **how: Any) -> 
     return bound
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
 def test_whole_statements(name: str, mechanism: str, tmp_path: Path) -> None:
@@ -196,6 +197,7 @@ class Cut:
 BROKEN = Mechanisms(Cut.laplace, Cut.gaussian, Cut.select_keys, Cut.choose_best)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["count", "sum"])
 def test_a_broken_statement_is_caught(name: str, tmp_path: Path) -> None:
     assert audited(CASES[name], tmp_path, SHORT * 2, source=BROKEN) > EPSILON

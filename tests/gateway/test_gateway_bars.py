@@ -39,6 +39,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, Worl
     exact.close()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ASKED)
 def test_the_value_without_noise_lies_within(pair: tuple[World, World], name: str) -> None:
     noisy, exact = pair
@@ -124,6 +125,7 @@ RATIOS = {
 DRAWS = 120
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("asked", "dialect"), RATIOS.values(), ids=RATIOS)
 def test_ratios_and_functions_hold_the_value_without_noise(pair: tuple[World, World], asked: str, dialect: str) -> None:
     """In 95 of 100 cases at least: 105 of 120 or fewer, by chance alone, are seen less than once in a thousand runs."""

@@ -91,6 +91,7 @@ def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
     made.close()
 
 
+@pytest.mark.full
 def test_a_raw_table_is_not_shown_because_a_policy_calls_it_released(site: Site) -> None:
     site.run("CREATE TABLE shown AS SELECT age, town, illness FROM people")
     with pytest.raises(PolicyError, match=r"policy.yml:1: table 'shown' is marked as released, but 'sqlanon_releases'"):
@@ -123,6 +124,7 @@ CHANGES: dict[str, str] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_release_that_was_changed_is_not_shown(site: Site, change: str) -> None:
     site.publish()
@@ -135,6 +137,7 @@ def test_a_release_that_was_changed_is_not_shown(site: Site, change: str) -> Non
         site.gate("shown: {released: true}")
 
 
+@pytest.mark.full
 def test_a_view_over_raw_rows_in_place_of_a_release_is_not_shown(site: Site) -> None:
     site.publish("view")
     site.run("DROP VIEW shown")
@@ -143,6 +146,7 @@ def test_a_view_over_raw_rows_in_place_of_a_release_is_not_shown(site: Site) -> 
         site.gate("shown: {released: true}")
 
 
+@pytest.mark.full
 def test_a_record_without_a_fingerprint_proves_nothing(site: Site) -> None:
     site.publish()
     site.run("UPDATE sqlanon_releases SET fingerprint = NULL")
@@ -173,6 +177,7 @@ def test_tables_that_belong_to_a_release_have_fingerprints_too(site: Site) -> No
     site.gate("shown: {released: true}")
 
 
+@pytest.mark.full
 def test_what_changes_under_an_open_gateway_is_looked_at_again(tmp_path: Path, postgres: Database) -> None:
     site = Site(tmp_path, postgres.url)
     for statement in PEOPLE.split(";\n"):
@@ -226,6 +231,7 @@ PUBLIC: dict[str, tuple[str, str, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("made", "name", "said"), PUBLIC.values(), ids=PUBLIC)
 def test_public_tables_hold_no_rows_of_persons(site: Site, made: str, name: str, said: str) -> None:
     for statement in made.split("; "):
@@ -237,6 +243,7 @@ def test_public_tables_hold_no_rows_of_persons(site: Site, made: str, name: str,
     assert caught.value.hint
 
 
+@pytest.mark.full
 def test_the_source_of_a_release_is_not_public(site: Site) -> None:
     site.run("CREATE TABLE patients AS SELECT person AS number, age, town, illness FROM people")
     site.run("CREATE VIEW ages AS SELECT age FROM patients")

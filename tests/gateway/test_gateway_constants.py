@@ -82,18 +82,21 @@ def _check(here: World, sql: str, answered: str | None = None, parameters: Any =
         assert found == expected, sql
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("shape", PRIVATE)
 def test_a_constant_among_the_keys_of_private_rows(here: World, shape: str) -> None:
     for constant in CONSTANTS.values():
         _check(here, PRIVATE[shape].format(c=constant))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("shape", PUBLIC)
 def test_a_constant_among_the_keys_of_public_rows(here: World, shape: str) -> None:
     for constant in CONSTANTS.values():
         _check(here, PUBLIC[shape].format(c=constant))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("value", [0, 1, 2, -1, 1.5, "x", "1", True])
 def test_a_parameter_among_the_keys(here: World, value: Any) -> None:
     """What is written as CAST($1 AS …) is the value itself."""
@@ -106,6 +109,7 @@ def test_a_parameter_among_the_keys(here: World, value: Any) -> None:
         _check(here, plain, asked, [value])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("null", ["NULL", "CAST(NULL AS INTEGER)", "CAST(NULL AS TEXT)"])
 def test_null_among_the_keys(here: World, null: str) -> None:
     """What is not understood is refused, and costs nothing; what is answered is what SQL says."""

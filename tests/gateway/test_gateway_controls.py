@@ -402,6 +402,7 @@ def groups_are_let_out_as_the_rules_say(tmp_path_factory: Any, people: Any, cont
 # ---- overlap
 
 
+@pytest.mark.full
 def test_overlap_is_counted_in_persons(site: Site) -> None:
     site.exams([exam(number, "U" if number % 2 else "V", "CS", number) for number in range(40)])
     gate = site.gate(query_set_size=3, overlap=2)

@@ -120,6 +120,7 @@ def _with_orders(tables: Any) -> Any:
     return {**tables, "items": [row for row in tables["items"] if row["order_id"] in known]}
 
 
+@pytest.mark.full
 def test_without_noise_it_is_plain_sql(duck: World) -> None:
     compare(duck, 20)
 
@@ -158,6 +159,7 @@ def test_every_aggregate_on_both_engines(database: Database, tmp_path: Path) -> 
                     assert value == known or float(value) == pytest.approx(float(known), rel=1e-6, abs=1e-3)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("alpha", [0.0, 0.1, 0.5, 0.9, 1.0])
 @pytest.mark.parametrize(("column", "width"), [("age", 0), ("visits", 0), ("income", 200.0), ("income / 7", 30.0)])
 def test_a_quantile_splits_the_rows(duck: World, alpha: float, column: str, width: float) -> None:

@@ -87,6 +87,7 @@ COLUMNS = ("user_id", "region", "amount")
 PEOPLE = [(who, f"R{who % 3}", number) for who in range(10) for number in range(1 + who % 7)]
 
 
+@pytest.mark.full
 def test_tables_and_columns_called_like_those_of_the_gateway(database: Database, tmp_path: Path) -> None:
     """The same rows, named like what the gateway's own statements name: the answers are the same, or it is refused."""
     users(database)

@@ -202,6 +202,7 @@ def extreme(sign: int) -> dict[str, list[Any]]:
     return {"visits": visits, "users": users, "orders": orders, "items": items, **public}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.text[:60])
 def test_a_person_with_extreme_rows_moves_no_answer_further(duck: Neighbours, source: Source) -> None:
     shapes = ("SUM({})", "VARIANCE({})", "MEDIAN({})")

@@ -122,6 +122,7 @@ def statements() -> Iterator[str]:
     yield f"SELECT SUM(LEAST(s, 9)) FROM (SELECT user_id, {twice} AS s FROM ({inner}) t) t"
 
 
+@pytest.mark.full
 def test_no_row_makes_a_statement_fail(odd: World) -> None:
     failed = []
     for sql in statements():

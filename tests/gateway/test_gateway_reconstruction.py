@@ -111,6 +111,7 @@ def attacked(
     return Found(found, answered[0], float(low), float(baseline.mean()), float(high))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("epsilon", "expected"), [(5.0 / STATEMENTS, 0.520), (0.05, 0.516), (0.5, 0.561)])
 def test_the_budget_leaves_a_reconstruction_near_chance(tmp_path: Path, epsilon: float, expected: float) -> None:
     """Spread over all statements, spent on a few, or by default: the ledger ends it, or the noise. The attack gets no
@@ -121,6 +122,7 @@ def test_the_budget_leaves_a_reconstruction_near_chance(tmp_path: Path, epsilon:
     assert found.low <= found.agreement <= found.high, found
 
 
+@pytest.mark.full
 def test_without_noise_the_same_statements_give_all_bits_back(tmp_path: Path) -> None:
     """The control: the attack works, and the test above can fail."""
     found = attacked(tmp_path, 5.0 / STATEMENTS, EXACT, trials=1)
@@ -128,6 +130,7 @@ def test_without_noise_the_same_statements_give_all_bits_back(tmp_path: Path) ->
     assert found.agreement == 1.0 > found.high
 
 
+@pytest.mark.full
 def test_far_beyond_the_budget_the_bits_come_back(tmp_path: Path) -> None:
     """The same noise at twenty times the budget: 84 of 100 bits are expected, which no trial above comes near."""
     large = {"statement": {"epsilon": 1, "delta": 1e-7}, "principal": {"epsilon": 100, "delta": 1e-5}}

@@ -130,6 +130,7 @@ def test_a_sum_of_withheld_cells_that_comes_back_is_named(site: Site) -> None:
     assert sorted((each.withheld, each.together) for each in exposed) == [(1, 2), (2, 1)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("overlap", [0, 1, 2])
 def test_with_overlap_no_withheld_cell_comes_back_in_any_order(site: Site, overlap: int) -> None:
     answered = 0

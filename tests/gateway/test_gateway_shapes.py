@@ -51,6 +51,7 @@ def test_a_statement_without_a_row_tells_its_columns(
     assert (described.columns, described.types) == (names, types)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "sql",
     [
@@ -109,6 +110,7 @@ def test_listed_rows_beside_persons_count_like_a_public_table(small: World) -> N
             small.gate.answer(sql, dialect="postgres")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("sql", "state"),
     [

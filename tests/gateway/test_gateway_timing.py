@@ -137,6 +137,7 @@ COPIES = (
 )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "sql",
     [
@@ -287,6 +288,7 @@ def timed(gate: Gate, sql: str, **options: Any) -> tuple[float, str]:
     return time.monotonic() - start, told
 
 
+@pytest.mark.full
 def test_an_answer_leaves_when_its_statement_says(tmp_path: Path) -> None:
     """`answer_time` for each statement that reads data; nothing for one that was asked before, or reads nobody's."""
     made = world(tmp_path, given=policy(answer_time=2.0))

@@ -113,6 +113,7 @@ def test_values_come_as_they_are_stored(odd: World) -> None:
     assert len(rows_of(odd.gate, joined)) == 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["raw", "document", "clock", "span", "numbers", "words"])
 @pytest.mark.parametrize(
     "sql",
@@ -216,6 +217,7 @@ def test_numbers_that_do_not_fit_say_so(tmp_path: Path) -> None:
 KIND_OF = {"int8": "int", "int4": "int", "float8": "float"}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("sql", "kinds"),
     [
@@ -296,6 +298,7 @@ SHAPES = {
 }  # fmt: skip
 
 
+@pytest.mark.full
 @given(st.data())
 def test_columns_do_not_hang_on_the_values_of_parameters(here: World, data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(sorted(VALUES)))
@@ -365,6 +368,7 @@ def test_parameters_that_make_no_sense(here: World, sql: str, state: str) -> Non
     assert error.value.sqlstate == state
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("value", "kind", "state"),
     [

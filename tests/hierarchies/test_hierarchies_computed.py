@@ -163,6 +163,7 @@ PREFIXES = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("params", PREFIXES, ids=str)
 @settings(max_examples=examples(60))
 @given(texts=st.lists(V4 | V6 | NOISE | BROKEN, min_size=1, max_size=40))

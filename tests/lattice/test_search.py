@@ -309,6 +309,7 @@ def test_nulls_are_values_and_hidden_by_the_root(database: Database) -> None:
     assert solve(database.engine, policy, "full_domain").passes == ((0, 0),)
 
 
+@pytest.mark.full
 def test_keys_of_more_than_62_bits(database: Database) -> None:
     """Eight columns of 1,000 values each do not fit into one key."""
     names = [f"c{i}" for i in range(8)]

@@ -251,6 +251,7 @@ def with_person(person: bool) -> dict[str, Any]:
     return {"columns": roles | {"p": "insensitive"}}
 
 
+@pytest.mark.full
 @settings(max_examples=examples(6))
 @given(
     data=st.data(), rows=st.lists(row, min_size=2, max_size=30), person=st.booleans(), unique=st.booleans(),
@@ -298,6 +299,7 @@ def two_quasi_identifiers(limit: float, **more: Any) -> Policy:
     )  # fmt: skip
 
 
+@pytest.mark.full
 def test_what_is_suppressed_may_break_another_class(database: Database) -> None:
     """z is alone on a, and goes; then q is alone on c, and goes; then y is alone on a: x stays, which is enough."""
     pairs = [*[("x", "p")] * 3, ("y", "p"), ("y", "q"), ("z", "q")]
@@ -353,6 +355,7 @@ def test_a_population_for_some_of_the_columns(database: Database) -> None:
         assert (tuple(done.plan.passes[0].values()), done.plan.suppressed) == (wanted, gone)
 
 
+@pytest.mark.full
 def test_the_classification_metric_is_of_a_column(duck: Database) -> None:
     duck.table("t", {"a": "TEXT", "s": "TEXT"}, [{"a": a, "s": s} for a, s in [("x", "m")] * 9 + [("y", "w")]])
     asked: dict[str, Any] = {"minimize": "classification_metric", "suppression_limit": 0.1, "release": {"table": "r"}}

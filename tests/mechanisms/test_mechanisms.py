@@ -426,12 +426,14 @@ def short(name: str) -> int:
     return SAMPLES // 5 if name in ONE_BY_ONE else SAMPLES
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", HONEST)
 def test_the_audit_finds_no_more_than_is_claimed(name: str) -> None:
     cost, one, two = HONEST[name]
     assert audited(cost, one, two, short(name)) <= cost.epsilon
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", BROKEN)
 def test_the_audit_catches_what_is_broken(name: str) -> None:
     cost, one, two = BROKEN[name]

@@ -182,6 +182,7 @@ def test_expressions(catalog: PgCatalog, real: Postgres15, expression: str) -> N
     assert told(catalog, f"SELECT {expression}") == real.run(f"SELECT {expression}")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sql", lines("parameters.txt"))
 def test_parameters(catalog: PgCatalog, real: Postgres15, sql: str) -> None:
     assert list(catalog.describe(sql, principal="ann")[1]) == real.parameters(sql)

@@ -188,6 +188,7 @@ def test_long_chains_are_answered(catalog: PgCatalog) -> None:
     assert value(catalog.answer(sql, "ann")) == 450
 
 
+@pytest.mark.full
 def test_parameters(catalog: PgCatalog) -> None:
     assert value(catalog.answer("SELECT $1", "ann", ["a"])) == "a"
     assert value(catalog.answer("SELECT $1::int", "ann", ["42"])) == 42

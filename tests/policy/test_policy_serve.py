@@ -141,6 +141,7 @@ serve:
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("section", "said"),
     [

@@ -51,6 +51,7 @@ def policy(name: str = "p.yml", *, k: int = 5, **more: Any) -> Policy:
 NOISE = [{"additive_noise": {"columns": ["pay"], "alpha": 0.2}}]
 
 
+@pytest.mark.full
 def test_more_privacy_costs_more(database: Database) -> None:
     database.table("people", KINDS, people())
     found = compare([policy(f"k{k}.yml", k=k) for k in (2, 10, 60)], database.engine)
@@ -99,6 +100,7 @@ def test_a_column_that_one_leaves_out_is_lost(duck: Database) -> None:
     assert found[1].loss == pytest.approx((sum(shared) + 1) / 4) and found[1].loss > found[0].loss
 
 
+@pytest.mark.full
 def test_algorithms_and_rows_that_are_kept(database: Database) -> None:
     database.table("people", KINDS, people())
     several = [

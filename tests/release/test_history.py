@@ -97,6 +97,7 @@ def life(database: Database, asked: Policy, seed: int, refreshes: int) -> tuple[
     return past, published
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(2))
 def test_a_life_of_releases_tells_no_more_than_one(duck: Database, seed: int) -> None:
     past, published = life(duck, policy(), seed, 12)
@@ -106,6 +107,7 @@ def test_a_life_of_releases_tells_no_more_than_one(duck: Database, seed: int) ->
     assert sum(len(who) for who, _ in past[-1]) > 250  # and it is not by showing nobody
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(2))
 def test_the_same_attacker_breaks_releases_that_are_not_compared(duck: Database, seed: int) -> None:
     fixed = "algorithm: {fixed_levels: {levels: {age: 1, town: 0}}}\n"
@@ -121,6 +123,7 @@ def test_long_lives(duck: Database, seed: int) -> None:
     assert broken(past, 3, 2) == 0
 
 
+@pytest.mark.full
 def test_a_life_on_postgres(postgres: Database) -> None:
     past, _ = life(postgres, policy(), 7, 4)
     assert broken(past, 3, 2) == 0
@@ -173,6 +176,7 @@ def test_the_survey_breaks_what_is_not_compared(database: Database, second: list
         assert told[0] & told[1] == Counter(["Cancer"])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("second", [INSERTED, REPLACED], ids=["6.3", "6.4"])
 def test_the_survey_is_refused(database: Database, second: list[tuple[str, ...]]) -> None:
     asked = policy("history: {hold_back: 0}\n", TABLE_VIII)
@@ -187,6 +191,7 @@ def test_the_survey_is_refused(database: Database, second: list[tuple[str, ...]]
     assert refresh(database, asked).document["history"]["version"] == 2  # nothing of the refused one was kept
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("second", "left"), [(INSERTED, 4), (REPLACED, 2)], ids=["6.3", "6.4"])
 def test_the_survey_is_repaired(database: Database, second: list[tuple[str, ...]], left: int) -> None:
     """Alice waits; and where Dee left, Beth leaves with her, so that nobody knows who of them had what."""

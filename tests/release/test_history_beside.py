@@ -78,6 +78,7 @@ def test_the_survey_breaks_views_that_are_not_joined(database: Database) -> None
     assert found[30, "US"] == ["Cancer"] * 4
 
 
+@pytest.mark.full
 def test_the_survey_is_refused(database: Database) -> None:
     patients(database)
     release(database, FIRST)
@@ -88,6 +89,7 @@ def test_the_survey_is_refused(database: Database) -> None:
     assert database.engine.find(["second"]) is None
 
 
+@pytest.mark.full
 def test_the_survey_is_repaired(duck: Database) -> None:
     """Birthplaces are hidden until every class of the join holds two rows of either release."""
     patients(duck)
@@ -238,6 +240,7 @@ def expected(database: Database) -> tuple[int, int, int]:
     return len(classes), least, sum(len(diseases) < 2 for _, _, diseases in classes.values())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(4))
 def test_joins_agree_with_a_join_by_hand(duck: Database, seed: int) -> None:
     rng = random.Random(seed)

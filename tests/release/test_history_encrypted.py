@@ -82,6 +82,7 @@ def plain(database: Database, short: str) -> list[tuple[Any, ...]]:
     raise AssertionError
 
 
+@pytest.mark.full
 def test_the_same_is_kept_and_nothing_is_learnt_without_the_key(database: Database) -> None:
     life(database, POLICY, PLAIN, seed=1, turns=2)
     names = "town, illness, job"
@@ -111,6 +112,7 @@ def test_the_same_is_kept_and_nothing_is_learnt_without_the_key(database: Databa
         publish(parse(POLICY), database.engine, secret=KEY, workload=False)
 
 
+@pytest.mark.full
 def test_it_begins_with_a_history_that_was_plain_and_two_versions_share_no_stream(database: Database) -> None:
     life(database, POLICY.replace(", encrypt: true", ""), seed=3, turns=1)
     kept = []

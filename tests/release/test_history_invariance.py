@@ -138,6 +138,7 @@ def check_classes(past: list[tuple[dict[int, Person], Any, Published]], m: int) 
         assert history["models"][0]["holds"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(2))
 def test_lives_keep_every_persons_values(duck: Database, seed: int) -> None:
     past = life(duck, seed, 8)
@@ -155,6 +156,7 @@ def test_long_lives_keep_every_persons_values(duck: Database, seed: int) -> None
     assert min(len(values) for values in narrowed(past).values()) >= 3
 
 
+@pytest.mark.full
 def test_a_life_on_postgres(postgres: Database) -> None:
     check_classes(life(postgres, 3, 3), 3)
 

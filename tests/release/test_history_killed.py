@@ -174,6 +174,7 @@ def lives(folder: Path, kills: int, asked: str, *, read: bool = False) -> None:
     assert last >= ended >= 1  # what was told to be done was done
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("asked", [VIEW, FOLDER], ids=["view", "folder"])
 def test_killed_at_some_points(tmp_path: Path, asked: str) -> None:
     lives(tmp_path, 2, asked)

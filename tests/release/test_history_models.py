@@ -104,6 +104,7 @@ EDGES = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", EDGES)
 def test_edges(database: Database, name: str) -> None:
     for limit in (2, 3):

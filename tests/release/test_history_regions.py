@@ -57,6 +57,7 @@ def life(database: Database, history: str, seed: int, refreshes: int) -> tuple[l
     return past, shown, cuts
 
 
+@pytest.mark.full
 def test_a_life_of_regions_tells_no_more_than_one(duck: Database) -> None:
     past, shown, cuts = life(duck, REGIONS, 1, 8)
     assert broken(past, 3, 2) == 0

@@ -86,6 +86,7 @@ def told_of_somebody(past: Past) -> int:
 MODELS = {"incremental_l_diversity": "l", "composition": "l", "bcf_anonymity": "k"}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("model", MODELS)
 def test_lives_keep_their_promise(duck: Database, model: str) -> None:
     history = f"history: {{hold_back: 1, models: [{{{model}: {{{MODELS[model]}: 2}}}}]}}\n"
@@ -102,6 +103,7 @@ def test_lives_keep_their_promise(duck: Database, model: str) -> None:
     assert len(past[-1][0].persons) > 100  # and it is not by showing nobody
 
 
+@pytest.mark.full
 def test_the_same_lives_without_a_comparison_tell(duck: Database) -> None:
     past = life(duck, FIXED, 1, 7)
     assert told_of_somebody(past) > 0

@@ -102,6 +102,7 @@ RELEASES = {
 }
 
 
+@pytest.mark.full
 @settings(max_examples=examples(8))
 @given(**RELEASES)
 def test_a_release_never_breaks_its_policy(database: Database, **drawn: Any) -> None:
@@ -273,6 +274,7 @@ def test_the_script_of_pseudonyms_leaves_the_secret_to_its_owner(database: Datab
     assert sorted(map(str, database.fetch("SELECT * FROM r"))) == expected
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("path", ["data/t.csv", "data/*.csv", "data"])
 def test_a_plan_belongs_to_its_policy_wherever_that_lies(tmp_path: Path, path: str) -> None:
     hashes = set()
@@ -510,6 +512,7 @@ def test_rows_with_values_spelt_like_null_are_written_once(database: Database) -
     ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("kind", "spelt"), [("NUMERIC", ["1.0", "1.00"]), ("DOUBLE PRECISION", ["0.0", "-0.0"])])
 def test_equal_numbers_that_are_spelt_differently_are_one_value(
     database: Database, kind: str, spelt: list[str]
@@ -539,6 +542,7 @@ def test_the_order_of_rows_tells_nothing(database: Database) -> None:
     assert len(notes) > 100 and notes != [item["note"] for item in rows][: len(notes)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("count", [200, 4000])
 def test_the_order_of_rows_does_not_follow_exact_values(database: Database, count: int) -> None:
     """Every row has an age of its own, so that dictionaries are as large as the table."""
@@ -585,6 +589,7 @@ def test_the_person_key_is_not_in_a_script(database: Database) -> None:
     assert "who" not in released.split("FROM", 1)[0]
 
 
+@pytest.mark.full
 def test_small_counts_do_not_follow_from_the_evidence(database: Database) -> None:
     shown = publish(simple(database, ["m"] * 99 + ["f"]), database.engine).document["distributions"]["zip"]
     assert (shown["before"], shown["before_more"]) == ([], 2)  # 99 of 100 would tell that there is one other
@@ -593,6 +598,7 @@ def test_small_counts_do_not_follow_from_the_evidence(database: Database) -> Non
     assert done.document["distributions"]["zip"]["before"] == [["m", 21], ["n", 20]]
 
 
+@pytest.mark.full
 def test_old_tables_of_a_view_are_dropped_and_nobody_elses(database: Database) -> None:
     schema = "main" if database.engine.dialect == "duckdb" else "public"
     asked = simple(database, ["a"] * 4, release={"view": f"{schema}.shown"})
@@ -635,6 +641,7 @@ def test_models_that_hold_only_sometimes_are_not_pruned(database: Database) -> N
 # Failures ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_failing_check_leaves_the_previous_release(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     database.table("t", TYPES, example_rows(60))
     publish(policy([{"k_anonymity": {"k": 3}}]), database.engine)
@@ -690,6 +697,7 @@ def state(folder: Path) -> tuple[Any, list[str]]:
     return rows, sorted(names)
 
 
+@pytest.mark.full
 def test_killed_at_some_points(tmp_path: Path) -> None:
     killed(tmp_path, 4)
 
@@ -761,6 +769,7 @@ main()
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("release", ["path: r.parquet", "path: r.csv", "table: r"])
 def test_a_full_disk(tmp_path: Path, release: str) -> None:
     """No file may grow beyond a limit: the old release is still there, whole, and nothing else."""
@@ -809,6 +818,7 @@ def test_what_somebody_else_made_is_not_replaced(
     database.run(f"DROP {made} r")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("release", [{"table": "r"}, {"view": "r"}])
 def test_what_somebody_else_makes_during_the_search_is_not_replaced(
     database: Database, release: dict[str, str], monkeypatch: pytest.MonkeyPatch
@@ -839,6 +849,7 @@ def test_a_dropped_release_leaves_no_right_to_what_follows_it(database: Database
     database.run("DROP VIEW r")
 
 
+@pytest.mark.full
 def test_our_own_release_is_replaced_however_it_is_spelt(database: Database) -> None:
     schema = "main" if database.engine.dialect == "duckdb" else "public"
     simple(database, ["a"] * 4)
@@ -869,6 +880,7 @@ def test_somebody_elses_file_is_not_replaced(duck: Database, tmp_path: Path, nam
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [(name, "mine")]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("broken", ["", "{", "[]", "{}", '{"release": {}, "plan": {}, "policy": {}}'])
 def test_corrupt_evidence(database: Database, tmp_path: Path, broken: str) -> None:
     publish(simple(database, ["a"] * 4), database.engine)
@@ -882,6 +894,7 @@ def test_corrupt_evidence(database: Database, tmp_path: Path, broken: str) -> No
         load_evidence(simple_policy(release={"path": str(path)}), database.engine)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("release", [{"table": "r"}, {"view": "r"}])
 def test_who_may_read_a_release_may_read_the_next(postgres: Database, release: dict[str, str]) -> None:
     asked = simple(postgres, ["a"] * 4, release=release)
@@ -914,6 +927,7 @@ def test_who_may_read_a_release_may_read_the_next(postgres: Database, release: d
             postgres.run(f"DROP ROLE {role}")
 
 
+@pytest.mark.full
 def test_grants_to_nobody(database: Database) -> None:
     """A release that was never granted to anybody is republished as such."""
     asked = simple(database, ["a"] * 4)

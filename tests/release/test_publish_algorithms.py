@@ -198,6 +198,7 @@ def test_every_algorithm_publishes(database: Database, name: str, kept: bool) ->
     assert not [item for item in database.engine.tables() if item.startswith("sqlanon_search")]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["recode_suppressed", "mondrian"])
 def test_the_stored_loss_is_called_what_it_is(database: Database, name: str) -> None:
     """Local recoding lowers the certainty penalty, and does not call it by the name of the policy's metric."""
@@ -233,6 +234,7 @@ def test_every_algorithm_on_random_tables(database: Database, data: Any, rows: A
         assert done.document["loss"]["ncp"] == pytest.approx(penalty(shown, rows), rel=1e-9)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["top_down_specialization", "bottom_up_generalization", "local_suppression"])
 def test_not_all_rows_are_suppressed_where_they_may_be(database: Database, name: str) -> None:
     """One class of all rows holds; any finer one would leave nothing."""
@@ -276,6 +278,7 @@ def wide(database: Database) -> dict[str, Any]:
     }
 
 
+@pytest.mark.full
 def test_many_quasi_identifiers_take_a_heuristic(database: Database) -> None:
     asked = parse(json.dumps(wide(database)))
     seconds = []
@@ -294,6 +297,7 @@ def test_many_quasi_identifiers_take_a_heuristic(database: Database) -> None:
     assert done.plan.loss < 1
 
 
+@pytest.mark.full
 def test_the_command_says_that_a_heuristic_proves_nothing(tmp_path: Path) -> None:
     duckdb.connect(str(tmp_path / "data.duckdb")).close()
     made = Database(connect(str(tmp_path / "data.duckdb"), read_only=False))

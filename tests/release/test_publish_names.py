@@ -150,6 +150,7 @@ def ordered(rows: list[dict[str, Any]], same: set[str]) -> list[str]:
     return sorted(str({name: row[name] for name in sorted(same & row.keys())}) for row in rows)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("case", ALGORITHMS)
 def test_columns_called_like_those_of_an_algorithm(case: str) -> None:
     database = Database(connect(":memory:"))
@@ -157,6 +158,7 @@ def test_columns_called_like_those_of_an_algorithm(case: str) -> None:
     compare(Published(database, *ALGORITHMS[case]), set(TYPES) - drawn.get(case, set()))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("case", TRANSFORMATIONS)
 def test_columns_called_like_those_of_a_transformation(case: str) -> None:
     """Draws differ with the names of columns: what is not drawn is the same."""
@@ -166,6 +168,7 @@ def test_columns_called_like_those_of_a_transformation(case: str) -> None:
     compare(Published(database, "full_domain", [{"k_anonymity": {"k": 2}}], more), same)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["own", "whole", "seed", "label", "key"])
 def test_names_that_were_taken_for_others(database: Database, name: str) -> None:
     """A stratum, and a column of rows without a key, called like what is joined to the rows or computed beside them."""

@@ -133,6 +133,7 @@ def test_wrong_keys(written: str, said: str) -> None:
     assert said in str(error.value)
 
 
+@pytest.mark.full
 def test_a_plan_writes_nothing_and_says_what_would_change(database: Database) -> None:
     asked = parse(POLICY)
     people(database, 8)

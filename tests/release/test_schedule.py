@@ -277,6 +277,7 @@ class _Elsewhere(Job):
         return found.model_copy(update={"source": away})
 
 
+@pytest.mark.full
 def test_two_schedulers_and_each_time_once(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     # On a slow machine a refresh takes minutes of this clock, and its owner would be taken to be dead.
     monkeypatch.setattr("sqlanon.ledger.runs.LEASE", timedelta(days=1))
@@ -315,6 +316,7 @@ def scheduler(job: Job) -> subprocess.Popen[str]:
     return subprocess.Popen(command, env={**os.environ, "SQLANON_KEY": KEY}, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.full
 def test_two_processes_one_refresh_and_a_graceful_end(job: Job) -> None:
     """Both find that it is due, one does it; told to stop in the middle of it, it is finished first."""
     fill(job.path.parent, 200_000)

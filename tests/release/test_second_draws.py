@@ -310,6 +310,7 @@ def _spacings(rows: list[Row], one: list[Row], other: list[Row]) -> float:
     return (x - y * z) / math.sqrt((1 - y**2) * (1 - z**2))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", sorted(ATTACKS))
 @settings(max_examples=examples(4), deadline=None)
 @given(st.data())
@@ -486,6 +487,7 @@ def refused(database: Database, asked: Any, secret: str = KEY) -> PolicyError:
     return error.value
 
 
+@pytest.mark.full
 def test_a_second_level_is_refused_and_a_ladder_is_not(database: Database) -> None:
     with_people(database, people(120, nulls=False))
     done = put(database, noisy(0.1, "one"))
@@ -513,6 +515,7 @@ def test_another_key_is_another_draw(database: Database) -> None:
     assert "under another key" in str(error) and "SQLANON_KEY" in str(error.hint)
 
 
+@pytest.mark.full
 def test_after_a_release_is_retired_another_one_may_take_its_place(database: Database) -> None:
     with_people(database, people(120, nulls=False))
     put(database, noisy(0.1, "one"))
@@ -523,6 +526,7 @@ def test_after_a_release_is_retired_another_one_may_take_its_place(database: Dat
     refused(database, noisy(0.1, "one"))
 
 
+@pytest.mark.full
 def test_the_same_rows_are_found_through_views_and_queries(database: Database) -> None:
     with_people(database, people(120, nulls=False))
     database.run("CREATE VIEW seen AS SELECT * FROM people WHERE id < 60")
@@ -548,6 +552,7 @@ def test_the_same_rows_are_found_through_views_and_queries(database: Database) -
         database.run(f"DROP VIEW {view}")
 
 
+@pytest.mark.full
 def test_copies_and_other_names_are_the_same_rows(duck: Database, tmp_path: Path) -> None:
     with_people(duck, people(120, nulls=False))
     put(duck, noisy(0.1, "one"))
@@ -634,6 +639,7 @@ def test_the_order_of_identifiers_and_of_columns_is_part_of_an_identity(duck: Da
             put(duck, asked)
 
 
+@pytest.mark.full
 def test_noise_at_another_scale_is_another_draw(database: Database) -> None:
     """The scale follows the rows: a part of them, with the same policy, would have noise of its own to average."""
     with_people(database, people(200, nulls=False))
@@ -682,6 +688,7 @@ def test_a_wrong_spread_is_refused(more: dict[str, Any], message: str) -> None:
         policy([{"additive_noise": {"columns": ["income"], "alpha": 0.5, **more}}])
 
 
+@pytest.mark.full
 def test_other_columns_and_other_methods(duck: Database) -> None:
     with_people(duck, people(200, nulls=False))
     put(duck, noisy(0.1, "one"))

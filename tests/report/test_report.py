@@ -274,6 +274,7 @@ def test_a_part_that_is_missing_has_no_section(ident: str, part: str) -> None:
     assert set(found) == expected
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("empty", [None, [], {}, "", 0, "text", [None], {"before": None, "after": []}, [[]], [{}]])
 def test_malformed_parts_do_not_break_the_report(empty: Any) -> None:
     for part in set(sample()) - set(MINIMAL):

@@ -42,6 +42,7 @@ def heavy(pool: Pool, who: str = "ann") -> asyncio.Task[object]:
     return asyncio.create_task(given(pool, HEAVY, who))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("size", [2, 3])
 def test_the_last_worker_is_for_who_has_none(policy: Path, size: int) -> None:
     async def scenario() -> None:
@@ -76,6 +77,7 @@ def test_who_has_none_is_not_kept_out_by_a_full_queue(policy: Path) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("principals", ["{ann: {}}", None])
 def test_where_there_is_nobody_else_or_one_worker_nothing_is_kept_back(tmp_path: Path, principals: str | None) -> None:
     text = POLICY.replace("{ann: {}, bob: {tables: [released]}}", principals or "{ann: {}, bob: {}}")
@@ -92,6 +94,7 @@ def test_where_there_is_nobody_else_or_one_worker_nothing_is_kept_back(tmp_path:
     asyncio.run(scenario())
 
 
+@pytest.mark.full
 def test_a_worker_that_dies_counts_until_there_is_another(policy: Path) -> None:
     """Or whoever breaks one after the other would have all of them."""
 
@@ -116,6 +119,7 @@ def test_a_worker_that_dies_counts_until_there_is_another(policy: Path) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.full
 def test_waiting_for_ones_own_ends_at_the_timeout(policy: Path) -> None:
     async def scenario() -> None:
         async with pool_of(policy, size=2) as pool:
@@ -168,6 +172,7 @@ def asked(raw: Raw, sql: str) -> float:
     return time.monotonic() - start
 
 
+@pytest.mark.full
 def test_slow_statements_in_many_sessions_hold_up_nobody_else(world: World) -> None:
     known = "SELECT count(*) AS n FROM visits"
     over = threading.Event()
@@ -194,6 +199,7 @@ def test_slow_statements_in_many_sessions_hold_up_nobody_else(world: World) -> N
     assert max(took) < BOUND, took
 
 
+@pytest.mark.full
 def test_the_catalog_has_a_shorter_limit_of_its_own(world: World) -> None:
     with world.raw() as raw:
         start = time.monotonic()

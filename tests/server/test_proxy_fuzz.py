@@ -140,6 +140,7 @@ def fuzzed(count: int) -> Any:
     return limits(given(streams)(strange))
 
 
+@pytest.mark.full
 def test_strange_bytes_do_no_harm() -> None:
     fuzzed(SHORT)()
 

@@ -46,6 +46,7 @@ def test_the_list_is_long() -> None:
     assert len(REFUSED) > 400 and len(set(REFUSED)) == len(REFUSED)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("start", range(0, len(REFUSED), 20), ids=lambda start: REFUSED[start][:40])
 def test_refused_through_every_way_in_and_nothing_is_charged(world: World, start: int) -> None:
     before = world.server.charges()
@@ -93,6 +94,7 @@ BROAD = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", BROAD)
 def test_broad_deep_and_long_statements(world: World, name: str) -> None:
     before = world.server.charges()
@@ -174,6 +176,7 @@ def test_bombs_that_are_not_even_lit(world: World, sql: str) -> None:
     refused(world, sql, (simple, cursor, http_query))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sql", BOMBS, ids=range(len(BOMBS)))
 def test_bombs_end_in_time_with_the_server_alive(world: World, sql: str) -> None:
     before, memory, begun = world.server.charges(), world.resident, time.monotonic()
@@ -193,6 +196,7 @@ def test_bombs_end_in_time_with_the_server_alive(world: World, sql: str) -> None
 NAMES = ("persons", "events", "people_released", "rows_released", "greek_cities", "kinds", "Odd Näme")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "sql",
     [

@@ -45,6 +45,7 @@ def world() -> Iterator[World]:
         yield found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sql", HIDDEN)
 def test_hidden_through_every_way_in_and_nothing_is_charged(world: World, sql: str) -> None:
     before = world.server.charges()

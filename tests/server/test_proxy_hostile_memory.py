@@ -28,6 +28,7 @@ BOMBS = (
 )
 
 
+@pytest.mark.full
 def test_bombs_end_in_time_and_others_are_answered() -> None:
     async def scenario() -> None:
         pool = Pool(None, kind="catalog", size=2, memory=CATALOG_MEMORY, metadata=METADATA)
@@ -61,6 +62,7 @@ async def _ended(pool: Pool, sql: str) -> bool:
     return found.sqlstate in ("57014", "53200", "54000", "58000")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sql", ["SELECT 1", "SELECT count(*) FROM pg_class"])
 def test_the_pool_answers_what_is_no_bomb(sql: str) -> None:
     async def scenario() -> None:

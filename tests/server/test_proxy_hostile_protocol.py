@@ -71,6 +71,7 @@ def until_refused(raw: Raw, made: Iterator[bytes]) -> tuple[int, str]:
     raise AssertionError("all were taken")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("first", "each", "most"),
     [
@@ -128,6 +129,7 @@ def test_answers_that_nobody_reads_hold_little(world: World) -> None:
 # ---- nobody waits for another's
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("kind", "value"),
     [
@@ -143,6 +145,7 @@ def test_large_values_hold_up_nobody(world: World, kind: str, value: bytes) -> N
         answered_within(world, 10)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "sql",
     ["SHOW ALL;" * 2200, "BEGIN;" * 3300, "DECLARE c CURSOR FOR " * 900 + "SELECT 1", "(" * 10_000, ";" * 10_000],
@@ -160,6 +163,7 @@ def test_a_fetch_in_another_format_holds_up_nobody(world: World) -> None:
         answered_within(world, 10)
 
 
+@pytest.mark.full
 def test_a_long_pipeline_holds_up_nobody(world: World) -> None:
     one = parse("", "SELECT 1") + bind("", "") + execute()
     with unread(world) as raw:

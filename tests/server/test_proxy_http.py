@@ -416,6 +416,7 @@ def test_the_gate_refuses_through_this_door_too(shop: Site) -> None:
         assert found[1]["error"]["sqlstate"][:2] == state[:2], (sql, found)
 
 
+@pytest.mark.full
 def test_an_exhausted_budget_is_429(tmp_path: Path) -> None:
     with site(tmp_path) as made:
         codes = [

@@ -44,6 +44,7 @@ def refused(proxy: Running, *arguments: Any, **options: Any) -> None:
         proxy.connect(*arguments, **options)
 
 
+@pytest.mark.full
 def test_a_login_is_written_with_the_session_of_its_statements(proxy: Running) -> None:
     flushed(proxy)
     before = len(proxy.events("login"))
@@ -132,6 +133,7 @@ def written(work: Any, **options: Any) -> list[Record]:
     return found
 
 
+@pytest.mark.full
 def test_a_flood_from_many_addresses_stays_small() -> None:
     def flood(logins: Logins) -> None:
         for number in range(100_000):

@@ -34,6 +34,7 @@ def columns(reply: Reply) -> list[tuple[str, int, int]]:
     return found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "sql",
     [
@@ -53,6 +54,7 @@ def test_types_have_their_lengths(both: tuple[Raw, Raw], sql: str) -> None:
     assert [reply.body for reply in proxy[1:]] == [reply.body for reply in real[1:]]
 
 
+@pytest.mark.full
 @pytest.mark.skipif(PSQL is None, reason="needs psql (package postgresql-client)")
 @pytest.mark.parametrize("table", ["people_released", "cities", "kinds", "names"])
 def test_psql_shows_the_same_table(real_server: Server, over: Server, table: str) -> None:

@@ -48,6 +48,7 @@ FEWER = POLICY.replace(
 )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("text", "sqlstate"), [(WITHOUT, "42P01"), (FEWER, "42703")], ids=["table", "column"])
 def test_what_was_made_before_access_was_taken_away(tmp_path: Path, text: str, sqlstate: str) -> None:
     """Statements, portals, and cursors whose rows have been read and not yet fetched."""
@@ -76,6 +77,7 @@ def test_what_was_made_before_access_was_taken_away(tmp_path: Path, text: str, s
         assert errors(held, query("FETCH ALL c")) == ["34000"], "what was refused does not come back"
 
 
+@pytest.mark.full
 def test_made_up_data_begins_for_portals_that_were_bound_before(tmp_path: Path) -> None:
     with running(tmp_path) as here, raw_of(here) as raw:
         raw.ask(query("BEGIN"))
@@ -86,6 +88,7 @@ def test_made_up_data_begins_for_portals_that_were_bound_before(tmp_path: Path) 
         assert (here.log[-1]["kind"], here.spent()) == ("synthetic", before)
 
 
+@pytest.mark.full
 def test_who_is_no_administrator_any_more_simulates_nobody(tmp_path: Path) -> None:
     with running(tmp_path) as here, raw_of(here, "dana") as raw:
         raw.ask(query("SET sqlanon.simulate = 'bob'"))
@@ -104,6 +107,7 @@ def test_who_is_no_administrator_any_more_simulates_nobody(tmp_path: Path) -> No
 # ---- the audit log
 
 
+@pytest.mark.full
 def test_the_log_has_the_policy_that_answered(tmp_path: Path) -> None:
     """Also of a statement that waited for its worker while the policy changed."""
     with running(tmp_path) as here:
@@ -132,6 +136,7 @@ def test_the_log_has_the_policy_that_answered(tmp_path: Path) -> None:
         assert old != new and here.log[-1]["policy"] == new
 
 
+@pytest.mark.full
 def test_both_kinds_of_workers_change_in_one_step(tmp_path: Path) -> None:
     with running(tmp_path) as here:
         door = here.server.door
@@ -152,6 +157,7 @@ def test_both_kinds_of_workers_change_in_one_step(tmp_path: Path) -> None:
 # ---- one timeout for a statement
 
 
+@pytest.mark.full
 def test_describing_and_running_have_one_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with running(tmp_path) as here, raw_of(here) as raw:
         door, given = here.server.door, list[float]()
@@ -182,6 +188,7 @@ def test_describing_and_running_have_one_timeout(tmp_path: Path, monkeypatch: py
         assert given[2] > 9, "each of two statements has its own"
 
 
+@pytest.mark.full
 def test_a_describing_that_takes_too_long_ends_the_statement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with running(tmp_path) as here, here.connect() as db:
         door = here.server.door
@@ -200,6 +207,7 @@ def test_a_describing_that_takes_too_long_ends_the_statement(tmp_path: Path, mon
         assert time.monotonic() - start < 20
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("works", [True, False], ids=["adopted", "failed"])
 def test_what_is_taken_away_is_not_answered_while_workers_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, works: bool

@@ -221,6 +221,7 @@ def test_wrong_logins(here: Running, user: str, password: str, database: str, sq
     assert said[sqlstate] in str(error.value)
 
 
+@pytest.mark.full
 def test_a_user_who_is_taken_away_is_sent_away(tmp_path: Path) -> None:
     with running(tmp_path) as found, found.connect("bob") as connection:
         connection.execute("SELECT 1")
@@ -305,6 +306,7 @@ def test_refusals_are_written_down(here: Running) -> None:
 # ---- the policy changes
 
 
+@pytest.mark.full
 def test_a_policy_that_changes_and_one_that_is_broken(tmp_path: Path) -> None:
     with running(tmp_path) as found, found.connect() as connection:
         policy, door = tmp_path / "policy.yml", found.server.door
@@ -351,6 +353,7 @@ def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield found
 
 
+@pytest.mark.full
 def test_encrypted_with_the_channel_bound_to_the_certificate(encrypted: Running) -> None:
     with encrypted.connect(sslmode="require", channel_binding="require") as connection:
         assert connection.pgconn.ssl_in_use
@@ -443,6 +446,7 @@ def test_questions_about_the_catalog_are_answered_anew_where_they_must(here: Run
         assert {(entry["kind"], entry["principal"]) for entry in here.log[-2:]} == {("catalogue", "ann")}
 
 
+@pytest.mark.full
 def test_a_change_that_ends_halfway_is_not_taken_for_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The query workers of the new policy are there already: they must go, and nothing is answered meanwhile."""
     with running(tmp_path) as here:

@@ -57,6 +57,7 @@ def children(parent: int) -> set[str]:
     return set(Path(f"/proc/{parent}/task/{parent}/children").read_text().split())
 
 
+@pytest.mark.full
 def test_the_policy_is_watched_and_the_server_ends_when_told(tmp_path: Path) -> None:
     policy = made(tmp_path)
     with serving(policy) as (process, port):
@@ -89,6 +90,7 @@ def test_the_policy_is_watched_and_the_server_ends_when_told(tmp_path: Path) -> 
         assert "Traceback" not in log and PASSWORD not in log
 
 
+@pytest.mark.full
 def test_the_idle_are_sent_away_and_who_waits_for_an_answer_is_not_idle(tmp_path: Path) -> None:
     policy = POLICY.replace("answer_time: 0", "answer_time: 6") + "  timeouts: {idle: 4}\n"
     with running(tmp_path, policy) as found, Raw("127.0.0.1", found.server.port, timeout=300) as raw:
@@ -102,6 +104,7 @@ def test_the_idle_are_sent_away_and_who_waits_for_an_answer_is_not_idle(tmp_path
             raw.reply()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
@@ -139,6 +142,7 @@ def test_a_host_that_is_not_of_this_machine(tmp_path: Path) -> None:
     assert done.exit_code == 2 and "the server cannot listen on 203.0.113.7" in done.output
 
 
+@pytest.mark.full
 def test_a_signal_while_workers_start_does_not_blame_the_policy(tmp_path: Path) -> None:
     """Ctrl-C in a terminal reaches the workers, too."""
     policy = made(tmp_path)

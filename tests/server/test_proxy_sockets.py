@@ -91,6 +91,7 @@ def sent_away(server: Server, form: str) -> float:
         return time.monotonic() - started
 
 
+@pytest.mark.full
 def test_the_slow_are_sent_away(server: Server) -> None:
     """A byte now and then does not keep a socket open for longer than a password may take."""
     forms = ("startup", "password", "nothing")

@@ -47,6 +47,7 @@ def scenario(folder: Path, seconds: float, run: Callable[[Path], Awaitable[None]
 # ---- who breaks off
 
 
+@pytest.mark.full
 def test_who_breaks_off_is_told_so_and_the_worker_goes_on(tmp_path: Path) -> None:
     """The client's time is his own; that of the worker is the statement's, so that nobody can see when it was done."""
 
@@ -67,6 +68,7 @@ def test_who_breaks_off_is_told_so_and_the_worker_goes_on(tmp_path: Path) -> Non
     scenario(tmp_path, 4, run)
 
 
+@pytest.mark.full
 def test_a_timeout_of_the_client_is_the_same_whatever_the_worker_does(tmp_path: Path) -> None:
     async def run(policy: Path) -> None:
         async with pool_of(policy) as pool:
@@ -83,6 +85,7 @@ def test_a_timeout_of_the_client_is_the_same_whatever_the_worker_does(tmp_path: 
     scenario(tmp_path, 3, run)
 
 
+@pytest.mark.full
 def test_a_worker_that_dies_is_missed_when_its_answer_would_leave(tmp_path: Path) -> None:
     """Whether data made it die, or a want of memory, is told by nothing: words and time are those of any failure."""
 
@@ -129,6 +132,7 @@ def serving(folder: Path, answer_time: float) -> Iterator[tuple[int, int]]:
         yield server.port, pattern
 
 
+@pytest.mark.full
 def test_a_short_timeout_is_no_question(tmp_path: Path) -> None:
     """57014 was a yes: with a timeout between two times, 52 questions told a whole e-mail address."""
     with serving(tmp_path, 4.0) as (port, pattern), Raw("127.0.0.1", port, timeout=300) as raw:
@@ -180,6 +184,7 @@ def advantage(folder: Path, count: int, answer_time: float, *, behind: bool = Fa
         return guessed_right(trials(count, ask))
 
 
+@pytest.mark.full
 def test_a_clock_tells_nothing_over_the_wire(tmp_path: Path) -> None:
     right, of = advantage(tmp_path, 24, 0.4)
     assert chance(right, of) > LEVEL, (right, of)

@@ -127,6 +127,7 @@ def test_noisy_numbers_come_as_the_numeric_that_was_asked_for(policy: Path) -> N
     asyncio.run(scenario())
 
 
+@pytest.mark.full
 def test_a_whole_table_in_order(tmp_path: Path) -> None:
     rows = 200_000
     policy = make(tmp_path, rows)
@@ -182,6 +183,7 @@ def test_refusals_say_what_the_gateway_says(policy: Path) -> None:
 # ---- breaking off
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("moment", [0.0, 0.3])
 def test_cancel_is_quick_and_the_worker_goes_on(policy: Path, moment: float) -> None:
     async def scenario() -> float:
@@ -204,6 +206,7 @@ def test_cancel_is_quick_and_the_worker_goes_on(policy: Path, moment: float) -> 
     soon(1.0, lambda: asyncio.run(scenario()))
 
 
+@pytest.mark.full
 def test_the_statement_timeout(policy: Path) -> None:
     async def one() -> float:
         async with pool_of(policy) as pool:
@@ -247,6 +250,7 @@ def test_leaving_early_frees_the_worker(policy: Path) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.full
 def test_a_slow_reader_holds_little(policy: Path) -> None:
     async def scenario() -> None:
         async with pool_of(policy) as pool:
@@ -269,6 +273,7 @@ def test_a_slow_reader_holds_little(policy: Path) -> None:
 # ---- workers that die
 
 
+@pytest.mark.full
 def test_a_worker_that_is_killed_is_replaced(policy: Path) -> None:
     async def scenario() -> None:
         async with pool_of(policy) as pool:
@@ -288,6 +293,7 @@ def test_a_worker_that_is_killed_is_replaced(policy: Path) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.full
 def test_one_that_does_not_stop_is_killed(bombs: Pool) -> None:
     async def scenario() -> None:
         await bombs.start()
@@ -320,6 +326,7 @@ BOMBS = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_bombs_end_in_time_and_the_pool_goes_on(bombs: Pool, bomb: str) -> None:
     async def scenario() -> None:
@@ -454,6 +461,7 @@ def test_one_principal_cannot_fill_the_queue(policy: Path) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.full
 def test_another_policy_is_taken_over_as_a_whole_or_not_at_all(policy: Path) -> None:
     async def scenario() -> None:
         async with pool_of(policy, size=2) as pool:
@@ -480,6 +488,7 @@ def test_another_policy_is_taken_over_as_a_whole_or_not_at_all(policy: Path) -> 
     asyncio.run(scenario())
 
 
+@pytest.mark.full
 def test_a_new_database_file_is_opened(policy: Path) -> None:
     async def scenario() -> None:
         async with pool_of(policy) as pool:
@@ -504,6 +513,7 @@ def test_a_new_database_file_is_opened(policy: Path) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.full
 def test_workers_are_renewed_after_so_many_statements(policy: Path) -> None:
     async def scenario() -> None:
         async with pool_of(policy, statements=3) as pool:
@@ -545,6 +555,7 @@ def test_the_record_is_written_before_the_answer_leaves(policy: Path) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.full
 def test_nothing_is_left_behind(policy: Path) -> None:
     async def scenario() -> None:
         draw = random.Random(4)

@@ -132,6 +132,7 @@ def test_on_postgres(postgres: Database, tmp_path: Path) -> None:
         assert "refreshed, version 2" in ended(process)
 
 
+@pytest.mark.full
 def test_marginals_of_the_policy_that_is_served(tmp_path: Path) -> None:
     """The counts that clients read plainly are replaced, in the file that the workers have open. The record of runs is
     lost before: that the first run of the next one has the number of the last one is no reason to pass it over."""

@@ -179,6 +179,7 @@ def test_commands_with_a_question_inside() -> None:
     assert (old.options.format, old.header, old.options.null) == ("csv", True, "-")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("text", "sqlstate"),
     [

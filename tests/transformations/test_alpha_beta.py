@@ -101,6 +101,7 @@ def test_it_is_published(database: Database) -> None:
     assert any("believes in with more than d" in line for line in done.document["not_protected"])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

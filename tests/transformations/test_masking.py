@@ -34,6 +34,7 @@ CONTACTS = [
 ]  # fmt: skip
 
 
+@pytest.mark.full
 def test_both_engines_mask_alike(duck: Database, postgres: Database) -> None:
     for use in ({"format": "email"}, {"format": "phone", "keep_first": 3, "keep_last": 1}):
         here, there = (masked(database, CONTACTS, **use) for database in (duck, postgres))

@@ -73,6 +73,7 @@ def test_every_method_has_a_manual_page() -> None:
             assert info.description, (name, field)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("without", [(), ("id",)], ids=["with identifiers", "without"])
 def test_one_secret_gives_one_release_on_both_engines(
     duck: Database, postgres: Database, without: tuple[str, ...]
@@ -217,6 +218,7 @@ NEEDING_FINITE: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("use", NEEDING_FINITE, ids=str)
 def test_one_value_that_is_not_finite_is_refused(database: Database, use: dict[str, Any]) -> None:
     """It would spoil the whole column."""
@@ -298,6 +300,7 @@ def test_data_swapping_keeps_what_it_swaps_and_what_it_swaps_within(database: Da
     assert all(a["rent"] == b["rent"] and a["town"] == b["town"] for a, b in zip(rows, found, strict=True))
 
 
+@pytest.mark.full
 def test_permutation_keeps_groups_and_mixes_them_evenly(duck: Database) -> None:
     rows = people(300, nulls=False)
     with_people(duck, rows)

@@ -63,6 +63,7 @@ def test_no_groups_lose_less(values: list[int], k: int) -> None:
     assert lost(numbers, found) == pytest.approx(least_loss(numbers, k), abs=1e-4)
 
 
+@pytest.mark.full
 def test_optimal_groups_on_both_engines(duck: Database, postgres: Database) -> None:
     values = [row["rent"] for row in people(130)]
     here = optimal(duck, values, 4, exact=True)
@@ -100,6 +101,7 @@ def test_one_group_shows_its_median_and_its_mode(rows: list[tuple[str, str]]) ->
     assert found == [(median, mode)] * len(rows)
 
 
+@pytest.mark.full
 def test_categories_are_grouped_with_their_like(database: Database) -> None:
     rows = [(GRADES[place % 2 if place < 30 else 4 - place % 2], JOBS[place // 20]) for place in range(60)]
     both = {"ordered": {"grade": GRADES}, "nominal": {"job": JOBS}}

@@ -34,6 +34,7 @@ def released(database: Database) -> list[tuple[Any, ...]]:
     return sorted(database.fetch("SELECT age, income, job, town FROM released"), key=str)
 
 
+@pytest.mark.full
 def test_a_release_of_transformed_rows_is_checked_as_written(database: Database) -> None:
     with_people(database, people(300))
     asked = policy(SWAPPED, hierarchies={"age": {"intervals": {"widths": [10, 20]}}}, minimize="ncp")
@@ -135,6 +136,7 @@ def test_models_compare_with_the_rows_after_the_transformations(database: Databa
     assert not check(plain, database.engine, release=there).holds  # as if the distribution of the source counted
 
 
+@pytest.mark.full
 def test_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import duckdb
 

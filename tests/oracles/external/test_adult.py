@@ -106,6 +106,7 @@ def test_adult(duck: Database) -> None:
     assert found.loss <= 0.05 and found.suppressed == 0
 
 
+@pytest.mark.full
 def test_less_loss_than_any_full_domain_generalization(duck: Database) -> None:
     """Adult, k = 5, eight quasi-identifiers: the best full-domain generalization without suppression loses .27."""
     folder = adult_folder()
@@ -138,6 +139,7 @@ def test_similarity_attack_in_full(duck: Database) -> None:
     attacked(duck, adult_folder(), ATTRIBUTES, ROWS)
 
 
+@pytest.mark.full
 def test_against_mondrian(duck: Database) -> None:
     """At the k from which all of Mondrian's records meet the criterion too, and, as the paper has it, at classes of the
     same average size cut at medians. (Against the best cuts the latter is lost: .88 to .61 on all rows.)"""

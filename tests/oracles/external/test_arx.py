@@ -217,6 +217,7 @@ def compare_with_arx(duck: Database, case: dict[str, Any], nodes: list[Any]) -> 
 arx_nodes = pytest.mark.parametrize("case", NODES, ids=lambda case: f"{case['from'][-3:]}-{case['metric']}")
 
 
+@pytest.mark.full
 @arx_nodes
 def test_arx_metric(duck: Database, case: Any) -> None:
     """The node in the middle of each case; all of them in the long form."""
