@@ -832,6 +832,47 @@ def test_files_are_compared_with_the_files_beside_them(duck: Database, tmp_path:
     refused(duck, noisy(0.2, f"{tmp_path}/far/one.parquet"))  # the record of the database says so
 
 
+def sampled_people(release: str, **params: Any) -> Any:
+    roles = {"id": "identifier", "age": "quasi_identifier", "disease": "sensitive"}
+    return policy(
+        [], columns=roles, models=[{"expected_confidence": {"beta": 0.5}}], release={"table": release},
+        algorithm={"sample_and_generalize": {"rate": 0.5, "distortion": 1, **params}}, suppression_limit=1.0,
+    )  # fmt: skip
+
+
+def test_who_reads_the_policy_does_not_know_who_was_sampled(database: Database) -> None:
+    """The sample comes from the key. Another key makes another sample, which shows more persons, and is refused."""
+    rows = [{"id": i, "age": i % 4, "disease": "abcdefgh"[i // 4 % 8]} for i in range(160)]
+    load(database, "people", {"id": "BIGINT", "age": "INTEGER", "disease": "VARCHAR"}, rows)
+    with pytest.raises(PolicyError, match="samples need a key"):
+        publish(sampled_people("one"), database.engine, workload=False)
+    shown = []
+    for key in (KEY, OTHER_KEY):
+        done = put(database, sampled_people("one", seed="public"), key)
+        assert KEY not in json.dumps(done.document, default=str)
+        shown.append(sorted(database.fetch("SELECT age, disease FROM one")))
+        assert "under another key" in str(refused(database, sampled_people("two", seed="public"), KEY + key))
+        assert "with other parameters" in str(refused(database, sampled_people("two", seed="other"), key))
+        put(database, sampled_people("two", seed="public"), key)
+        assert sorted(database.fetch("SELECT age, disease FROM two")) == shown[-1]
+        for name in ("one", "two"):
+            retire(sampled_people(name, seed="public"), database.engine)
+    assert shown[0] != shown[1] and len(shown[0]) == len(shown[1])
+
+
+def test_a_sample_that_was_drawn_without_the_key_is_another_one(duck: Database) -> None:
+    """Earlier versions drew from the seed alone, whatever the key was."""
+    rows = [{"id": i, "age": i % 4, "disease": "abcdefgh"[i // 4 % 8]} for i in range(160)]
+    load(duck, "people", {"id": "BIGINT", "age": "INTEGER", "disease": "VARCHAR"}, rows)
+    put(duck, sampled_people("one"))
+    ((text,),) = duck.fetch("SELECT evidence FROM sqlanon_releases")
+    assert text.count(',\\"key\\"]') == 1
+    duck.engine._connection.execute(  # type: ignore[attr-defined]
+        "UPDATE sqlanon_releases SET evidence = ?", [text.replace(',\\"key\\"]', "]")]
+    )
+    assert "with other parameters" in str(refused(duck, sampled_people("two")))
+
+
 def test_groups_that_are_drawn_twice_are_refused(duck: Database) -> None:
     """A person is in a group of each release: what both groups have in common is what the person has."""
     rows = [{"id": i, "age": i % 7, "disease": "abcdefgh"[i % 8]} for i in range(160)]
