@@ -13,7 +13,7 @@ from conftest import Database
 from sqlanon.engines import connect
 from sqlanon.errors import PolicyError, Refused
 from sqlanon.gateway import Gate, open_gateway
-from sqlanon.gateway.answer.claims import shown_lines
+from sqlanon.gateway.shown_tables import shown_lines
 from sqlanon.ledger import Ledger
 from sqlanon.policy import parse
 from sqlanon.policy.files import parse_gateway

@@ -221,13 +221,3 @@ def _named(source: str, dialect: str) -> list[list[str]]:
     start = tree.find(exp.From)
     found = [*(start.find_all(exp.Table) if start is not None else ()), *tree.find_all(exp.Table)]
     return [[part.name for part in table.parts] for table in found if table.name]
-
-
-def shown_lines(policy: Gateway) -> list[str]:
-    """For the owner: what everybody sees row by row."""
-    made = []
-    for kind, said in (("public", "because the policy calls them public"), ("released", "as they were released")):
-        named = [name for name, table in policy.tables.items() if getattr(table, kind)]
-        if named:
-            made.append(f"shown row by row, {said}: {', '.join(named)}")
-    return made
