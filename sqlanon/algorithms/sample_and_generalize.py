@@ -1,9 +1,10 @@
 """A sample is published, each of its records generalized until an attacker learns no more than was to be expected.
 
-Rows are drawn at a rate. As long as a record breaks a model, it is generalized on the quasi-identifier with the largest
-remaining domain (the nodes on its present level and above). It is dropped if that would distort it more than is
-accepted. The intended model is expected_confidence, which judges records one by one; other models judge classes, and
-then all records of a class go up. Rows that are not drawn, or dropped, count as suppressed.
+Rows are drawn at a rate, from the owner's key: who was drawn cannot be told from the policy. As long as a record breaks
+a model, it is generalized on the quasi-identifier with the largest remaining domain (the nodes on its present level and
+above). It is dropped if that would distort it more than is accepted. The intended model is expected_confidence, which
+judges records one by one; other models judge classes, and then all records of a class go up. Rows that are not drawn,
+or dropped, count as suppressed.
 cite: Sattar, Li, Ding, Liu and Vincent 2013
 """
 
@@ -42,7 +43,7 @@ class Params(BaseModel):
     minimum: dict[str, int] = Field(
         default_factory=dict, description="Column to the level up to which all its values are generalized at least."
     )
-    seed: str = Field("", description="Makes the draw. An attacker who knows it knows who was drawn: keep it secret.")
+    seed: str = Field("", description="Another seed is another draw. Who is drawn depends on the key too.")
 
 
 def run(problem: Problem, params: Params) -> Solution:
@@ -78,6 +79,12 @@ def _is_of_records(item: Requirement) -> bool:
 def _require_sense(problem: Problem, params: Params) -> None:
     if problem.compressed.person:
         raise PolicyError("sample_and_generalize draws rows, not persons", hint="leave out 'person', or one row each")
+    if params.rate < 1 and not problem.table.seed:
+        # The seed of the policy does not do: whoever reads the policy would know who was drawn.
+        raise PolicyError(
+            "samples need a key of at least 16 characters",
+            hint="set the environment variable SQLANON_KEY to a long secret",
+        )
     for name in params.minimum:
         if name not in _names(problem):
             raise PolicyError(
@@ -148,8 +155,10 @@ class _Climb:
     def start(self, params: Params) -> None:
         known = {"cells": cells(self.problem)}
         self.shown = number_cells(self.problem)
-        first = int.from_bytes(hashlib.sha256(params.seed.encode()).digest()[:6], "big") / 2**48
-        self.state = self.tables.stated("state", known, "sampled", rate=params.rate, start=first, seed=params.seed)
+        digest = hashlib.sha256(f"{self.problem.table.seed}/{params.seed}".encode())
+        first = int.from_bytes(digest.digest()[:6], "big") / 2**48
+        order = digest.hexdigest()[16:]  # apart from where the drawing begins
+        self.state = self.tables.stated("state", known, "sampled", rate=params.rate, start=first, seed=order)
 
     def round(self) -> bool:
         """Rows that break a model go one step up, or are dropped; whether there were any."""

@@ -186,7 +186,11 @@ def described_groups(policy: Policy) -> str | None:
         return None
     params = module.Params.model_validate(use.params).model_dump(mode="json")
     models = sorted(canonical_json([item.name, item.attribute, item.params]) for item in policy.models)
-    return canonical_json([use.name, params, sorted(policy.quasi_identifiers), sorted(policy.sensitive), models])
+    # A search that draws did so from its seed alone in earlier versions: with the key it draws otherwise.
+    keyed = [] if module.TRAITS.seeds else ["key"]
+    return canonical_json(
+        [use.name, params, sorted(policy.quasi_identifiers), sorted(policy.sensitive), models, *keyed]
+    )
 
 
 def _no_search(policy: Policy) -> tuple[Problem, Solution]:

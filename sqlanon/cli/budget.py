@@ -30,7 +30,7 @@ def budget() -> None:
 @POLICY
 def init(policy_file: str) -> None:
     """Create the ledger of a new gateway. One that is there is never started anew."""
-    from sqlanon.gateway.answer.claims import shown_lines
+    from sqlanon.gateway.shown_tables import shown_lines
     from sqlanon.ledger import Ledger
 
     policy = load_policy(policy_file)

@@ -41,7 +41,7 @@ def serve(policy_file: Path, policies: tuple[Path, ...], check: bool, scheduled:
     except ImportError as error:
         missing = (error.name or "").split(".")[0]
         raise SqlanonError(f"'sqlanon serve' needs {missing}", hint="pip install 'sqlanon[serve]'") from None
-    from sqlanon.gateway.answer.claims import shown_lines
+    from sqlanon.gateway.shown_tables import shown_lines
 
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING, stream=sys.stderr)
     if check:

@@ -8,8 +8,8 @@ from sqlanon.gateway.bind.parameters import number_slots
 from sqlanon.gateway.bind.read_statement import ParsedStatement
 from sqlanon.gateway.bind.selects import Binder, not_shown
 from sqlanon.gateway.bind.values import Learned, Relation
-from sqlanon.gateway.explain import PLAN
 from sqlanon.gateway.price.prepared_statement import Description, build_output, type_of_slot
+from sqlanon.sqlfront.explain_word import PLAN
 
 
 def description(

@@ -13,8 +13,8 @@ from sqlanon.gateway.price.prepared_statement import Answer, PricedCore, PricedS
 from sqlanon.ledger import Ledger
 from sqlanon.ledger.limits import Left
 from sqlanon.mechanisms import Choice, Cost, Mechanism
+from sqlanon.sqlfront.explain_word import PLAN
 
-PLAN = "QUERY PLAN"  # the column of the answer, as in PostgreSQL
 KEYS = {
     "none": "no keys: one row, always",
     "declared": "the declared keys, all of them, also empty ones",

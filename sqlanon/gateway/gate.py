@@ -15,7 +15,7 @@ from sqlanon.engines import Hardened, connect
 from sqlanon.errors import Refused
 from sqlanon.gateway.answer.answer_cache import LRU, as_text, from_text, values_key
 from sqlanon.gateway.answer.arrow_rows import cast_batch
-from sqlanon.gateway.answer.claims import Claims, shown_lines
+from sqlanon.gateway.answer.claims import Claims
 from sqlanon.gateway.answer.linked_keys import require_linked_keys
 from sqlanon.gateway.answer.post_processing import PostDatabase
 from sqlanon.gateway.answer.private_reads import PrivateReads
@@ -43,10 +43,10 @@ from sqlanon.gateway.price.prepared_statement import (
     statements_of,
 )
 from sqlanon.gateway.price.statement_budget import grant_budget
+from sqlanon.gateway.shown_tables import shown_lines
 from sqlanon.ledger import Ledger
 from sqlanon.ledger.limits import Left
 from sqlanon.mechanisms import Cost
-from sqlanon.policy.files import load_gateway
 from sqlanon.policy.gateway import Gateway
 from sqlanon.sqlfront.limits import nested_too_deeply
 
@@ -316,6 +316,8 @@ class Gate(PrivateReads):
 def open_gateway(policy: Gateway | str | Path, *, hardened: Hardened | None = None) -> Gate:
     """Open the database (read-only), the ledger and the schema of a policy, or of a policy file."""
     if not isinstance(policy, Gateway):
+        from sqlanon.policy.files import load_gateway  # a worker gets its policy from the server
+
         policy = load_gateway(policy)
     with ExitStack() as opened:
         ledger = Ledger.open(policy.located_ledger)

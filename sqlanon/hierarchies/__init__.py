@@ -16,14 +16,15 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
-
-from sqlglot import exp
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sqlanon.errors import HierarchyError, did_you_mean
 from sqlanon.hierarchies._values import not_nested
 
-Level = Callable[[exp.Expr], exp.Expr]
+if TYPE_CHECKING:  # whoever reads a policy to serve it needs no SQL
+    from sqlglot import exp
+
+Level: TypeAlias = "Callable[[exp.Expr], exp.Expr]"
 
 
 @dataclass(frozen=True)

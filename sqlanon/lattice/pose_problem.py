@@ -63,6 +63,7 @@ def problem(
     asked: Policy | None = None,
     transformed: Mapping[str, Any] | None = None,
     joined: Mapping[str, list[str]] | None = None,
+    seed: str = "",
 ) -> Problem:
     """Compress the rows of a policy, once, for any number of searches. The caller closes it.
 
@@ -71,7 +72,7 @@ def problem(
     `brings` are relations that not every algorithm has, so that it can reach models that others cannot: those of the
     nodes of the lattice, or those that it makes itself.
     `prelude` holds the tables that `rows` are made of, if these were made before. `asked`, `transformed` and `joined`
-    say what they were made from, as `SearchTable` has it.
+    say what they were made from, and `seed` what an algorithm draws from, as `SearchTable` has it.
     """
     before = len(prelude.steps) if prelude else 0
     draft = _draft(policy, engine.dialect, hierarchies, rows, carry, brings, prelude)
@@ -95,7 +96,7 @@ def problem(
         drop_steps(engine, draft.prelude.steps)
         raise
     packed = replace(
-        packed, records=records, rows=size, asked=asked, transformed=transformed or {}, joined=joined or {}
+        packed, records=records, rows=size, asked=asked, transformed=transformed or {}, joined=joined or {}, seed=seed
     )
     requirements = Requirements(models, policy.minimize, target=target, only_nodes=draft.only_nodes)
     if requirements.may_suppress:

@@ -38,6 +38,7 @@ class SearchTable:
     asked: Policy | None = None
     transformed: Mapping[str, Any] = field(default_factory=dict)
     joined: Mapping[str, list[str]] = field(default_factory=dict)
+    seed: str = field(default="", repr=False)  # of what an algorithm draws, made from the owner's key; none without it
 
     @property
     def domains(self) -> tuple[Domain, ...]:

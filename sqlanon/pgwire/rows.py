@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sqlanon.pgwire import backend
 from sqlanon.pgwire.backend import ResultColumn
 from sqlanon.pgwire.codecs.cells import CELL, Bytes, Whole, inside, join_cells
 from sqlanon.pgwire.codecs.cells_binary import binary_cells
 from sqlanon.pgwire.codecs.cells_text import text_cells
+from sqlanon.pgwire.copy_frames import CONTROLS, CopyFormat, single_byte
 from sqlanon.pgwire.frontend import ProtocolError, each_format
 
 SLICE = 2**16  # rows at a time, so that what is in between stays small
 LONGEST = 2**30  # bytes of a row, as in PostgreSQL
-CONTROLS = {b"\\": b"\\\\", b"\b": b"\\b", b"\f": b"\\f", b"\n": b"\\n", b"\r": b"\\r", b"\t": b"\\t", b"\v": b"\\v"}
-CopyFormat = Literal["text", "csv", "binary"]
 Piece = tuple[Whole, Bytes]  # where messages begin and end, and their bytes
 
 
@@ -75,31 +73,6 @@ def copy_rows(
         return _open(join_cells(b"d" + bytes(4), line, b"\n"))[:2]
 
     return _slices(batch, columns, lines)
-
-
-def copy_begin(
-    columns: Sequence[ResultColumn],
-    format: CopyFormat,
-    *,
-    header: bool = False,
-    delimiter: str | None = None,
-    null: str | None = None,
-    quote: str = '"',
-    escape: str | None = None,
-) -> bytes:
-    """What comes before the rows: the line of names if it is asked for, or the signature of the binary format."""
-    if format == "binary":
-        return backend.copy_data(b"PGCOPY\n\xff\r\n\0" + bytes(8))
-    if not header:
-        return b""
-    write, mark = _written(format, delimiter, null, quote, escape, alone=len(columns) == 1)
-    names = write(pa.array([column.name.encode() for column in columns], CELL), False)
-    return backend.copy_data(mark.join(names.to_pylist()) + b"\n")
-
-
-def copy_end(format: CopyFormat) -> bytes:
-    """What comes after the rows, before CopyDone."""
-    return backend.copy_data(b"\xff\xff") if format == "binary" else b""
 
 
 def _cells(array: pa.Array, column: ResultColumn, form: int) -> pa.Array:
@@ -156,20 +129,13 @@ def _written(
     format: CopyFormat, delimiter: str | None, null: str | None, quote: str, escape: str | None, *, alone: bool
 ) -> tuple[Callable[[pa.Array, bool], pa.Array], bytes]:
     """How cells are written in a line, and what stands between them."""
-    mark = _single("delimiter", delimiter if delimiter is not None else "," if format == "csv" else "\t")
+    mark = single_byte("delimiter", delimiter if delimiter is not None else "," if format == "csv" else "\t")
     nothing = (null if null is not None else "" if format == "csv" else "\\N").encode()
     if format == "csv":
-        around = _single("quote", quote)
-        before = _single("escape", quote if escape is None else escape)
+        around = single_byte("quote", quote)
+        before = single_byte("escape", quote if escape is None else escape)
         return lambda cells, force: _csv(cells, mark, around, before, nothing, alone, force), mark
     return lambda cells, force: _escaped(cells, mark).fill_null(nothing), mark
-
-
-def _single(name: str, text: str) -> bytes:
-    data = text.encode()
-    if len(data) != 1 or data in b"\r\n\0":
-        raise ProtocolError("22023", f"COPY {name} must be a single one-byte character")
-    return data
 
 
 def _class(*marks: bytes) -> str:

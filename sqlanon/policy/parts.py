@@ -19,7 +19,8 @@ OptionalText = Text | None
 Names = Annotated[tuple[Text, ...], Field(min_length=1)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]  # strict: the text "0.05" is not a number
 
-SHARED = ConfigDict(frozen=True, extra="forbid")
+# Validators are built when they are first used: a process that gets a policy from another one validates nothing.
+SHARED = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 def _require_one_of(part: BaseModel, keys: Sequence[str]) -> None:

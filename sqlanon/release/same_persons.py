@@ -1,12 +1,14 @@
 """Whether two policies read rows of the same persons, and which of their columns hold the same values.
 
 Tables and files that both read are found by name, through views too. A copy has another name: its rows have the same
-identities and, in a column that was drawn in both, mostly the same values.
+identities and, in a column that was drawn in both, mostly the same values. Where sqlanon cannot read what a source is
+made of, both may hold the same persons.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -28,13 +30,44 @@ from sqlanon.sqltree.tree import (
     nest_query,
     select,
     sum_bigint,
-    table,
     text,
     window,
 )
 
 # Of the values that do not agree by chance: with more of them, a column is the other one. Persons change in a copy.
 AGREEMENT = 0.5
+
+# Functions after FROM that read the files they name, and those that read nothing. Any other one, such as a macro or
+# query(), may read any table.
+FILE_READERS = frozenset(
+    {
+        *("parquet_scan", "read_blob", "read_csv", "read_csv_auto", "read_json", "read_json_auto", "read_json_objects"),
+        *("read_json_objects_auto", "read_ndjson", "read_ndjson_auto", "read_ndjson_objects", "read_parquet"),
+        "read_text",
+    }
+)
+GENERATORS = frozenset(
+    {"explode", "exploding_generate_series", "generate_series", "json_table", "range", "repeat", "unnest", "xml_table"}
+)
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Why nobody knows whether two sources hold rows of the same persons, and what the owner can do about it."""
+
+    reason: str
+    hint: str
+
+
+@dataclass
+class Lineage:
+    """The tables and files that a source reads, and the first reason for which there may be others."""
+
+    names: set[tuple[str, ...]] = field(default_factory=set)
+    doubt: Doubt | None = None
+
+    def add_doubt(self, reason: str, hint: str) -> None:
+        self.doubt = self.doubt or Doubt(reason, hint)
 
 
 class SamePersons:
@@ -44,13 +77,20 @@ class SamePersons:
         self.engine, self.one, self.other = engine, one, other
 
     @cached_property
-    def _share_tables(self) -> bool:
-        return bool(_tables(self.engine, self.one.source) & _tables(self.engine, self.other.source))
+    def _lineages(self) -> tuple[Lineage, Lineage]:
+        return _lineage(self.engine, self.one.source), _lineage(self.engine, self.other.source)
+
+    @cached_property
+    def doubt(self) -> Doubt | None:
+        """Why they may hold the same rows, where no table that is known is read by both."""
+        ours, theirs = self._lineages
+        return None if ours.names & theirs.names else ours.doubt or theirs.doubt
 
     def share_rows(self) -> bool:
         """Whether both read rows of the same tables, with an identity in common. Where that cannot be known, they
         do."""
-        return self._share_tables and self._share_identities
+        ours, theirs = self._lineages
+        return (bool(ours.names & theirs.names) or self.doubt is not None) and self._share_identities
 
     @cached_property
     def _share_identities(self) -> bool:
@@ -73,8 +113,9 @@ class SamePersons:
             return found
         try:
             return found + (self._agreeing(rest) if rest else [])
-        except SqlanonError:  # the source of the other release is no longer there
-            return found
+        except SqlanonError:
+            self.doubt = Doubt("the rows of both cannot be compared", "give the columns of both the same types")
+            return found + [pair for pair in named if pair not in found]
 
     def _paired(self, ours: Sequence[exp.Expr], theirs: Sequence[exp.Expr]) -> exp.Subquery:
         """Rows with the same identity: x0, x1, … of ours, y0, y1, … of theirs, and those of the next row in z0, …"""
@@ -158,53 +199,104 @@ def _counted(condition: exp.Expr) -> exp.Expr:
     return sum_bigint(case((condition, literal(1)), default=literal(0)))
 
 
-def _tables(engine: Engine, source: Source) -> set[tuple[str, ...]]:
+def _lineage(engine: Engine, source: Source) -> Lineage:
     """The tables and files that a source reads, through views too."""
+    found = Lineage()
     if source.path is not None:
-        return {_file(source.path)}
-    found: set[tuple[str, ...]] = set()
+        _add_file(source.path, found)
+        return found
     waiting = [table_parts(source.text)] if source.query is None else []
     if source.query is not None:
-        tree = query_tree(source.query, engine.dialect)
-        waiting += _named(tree)
-        functions = [item.this for item in tree.find_all(exp.Table) if not item.name and item.this is not None]
-        found |= {_file(item.name) for made in functions for item in made.find_all(exp.Literal) if item.is_string}
+        waiting += _read_tree(query_tree(source.query, engine.dialect), "the query of the source", found)
     waiting += [table_parts(join.table) for join in source.joins]
     while waiting:
         parts = waiting.pop()
         there = engine.find(parts)
-        own = there.full_name if there is not None else _file(".".join(parts))
-        if own in found:
-            continue
-        found.add(own)
-        if there is not None and there.kind == "view":
-            waiting += _named_by_view(engine, there.full_name)
+        if there is None:
+            _add_file(".".join(parts), found)
+        elif there.full_name not in found.names:
+            found.names.add(there.full_name)
+            if engine.dialect != "duckdb":
+                _ask_engine(engine, there.full_name, found)
+            elif there.kind == "view":
+                waiting += _read_view(engine, there.full_name, found)
     return found
 
 
-def _file(path: str) -> tuple[str, ...]:
-    return ("file", str(Path(path).resolve()))
+def _add_file(path: str, found: Lineage) -> None:
+    found.names.add(("file", str(Path(path).resolve())))
+    if "*" not in path and "://" not in path and not Path(path).exists():
+        found.add_doubt(
+            f"'{path}' is not there any more", "give back the table or file under that name, to compare its rows"
+        )
 
 
-def _named(tree: exp.Expr) -> list[list[str]]:
-    return [[part.name for part in item.parts] for item in tree.find_all(exp.Table) if item.name]
+def _read_tree(tree: exp.Expr, what: str, found: Lineage) -> list[list[str]]:
+    """The tables that a statement names. Files that its functions read go to what was found."""
+    for item in tree.find_all(exp.Table, exp.Lateral):
+        if not isinstance(item.this, exp.Func):
+            continue
+        called, files = _function(item.this)
+        if called in FILE_READERS and files:
+            for path in files:
+                _add_file(path, found)
+        elif called not in GENERATORS:
+            found.add_doubt(
+                f"{what} calls {called}(), and sqlanon cannot see which tables that reads",
+                "name the tables after FROM instead",
+            )
+    made_here = {item.alias for item in tree.find_all(exp.CTE)}
+    return [
+        [part.name for part in item.parts]
+        for item in tree.find_all(exp.Table)
+        if item.name and (item.db or item.name not in made_here)
+    ]
 
 
-def _named_by_view(engine: Engine, full_name: tuple[str, ...]) -> list[list[str]]:
+def _function(call: exp.Func) -> tuple[str, list[str]]:
+    """The name of a function, and the files that its first argument names; none if that is computed."""
+    name = call.name if isinstance(call, exp.Anonymous) else call.sql_name()
+    first = next(_arguments(call), None)
+    listed = first.expressions if isinstance(first, exp.Array) else [first]
+    plain = all(isinstance(item, exp.Literal) and item.is_string for item in listed)
+    return name.lower(), [item.name for item in listed if item is not None] if plain else []
+
+
+def _arguments(call: exp.Func) -> Iterator[exp.Expr]:
+    for key, value in call.args.items():
+        if isinstance(call, exp.Anonymous) and key == "this":
+            continue
+        yield from (item for item in (value if isinstance(value, list) else [value]) if isinstance(item, exp.Expr))
+
+
+def _read_view(engine: Engine, full_name: tuple[str, ...], found: Lineage) -> list[list[str]]:
+    """The tables that a view of DuckDB names, of which the text of its definition is all there is."""
     *_, schema, name = full_name
-    if engine.dialect == "duckdb":
-        views: exp.Expr = exp.Table(this=exp.Anonymous(this="duckdb_views"))
-        lower = [exp.Lower(this=exp.column(item)) for item in ("schema_name", "view_name")]
-        tree = select("sql", source=views, where=exp.and_(lower[0].eq(schema), lower[1].eq(name)))
-    else:
-        mine = exp.and_(exp.column("schemaname").eq(literal(schema)), exp.column("viewname").eq(literal(name)))
-        tree = select("definition", source=table("pg_views"), where=mine)
-    found: list[list[str]] = []
+    views = exp.Table(this=exp.Anonymous(this="duckdb_views"))
+    lower = [exp.Lower(this=exp.column(item)) for item in ("schema_name", "view_name")]
+    tree = select("sql", source=views, where=exp.and_(lower[0].eq(schema), lower[1].eq(name)))
+    named: list[list[str]] = []
     for (sql,) in engine.query(tree):
         try:
-            parsed = exp.maybe_parse(sql, dialect=engine.dialect)
-        except Exception:  # a view that only its engine can read
-            continue
-        made = parsed.expression if isinstance(parsed, exp.Create) and parsed.expression is not None else parsed
-        found += _named(made)
-    return found
+            made = exp.maybe_parse(sql, dialect=engine.dialect)
+        except Exception:  # besides its own errors, the parser has others for what it half knows
+            made = None
+        if isinstance(made, exp.Create) and isinstance(made.expression, exp.Query):
+            named += _read_tree(made.expression, f"the view '{name}'", found)
+        else:
+            found.add_doubt(
+                f"sqlanon cannot read the definition of the view '{name}'",
+                f"write the view '{name}' without syntax of its engine, such as lambdas",
+            )
+    return named
+
+
+def _ask_engine(engine: Engine, full_name: tuple[str, ...], found: Lineage) -> None:
+    """The tables that PostgreSQL has on record for a view, and the parts of a table."""
+    reads = engine.reads(full_name)
+    found.names |= reads.tables
+    for called in reads.functions[:1]:
+        found.add_doubt(
+            f"the view '{full_name[-1]}' calls {called}, and nobody can see which tables that reads",
+            "name the tables after FROM instead",
+        )

@@ -31,7 +31,7 @@ from sqlanon.relations.source import relation
 from sqlanon.relations.transformation_tables import PREFIX, SMALL_INTEGERS, key_columns
 from sqlanon.release.algorithm_kind import is_parted
 from sqlanon.release.record import RETIRED, of_file, of_version, versions
-from sqlanon.release.same_persons import SamePersons
+from sqlanon.release.same_persons import Doubt, SamePersons
 from sqlanon.release.targets import folder
 from sqlanon.sqltree.draws import FLOATS, TEXTS
 
@@ -73,7 +73,7 @@ def require_same_draws(policy: Policy, engine: Engine, secret: str | None) -> No
         theirs = other.chains if other.chains is not None else _chains(other.policy)
         pair = SamePersons(engine, policy, other.policy)
         if sampled and other.rows and not (alike and _goes_on(sampled, other.rows)) and pair.share_rows():
-            raise _refusal(policy, other, "the sample", sampled, other.rows, key, identity)
+            raise _refusal(policy, other, "the sample", sampled, other.rows, key, identity, doubt=pair.doubt)
         suspects = [
             (name, before)
             for name, chain in own.items()
@@ -82,7 +82,9 @@ def require_same_draws(policy: Policy, engine: Engine, secret: str | None) -> No
         ]
         for name, before in pair.share_values(suspects):
             what = f"'{name}'" if name == before else f"'{name}', which holds the values of '{before}',"
-            raise _refusal(policy, other, what, own[name], theirs[before], key, identity, renamed=name != before)
+            renamed = name != before
+            doubt = None if renamed else pair.doubt
+            raise _refusal(policy, other, what, own[name], theirs[before], key, identity, renamed=renamed, doubt=doubt)
 
 
 def require_same_scales(policy: Policy, engine: Engine) -> None:
@@ -93,14 +95,17 @@ def require_same_scales(policy: Policy, engine: Engine) -> None:
         return
     for other in _earlier(policy, engine):
         found = [name for name, scale in own.items() if not _goes_on(scale, other.scales.get(name, []))]
-        for name, _ in SamePersons(engine, policy, other.policy).share_values([(name, name) for name in found]):
+        pair = SamePersons(engine, policy, other.policy)
+        for name, _ in pair.share_values([(name, name) for name in found]):
             before = other.scales[name]
             plain = len(own[name]) == len(before) == 1 and len(own[name][0]) == len(before[0]) == 2
             spread = f"{transformations.method('additive_noise').spread_at(before[0][0]):.6g}"
             how = f"write 'spread: {{{name}: {spread}}}' to keep that scale, or " if plain else ""
+            if pair.doubt is not None:
+                how = f"{pair.doubt.hint}, {how or 'or '}"
             raise policy.error(
-                f"'{name}' spreads more or less than in the release '{other.name}' of the same rows, and its noise "
-                "would be drawn anew: both together would tell more than each of them",
+                f"'{name}' spreads more or less than in the release '{other.name}' {_whose_rows(pair.doubt)}, and its "
+                "noise would be drawn anew: both together would tell more than each of them",
                 "transformations",
                 hint=f"{how}retire that release first; nobody can take back copies of it",
             )
@@ -192,6 +197,7 @@ def _refusal(
     key: str,
     identity: Any,
     renamed: bool = False,
+    doubt: Doubt | None = None,
 ) -> PolicyError:
     if other.chains is None:
         drawn, how = "by an older sqlanon, which drew otherwise", ""
@@ -205,12 +211,18 @@ def _refusal(
         drawn = "by another identity"
         how = f"identify rows by {_said(other.identity)}, as that release does, and not by {_said(identity)}, "
     place = "transformations" if policy.transformations else "algorithm"
+    if doubt is not None:
+        how = f"{doubt.hint}, {how}"
     return policy.error(
-        f"{what} was drawn {drawn} in the release '{other.name}' of the same rows: "
+        f"{what} was drawn {drawn} in the release '{other.name}' {_whose_rows(doubt)}: "
         "both together would tell more than each of them",
         place,
         hint=f"{how}{'or ' if how else ''}retire that release first; nobody can take back copies of it",
     )
+
+
+def _whose_rows(doubt: Doubt | None) -> str:
+    return "of the same rows" if doubt is None else f"of what may be the same rows ({doubt.reason})"
 
 
 def _said(identity: Mapping[str, Any]) -> str:

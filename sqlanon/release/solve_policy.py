@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,7 +16,7 @@ from sqlanon import algorithms
 from sqlanon.engines import Engine
 from sqlanon.engines.temp_tables import drop_steps
 from sqlanon.errors import NotReleased, PolicyError
-from sqlanon.evidence.apply_transformations import apply
+from sqlanon.evidence.apply_transformations import SHORTEST_KEY, apply
 from sqlanon.evidence.hierarchies import build_hierarchies, require_valid
 from sqlanon.evidence.joined_tables import as_one_table
 from sqlanon.lattice.nodes import MOST_NODES, Infeasible
@@ -26,6 +28,7 @@ from sqlanon.policy import AlgorithmUse, Policy, missing_columns
 from sqlanon.policy.suppressed_cells import cell_algorithms
 from sqlanon.relations.classes import Prelude
 from sqlanon.relations.compressed_rows import root_only
+from sqlanon.relations.draw_chains import canonical_json
 from sqlanon.relations.matching_classes import matches_any_value
 from sqlanon.relations.source import relation
 from sqlanon.release.publication import Progress, require_roles, tell
@@ -46,9 +49,9 @@ def prepare_problem(
     if policy.source.joins and not policy.transformations:
         policy = policy if policy.source.due else policy.at(datetime.now(UTC))
         one, taken = as_one_table(policy, engine)
-        return _prepared(one, engine, time_limit, progress, asked=policy, joined=taken)
+        return _prepared(one, engine, time_limit, progress, asked=policy, joined=taken, secret=secret)
     if not policy.transformations:
-        return _prepared(policy, engine, time_limit, progress)
+        return _prepared(policy, engine, time_limit, progress, secret=secret)
     if policy.source.due is None:  # one time for all statements, as below
         policy = policy.at(datetime.now(UTC))
     require_roles(policy, _columns(policy, engine))
@@ -57,7 +60,9 @@ def prepare_problem(
     tell(progress, "transforming the rows", 1, 1)
     try:
         described = made.outline.described()
-        return _prepared(made.policy, engine, time_limit, progress, made.prelude, asked=policy, transformed=described)
+        return _prepared(
+            made.policy, engine, time_limit, progress, made.prelude, asked=policy, transformed=described, secret=secret
+        )
     except BaseException:
         drop_steps(engine, made.prelude.steps)
         raise
@@ -86,6 +91,7 @@ def _prepared(
     asked: Policy | None = None,
     transformed: Mapping[str, Any] | None = None,
     joined: Mapping[str, list[str]] | None = None,
+    secret: str | None = None,
 ) -> Problem:
     if policy.source.due is None:  # one time for all statements, or they would not read the same rows
         policy = policy.at(datetime.now(UTC))
@@ -111,6 +117,7 @@ def _prepared(
         asked=asked,
         transformed=transformed,
         joined=joined,
+        seed=_seed(asked or policy, secret),
     )
     try:
         if not task.records:
@@ -126,6 +133,16 @@ def _prepared(
     tell(progress, "reading the table", 1, 1)
     task.state.end_after(time_limit)  # the limit is for the search, not for reading
     return task
+
+
+def _seed(policy: Policy, secret: str | None) -> str:
+    """What an algorithm draws from. Who has not the key cannot tell it from chance; other parameters are another
+    draw."""
+    use = policy.algorithm
+    if use is None or len(secret or "") < SHORTEST_KEY:
+        return ""
+    said = canonical_json(["search", use.name, _params(use).model_dump(mode="json")])
+    return hmac.new((secret or "").encode(), said.encode(), hashlib.sha256).hexdigest()
 
 
 def search_rows(policy: Policy, engine: Engine, rows: exp.Select) -> tuple[Problem, Solution]:

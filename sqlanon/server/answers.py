@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from sqlanon.errors import Refused
 from sqlanon.pgwire import backend
-from sqlanon.pgwire.rows import copy_begin, copy_end
+from sqlanon.pgwire.copy_frames import copy_begin, copy_end
 from sqlanon.server.catalog_cache import AnswerStream
 from sqlanon.server.commands import Copy, Declare, Question
 from sqlanon.server.portals import Portal, Spool

@@ -23,7 +23,7 @@ from sqlanon.policy.files import load_serve
 from sqlanon.policy.serve import Serve
 from sqlanon.server.audit import AuditLog, Decision, Record
 from sqlanon.server.catalog_cache import AnswerStream, CachingAnswer, Lasting, is_lasting
-from sqlanon.server.catalog_worker import metadata_of
+from sqlanon.server.catalog_metadata import metadata_of
 from sqlanon.server.commands import Question, with_intervals
 from sqlanon.server.http_api import Result
 from sqlanon.server.login_log import Logins

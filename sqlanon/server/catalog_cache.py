@@ -9,8 +9,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from sqlanon.errors import Refused
-from sqlanon.pgwire.rows import Encoded
-from sqlanon.server.work_messages import Described, Summary
+from sqlanon.server.work_messages import Described, RowChunk, Summary
 from sqlanon.sqlfront.lexer import tokens
 
 MOST, LARGEST = 500, 2**14  # answers, and bytes of one
@@ -46,7 +45,7 @@ class AnswerStream(Protocol):
     @property
     def summary(self) -> Summary | None: ...
     async def described(self) -> Described: ...
-    def chunks(self) -> AsyncIterator[Encoded]: ...
+    def chunks(self) -> AsyncIterator[RowChunk]: ...
 
 
 @dataclass(frozen=True)
@@ -54,13 +53,13 @@ class CachedAnswer:
     """An answer that was given before."""
 
     columns: Described
-    rows: tuple[Encoded, ...]
+    rows: tuple[RowChunk, ...]
     summary: Summary
 
     async def described(self) -> Described:
         return self.columns
 
-    async def chunks(self) -> AsyncIterator[Encoded]:
+    async def chunks(self) -> AsyncIterator[RowChunk]:
         for chunk in self.rows:
             yield chunk
 
@@ -101,7 +100,7 @@ class CachingAnswer:
     async def described(self) -> Described:
         return await self.inner.described()
 
-    async def chunks(self) -> AsyncIterator[Encoded]:
+    async def chunks(self) -> AsyncIterator[RowChunk]:
         found, size = [], 0
         async for chunk in self.inner.chunks():
             size += len(chunk.data)

@@ -10,10 +10,9 @@ from typing import Any
 from sqlanon.errors import Refused
 from sqlanon.pgwire import types
 from sqlanon.pgwire.backend import ResultColumn, data_row
-from sqlanon.pgwire.rows import Encoded
 from sqlanon.server.commands import Command
 from sqlanon.server.quotas import LARGE, Room, aside
-from sqlanon.server.work_messages import Ask, Described
+from sqlanon.server.work_messages import Ask, Described, RowChunk
 
 # As PostgreSQL spells them, for PREPARE name (types).
 TYPE_NAMES = {
@@ -45,7 +44,7 @@ class Spool:
     columns: Sequence[ResultColumn]
     formats: tuple[int, ...]
     room: Room
-    chunks: list[Encoded] = field(default_factory=list)
+    chunks: list[RowChunk] = field(default_factory=list)
     _held: int = 0
     _chunk: int = 0
     _row: int = 0
@@ -53,7 +52,7 @@ class Spool:
     def __del__(self) -> None:
         self.room.give(self._held)
 
-    def add(self, chunk: Encoded) -> None:
+    def add(self, chunk: RowChunk) -> None:
         size = _size(chunk)
         if not self.room.take(size):
             raise Refused(
@@ -74,13 +73,13 @@ class Spool:
         while not self.done and (count is None or taken < count):
             chunk = self.chunks[self._chunk]
             last = len(chunk.ends) if count is None else min(len(chunk.ends), self._row + count - taken)
-            start = int(chunk.ends[self._row - 1]) if self._row else 0
-            parts.append(chunk.data[start : int(chunk.ends[last - 1])])
+            start = chunk.ends[self._row - 1] if self._row else 0
+            parts.append(chunk.data[start : chunk.ends[last - 1]])
             taken += last - self._row
             self._row = last
             if last == len(chunk.ends):
                 # What was fetched is not kept.
-                self.chunks[self._chunk] = Encoded(b"", chunk.ends[:0].copy())
+                self.chunks[self._chunk] = RowChunk(b"", chunk.ends[:0])
                 self._held -= _size(chunk)
                 self.room.give(_size(chunk))
                 self._chunk, self._row = self._chunk + 1, 0
@@ -114,8 +113,8 @@ def _in_formats(data: bytes, columns: Sequence[ResultColumn], kept: tuple[int, .
     return b"".join(made)
 
 
-def _size(chunk: Encoded) -> int:
-    return len(chunk.data) + int(chunk.ends.nbytes)
+def _size(chunk: RowChunk) -> int:
+    return len(chunk.data) + chunk.ends.itemsize * len(chunk.ends)
 
 
 def data_cells(data: bytes) -> list[list[bytes | None]]:

@@ -21,12 +21,11 @@ from sqlanon.gateway.synthetic import synthetic_gate
 from sqlanon.mechanisms import Cost
 from sqlanon.pgwire import types
 from sqlanon.pgwire.backend import ResultColumn
-from sqlanon.pgwire.types import PgType
+from sqlanon.server.catalog_metadata import pg_type, typmod
 from sqlanon.server.work_messages import AnswerKind, Ask, Described, Opening, Summary
 from sqlanon.server.worker_service import RunningAnswer
 
 ROWS = 8192  # of a batch
-BY_NAME = {each.name: each for each in types.KNOWN}
 TEXTS = (types.TEXT, types.VARCHAR, types.BPCHAR, types.NAME, types.CHAR, types.UUID)
 KINDS: dict[int, Kind] = {
     **dict.fromkeys((types.INT2.oid, types.INT4.oid, types.INT8.oid, types.OID.oid), "int"),
@@ -37,26 +36,6 @@ KINDS: dict[int, Kind] = {
     types.TIMESTAMP.oid: "timestamp",
     types.TIMESTAMPTZ.oid: "timestamp",
 }
-
-
-def pg_type(name: str) -> PgType:
-    """
-    >>> pg_type("int8").oid, pg_type("text[]").oid, pg_type("varchar(12)").oid
-    (20, 1009, 1043)
-    """
-    return types.array_of(BY_NAME[name[:-2]]) if name.endswith("[]") else BY_NAME[name.partition("(")[0]]
-
-
-def typmod(name: str) -> int:
-    """What PostgreSQL tells of the size of a type; -1 is nothing.
-
-    >>> typmod("numeric(10,2)"), typmod("numeric(10)"), typmod("varchar(12)"), typmod("int8")
-    (655366, 655364, 16, -1)
-    """
-    sizes = [int(size) for size in name.partition("(")[2].rstrip(")").split(",") if size]
-    if not sizes:
-        return -1
-    return (sizes[0] << 16) + (sizes[1] if len(sizes) > 1 else 0) + 4 if name.startswith("numeric") else sizes[0] + 4
 
 
 # What a principal sees of a table: columns with their types, and constraints.

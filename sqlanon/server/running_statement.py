@@ -8,10 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Protocol
 
-import numpy as np
-
 from sqlanon.errors import SqlanonError
-from sqlanon.pgwire.rows import Encoded
 from sqlanon.server.work_messages import (
     CHARGED,
     DIED,
@@ -25,8 +22,10 @@ from sqlanon.server.work_messages import (
     Frame,
     Next,
     Request,
+    RowChunk,
     Summary,
     failure_from,
+    unpack_ends,
 )
 from sqlanon.server.worker_process import Child
 
@@ -102,7 +101,7 @@ class Running:
                 raise self._lost() from None
         return self._described
 
-    async def chunks(self) -> AsyncIterator[Encoded]:
+    async def chunks(self) -> AsyncIterator[RowChunk]:
         await self.described()
         assert self.summary is not None
         if self._before_answer is not None:
@@ -185,8 +184,8 @@ class Running:
         self._pool.release(child, self._request.ask.principal)
 
 
-def _encoded(frame: Frame) -> Encoded:
+def _encoded(frame: Frame) -> RowChunk:
     size = 8 * int(frame.data["rows"])
     if frame.what != "chunk" or not 0 < size <= len(frame.body):
         raise ValueError("no chunk")
-    return Encoded(frame.body[:-size], np.frombuffer(frame.body[-size:], dtype="<i8"))
+    return RowChunk(frame.body[:-size], unpack_ends(frame.body[-size:]))

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import pickle
 import struct
+import sys
+from array import array
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
@@ -26,6 +28,27 @@ MAX_BODY = 64 * 2**20
 # As the audit log writes them: entries of earlier versions say "catalogue", so it keeps this spelling.
 AnswerKind = Literal["dp", "plain", "catalogue", "explain", "synthetic", "controlled"]
 WorkerKind = Literal["query", "catalog"]
+
+
+@dataclass(frozen=True)
+class RowChunk:
+    """Rows as a worker encoded them: messages one after the other, and where each row's ends, as an offset into `data`.
+    The server slices them and needs no numpy for that."""
+
+    data: bytes
+    ends: array[int]
+
+
+def unpack_ends(body: bytes) -> array[int]:
+    """The ends of rows from a chunk: 8 bytes each, the lowest first.
+
+    >>> unpack_ends(b"\\x05" + bytes(7) + b"\\x00\\x01" + bytes(6)).tolist()
+    [5, 256]
+    """
+    found = array("q", body)
+    if sys.byteorder == "big":
+        found.byteswap()
+    return found
 
 
 @dataclass(frozen=True)

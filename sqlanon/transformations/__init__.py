@@ -21,11 +21,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import Any
-
-from sqlglot import exp
+from typing import TYPE_CHECKING, Any
 
 from sqlanon.errors import PolicyError, did_you_mean
+
+if TYPE_CHECKING:  # whoever reads a policy to serve it needs no SQL
+    from sqlglot import exp
 
 # Beside a user's own columns, which no sane person calls like this: what tells rows apart, be it a number or their key;
 # and their identity as text, which draws are made of.

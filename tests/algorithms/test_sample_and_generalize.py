@@ -42,8 +42,10 @@ def filled(database: Database, rows: Rows) -> None:
     )
 
 
-def drawn(database: Database, wanted: Policy, **params: Any) -> tuple[list[dict[str, Any]], Solution]:
-    posed = opened(database, wanted, brings=sample_and_generalize.TRAITS.brings)
+def drawn(
+    database: Database, wanted: Policy, key: str = "of the owner", **params: Any
+) -> tuple[list[dict[str, Any]], Solution]:
+    posed = opened(database, wanted, brings=sample_and_generalize.TRAITS.brings, seed=key)
     try:
         found = sample_and_generalize.run(posed, sample_and_generalize.Params(**params))
         return released(database, posed, found), found
@@ -176,9 +178,17 @@ def test_other_models_judge_classes(duck: Database) -> None:
 def test_the_draw(database: Database) -> None:
     filled(database, [(AGES[i], "f", "flu") for i in range(8) for _ in range(2 * i + 1)])
     wanted = asked({"expected_confidence": {"beta": 1}})
-    first, again, other = (drawn(database, wanted, rate=0.6, distortion=1, seed=seed)[0] for seed in "aab")
-    assert sorted(map(str, first)) == sorted(map(str, again))
-    assert sorted(map(str, first)) != sorted(map(str, other))
+
+    def sample(seed: str, key: str) -> str:
+        return str(sorted(map(str, drawn(database, wanted, key, rate=0.6, distortion=1, seed=seed)[0])))
+
+    assert sample("a", "one") == sample("a", "one")
+    # Two draws of few rows may happen to be the same.
+    assert len({sample(seed, "one") for seed in "abcd"}) > 1
+    assert len({sample("a", key) for key in ("one", "two", "three", "four")}) > 1
+    with pytest.raises(PolicyError, match="samples need a key"):
+        drawn(database, wanted, key="", rate=0.6, distortion=1, seed="a")
+    assert len(drawn(database, wanted, key="", rate=1, distortion=1)[0]) == 64  # nothing is drawn
 
 
 @pytest.mark.full

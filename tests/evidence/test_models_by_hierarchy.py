@@ -262,7 +262,7 @@ def test_a_sample_of_many_rows_holds_for_its_own_check(database: Database, trees
         hierarchies=BANDED | {"age": age},
         algorithm={"sample_and_generalize": {"rate": 0.9, "distortion": 0.9}},
     )
-    done = publish(asked, database.engine, workload=False)
+    done = publish(asked, database.engine, secret="a secret that is longer than sixteen characters", workload=False)
     released = [dict(zip(("age", "sex", "s"), map(str, row), strict=True))
                 for row in database.fetch("SELECT age, sex, s FROM r")]  # fmt: skip
     levels = {len(ABOVE.get(row["age"], [])) for row in released}

@@ -13,7 +13,7 @@ from conftest import Database
 from sqlanon.engines import connect
 from sqlanon.errors import PolicyError, Refused
 from sqlanon.gateway import Gate, open_gateway
-from sqlanon.gateway.answer.claims import shown_lines
+from sqlanon.gateway.shown_tables import shown_lines
 from sqlanon.ledger import Ledger
 from sqlanon.policy import parse
 from sqlanon.policy.files import parse_gateway
@@ -259,6 +259,21 @@ def test_the_source_of_a_release_is_not_public(site: Site) -> None:
     with pytest.raises(PolicyError, match="table 'patients' is marked as public"):
         site.gate("patients: {public: true}")
     site.gate("towns: {public: true}")
+
+
+def test_what_a_release_was_made_of_must_be_known(site: Site) -> None:
+    """A query that calls a function after FROM may read any table: none is shown as public beside its release."""
+    site.run("CREATE TABLE patients AS SELECT person AS number, age, town, illness FROM people")
+    if site.database.engine.dialect == "duckdb":
+        site.run("CREATE MACRO everybody() AS TABLE FROM patients")
+    else:
+        returned = "RETURNS TABLE (number INTEGER, age INTEGER, town TEXT, illness TEXT)"
+        site.run(f"CREATE FUNCTION everybody() {returned} LANGUAGE sql AS 'SELECT * FROM patients'")
+    text = RELEASE.replace("table: people", "query: 'SELECT * FROM everybody()'").replace("person:", "number:")
+    site.publish("table", text)
+    for name in ("patients", "towns"):
+        with pytest.raises(PolicyError, match="cannot be compared with the query that 'shown' was made of"):
+            site.gate(f"{name}: {{public: true}}")
 
 
 def test_tables_of_things_are_public(site: Site) -> None:

@@ -12,7 +12,7 @@ from sqlanon.engines import Engine, connect
 from sqlanon.pgcatalog import Metadata
 from sqlanon.pgcatalog.principal_view import View
 from sqlanon.policy.gateway import Gateway
-from sqlanon.server.catalog_worker import metadata_of
+from sqlanon.server.catalog_metadata import metadata_of
 from sqlanon.server.query_worker import tables_of
 
 TABLES = (

@@ -98,7 +98,7 @@ def compared(duck: Database, folder: Path, records: int, queries: int) -> dict[s
     roles = dict.fromkeys(ATTRIBUTES, "quasi_identifier") | {SECRET: "sensitive"}
     model = {"expected_confidence": {"beta": RATE}}
     wanted = policy(roles, hierarchy_uses(folder, ATTRIBUTES), [model], suppression_limit=0.5)
-    posed = opened(duck, wanted, brings=sample_and_generalize.TRAITS.brings)
+    posed = opened(duck, wanted, brings=sample_and_generalize.TRAITS.brings, seed="of the owner")
     params = sample_and_generalize.Params(rate=RATE, distortion=0.6, minimum={"age": 1})
     rows = released(duck, posed, sample_and_generalize.run(posed, params))
     posed.close()

@@ -20,8 +20,9 @@ from proxy_oracle import Oracle, oracle
 
 from sqlanon.pgwire import rows, types
 from sqlanon.pgwire.backend import ResultColumn
+from sqlanon.pgwire.copy_frames import copy_begin, copy_end
 from sqlanon.pgwire.frontend import ProtocolError
-from sqlanon.pgwire.rows import copy_begin, copy_end, copy_rows, data_rows
+from sqlanon.pgwire.rows import copy_rows, data_rows
 from sqlanon.pgwire.types import PgType, encode
 
 pa = pytest.importorskip("pyarrow", reason="needs the package pyarrow")
@@ -366,3 +367,23 @@ def test_uuids_of_other_spellings() -> None:
     batch = pa.record_batch([pa.array([value.hex, str(value).upper(), None])], names=["c"])
     made = data_rows(batch, columns([types.UUID]), [1])
     assert made.data == b"".join(simple([[value], [value], [None]], [types.UUID], [1]))
+
+
+@settings(max_examples=examples(100))
+@given(
+    st.lists(st.text(st.sampled_from('a,"\\\t\n\r;é.N\v'), max_size=5), min_size=1, max_size=3),
+    st.sampled_from(["text", "csv"]),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "delimiter": st.sampled_from([",", ";", "\t"]), "null": st.sampled_from(["", "a", "\\N"]),
+            "quote": st.just("'"), "escape": st.sampled_from(["\\", '"']),
+        },
+    ),
+)  # fmt: skip
+def test_names_are_written_like_values(names: list[str], form: Any, options: dict[str, str]) -> None:
+    """The server writes the line of names by itself, and a worker writes columns of values: both by the same rules."""
+    columns = [ResultColumn(name, types.TEXT) for name in names]
+    batch = pa.record_batch([pa.array([name]) for name in names], names=[str(at) for at in range(len(names))])
+    row = copy_rows(batch, columns, form, **options)  # type: ignore[arg-type]
+    assert copy_begin(columns, form, header=True, **options) == row.data  # type: ignore[arg-type]

@@ -25,6 +25,7 @@ from sqlanon.release import publish
 from sqlanon.release.stored_evidence import load_evidence
 
 Row = dict[str, Any]
+KEY = "a secret that is longer than sixteen characters"
 TYPES = {
     "id": "TEXT", "age": "INTEGER", "zip": "TEXT", "job": "TEXT", "sex": "TEXT", "disease": "TEXT", "number": "INTEGER",
 }  # fmt: skip
@@ -189,7 +190,7 @@ def test_every_algorithm_publishes(database: Database, name: str, kept: bool) ->
     rows = some_rows(180)
     database.table("t", TYPES, rows)
     asked = policy(algorithm, models, limit, suppressed_rows="keep" if kept else "drop")
-    done = publish(asked, database.engine)
+    done = publish(asked, database.engine, secret=KEY)
     shown = require_sound(database, asked, rows, done.document)
     assert shown and not done.plan.proven
     assert done.plan.loss < 1  # some detail is left
@@ -206,7 +207,7 @@ def test_the_stored_loss_is_called_what_it_is(database: Database, name: str) -> 
     rows = some_rows(90)
     database.table("t", TYPES, rows)
     asked = policy(algorithm, models, limit, minimize="discernibility")
-    done = publish(asked, database.engine)
+    done = publish(asked, database.engine, secret=KEY)
     assert (done.document["minimize"], set(done.document["loss"])) == ("ncp", {"ncp"})
     shown = require_sound(database, asked, rows, done.document)
     assert done.document["loss"]["ncp"] == pytest.approx(penalty(shown, rows), rel=1e-9)
@@ -224,7 +225,7 @@ def test_every_algorithm_on_random_tables(database: Database, data: Any, rows: A
     database.run("DROP TABLE IF EXISTS r")
     asked = policy(algorithm, models, limit, suppressed_rows="keep" if kept else "drop")
     try:
-        done = publish(asked, database.engine)
+        done = publish(asked, database.engine, secret=KEY)
     except PolicyError as error:
         assert "as written it breaks" not in str(error)
         assert "r" not in database.engine.tables()
@@ -241,7 +242,7 @@ def test_not_all_rows_are_suppressed_where_they_may_be(database: Database, name:
     rows = [some_rows(1)[0] | {"age": 20 + i, "zip": f"{i}01", "number": i} for i in range(4)]
     database.table("t", TYPES, rows)
     asked = policy(name, [K], 1.0)
-    assert require_sound(database, asked, rows, publish(asked, database.engine).document)
+    assert require_sound(database, asked, rows, publish(asked, database.engine, secret=KEY).document)
 
 
 def test_one_row_cannot_be_recoded(database: Database) -> None:
@@ -249,14 +250,14 @@ def test_one_row_cannot_be_recoded(database: Database) -> None:
     database.table("t", TYPES, [item | {"number": 0} for item in some_rows(1)])
     for kept in ("keep", "drop"):
         with pytest.raises(PolicyError, match="no generalization"):
-            publish(policy(algorithm, models, 1.0, suppressed_rows=kept), database.engine)
+            publish(policy(algorithm, models, 1.0, suppressed_rows=kept), database.engine, secret=KEY)
 
 
 def test_a_sample_that_cannot_hold_says_so(database: Database) -> None:
     algorithm, models, _ = CASES["sample_and_generalize"]
     database.table("t", TYPES, some_rows(1))
     with pytest.raises(PolicyError, match="no generalization"):
-        publish(policy(algorithm, models, 1.0), database.engine)
+        publish(policy(algorithm, models, 1.0), database.engine, secret=KEY)
 
 
 # A lattice that is too large to search ----------------------------------------------------------------------------

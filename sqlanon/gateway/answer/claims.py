@@ -15,6 +15,7 @@ Both are looked at when a gateway is opened, and on PostgreSQL again once a tabl
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -32,6 +33,7 @@ from sqlanon.relations.source import table_parts, table_tree
 ANY_KEY = {"id"}  # names of keys that tables of anything have
 AGAIN = 0.2  # seconds before a claim that does not hold is looked at again
 FEWEST_COLUMNS = 3  # by which a copy of a private table is known
+QUERY = re.compile(r"\s*(\(|(select|with|from|values|table)\b)", re.IGNORECASE)  # how a query begins, unlike a path
 Base = tuple[str, ...]
 
 
@@ -193,10 +195,14 @@ class Claims:
         except (SourceError, EngineError):
             raise self._unreadable(name, RELEASES) from None
         for release, source in listed:
+            named = _named(source, self.engine.dialect)
+            if named is None:
+                hint = "publish that release from a table or a view, or retire it: 'sqlanon releases'"
+                raise self._error(name, f"cannot be compared with the query that '{release}' was made of", hint)
             # What is joined to the first table may be a list of cities.
             first, *joined = (
                 self.engine.reads(parts).tables if self.engine.find(parts) is not None else frozenset[Base]()
-                for parts in _named(source, self.engine.dialect) or [[]]
+                for parts in named or [[]]
             )
             yield release, first | self._protected(first.union(*joined))
 
@@ -208,8 +214,9 @@ class Claims:
         return bases - {there.full_name for there in shown if there is not None}
 
 
-def _named(source: str, dialect: str) -> list[list[str]]:
-    """The tables that the source of a release names: it is one, or a query, whose FROM comes first."""
+def _named(source: str, dialect: str) -> list[list[str]] | None:
+    """The tables that the source of a release names: it is one, or a query, whose FROM comes first; no table of a file.
+    None where that cannot be known: a query that the parser does not read, or one that calls a function after FROM."""
     try:
         return [table_parts(source)]
     except PolicyError:
@@ -217,17 +224,17 @@ def _named(source: str, dialect: str) -> list[list[str]]:
     try:
         tree = sqlglot.parse_one(source, read=dialect)
     except sqlglot.errors.SqlglotError:
+        return None if QUERY.match(source) else []
+    if not isinstance(tree, exp.Query):
         return []
+    tables = list(tree.find_all(exp.Table))
+    if not all(table.name or _reads_file(table.this) for table in tables):
+        return None
     start = tree.find(exp.From)
-    found = [*(start.find_all(exp.Table) if start is not None else ()), *tree.find_all(exp.Table)]
+    found = [*(start.find_all(exp.Table) if start is not None else ()), *tables]
     return [[part.name for part in table.parts] for table in found if table.name]
 
 
-def shown_lines(policy: Gateway) -> list[str]:
-    """For the owner: what everybody sees row by row."""
-    made = []
-    for kind, said in (("public", "because the policy calls them public"), ("released", "as they were released")):
-        named = [name for name, table in policy.tables.items() if getattr(table, kind)]
-        if named:
-            made.append(f"shown row by row, {said}: {', '.join(named)}")
-    return made
+def _reads_file(called: exp.Expr) -> bool:
+    known = isinstance(called, (exp.ReadCSV, exp.ReadParquet))
+    return known or (isinstance(called, exp.Anonymous) and called.name.lower().startswith("read_"))

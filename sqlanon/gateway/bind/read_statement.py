@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,11 +16,12 @@ from sqlanon.gateway.bind.parameters import with_slots
 from sqlanon.gateway.bind.scalars import TESTED
 from sqlanon.gateway.bind.values import ParameterSlot
 from sqlanon.sqlfront.dialects import READ
+from sqlanon.sqlfront.explain_word import split_explain
 from sqlanon.sqlfront.limits import MAX_NODES, nested_too_deeply, require_text
 from sqlanon.sqlfront.parse_trees import parse_trees
 from sqlanon.sqlfront.parser_tokens import tokenize
 
-__all__ = ["DIALECTS", "OPTIONS", "TESTED", "ParsedStatement", "parse_statement", "split_explain"]
+__all__ = ["DIALECTS", "OPTIONS", "TESTED", "ParsedStatement", "parse_statement"]
 
 DIALECTS = tuple(sorted(READ))
 NEGATED = (exp.Is, exp.Like, exp.ILike)  # whose NOT newer parsers write into the node itself
@@ -106,18 +106,6 @@ def _place(error: Exception, text: str) -> int | None:
         return None
     lines = text.splitlines(keepends=True)
     return sum(len(line) for line in lines[: details[0]["line"] - 1]) + max(1, details[0].get("col") or 1)
-
-
-def split_explain(text: str) -> tuple[bool, str]:
-    """Whether EXPLAIN stands before the statement, and the text with that word blanked out."""
-    word = re.match(r"\s*EXPLAIN\b", text, flags=re.IGNORECASE)
-    if word is None:
-        return False, text
-    rest = text[word.end() :]
-    if re.match(r"[\s(]*(SELECT|WITH)\b", rest, flags=re.IGNORECASE) is None:
-        hint = "EXPLAIN SELECT … is free, and shows cost, noise and what would run"
-        raise Refused("EXPLAIN takes a SELECT, and no options", hint=hint, sqlstate="0A000")
-    return True, " " * word.end() + rest
 
 
 def _options(tokens: Sequence[Token], text: str) -> tuple[dict[str, Any], str]:
