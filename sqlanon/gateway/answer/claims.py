@@ -33,7 +33,7 @@ from sqlanon.relations.source import table_parts, table_tree
 ANY_KEY = {"id"}  # names of keys that tables of anything have
 AGAIN = 0.2  # seconds before a claim that does not hold is looked at again
 FEWEST_COLUMNS = 3  # by which a copy of a private table is known
-QUERY = re.compile(r"\s*(\(|(select|with|from|values|table)\b)", re.IGNORECASE)  # how a query begins, unlike a path
+QUERY = re.compile(r"\s*(\(|(select|with|from|values|table)\s)", re.IGNORECASE)  # how a query begins, unlike a path
 Base = tuple[str, ...]
 
 
@@ -217,16 +217,15 @@ class Claims:
 def _named(source: str, dialect: str) -> list[list[str]] | None:
     """The tables that the source of a release names: it is one, or a query, whose FROM comes first; no table of a file.
     None where that cannot be known: a query that the parser does not read, or one that calls a function after FROM."""
-    try:
-        return [table_parts(source)]
-    except PolicyError:
-        pass
+    if not QUERY.match(source):  # a table, or the path of a file
+        try:
+            return [table_parts(source)]
+        except PolicyError:
+            return []
     try:
         tree = sqlglot.parse_one(source, read=dialect)
     except sqlglot.errors.SqlglotError:
-        return None if QUERY.match(source) else []
-    if not isinstance(tree, exp.Query):
-        return []
+        return None
     tables = list(tree.find_all(exp.Table))
     if not all(table.name or _reads_file(table.this) for table in tables):
         return None
