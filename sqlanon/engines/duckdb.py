@@ -30,7 +30,12 @@ CLOSED = {
     "allow_persistent_secrets": "false",
     "python_enable_replacements": "false",
 }
-TEMPORAL = {"DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}
+TEMPORAL = {
+    "DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMPTZ_NS",
+}  # fmt: skip
+# How statements are run here. The order of rows means nothing, and keeping it costs time and memory; DuckDB would draw
+# its own bar on standard output, into JSON and reports.
+SETTINGS = ("preserve_insertion_order", "enable_progress_bar")
 
 
 class DuckDB:
@@ -50,10 +55,9 @@ class DuckDB:
         alone = alone or hardened is not None
         self._connection = _open(path, read_only=read_only and path != ":memory:", config=config, alone=alone)
         self._streams: list[duckdb.DuckDBPyConnection] = []
-        # The order of rows means nothing here, and keeping it costs time and memory.
-        self._connection.execute("SET preserve_insertion_order = false")
-        # DuckDB would draw its own bar on standard output, into JSON and reports.
-        self._connection.execute("SET enable_progress_bar = false")
+        self._borrowed: dict[str, bool] = {}  # settings of a connection of somebody else, who gets them back
+        for name in SETTINGS:
+            self._connection.execute(f"SET {name} = false")
         if memory_limit is not None:
             try:
                 self._connection.execute("SET memory_limit = ?", [memory_limit])
@@ -64,6 +68,27 @@ class DuckDB:
 
         if hardened is not None:
             _harden(self._connection, hardened)
+
+    @classmethod
+    def over(cls, connection: duckdb.DuckDBPyConnection) -> DuckDB:
+        """An engine over a connection that somebody else opened, and goes on using: closing the engine leaves it open,
+        with the settings that it had."""
+        made = cls.__new__(cls)
+        made.path = ":memory:"
+        made._connection = connection
+        made._streams = []
+        try:
+            made._borrowed = {
+                name: bool(connection.execute("SELECT current_setting(?)", [name]).fetchall()[0][0])
+                for name in SETTINGS
+            }
+            for name in SETTINGS:
+                connection.execute(f"SET {name} = false")
+        except duckdb.Error as error:
+            raise SourceError(
+                f"the connection cannot be used ({type(error).__name__})", hint="is it closed, or in a transaction?"
+            ) from None
+        return made
 
     @property
     def read_only(self) -> bool:
@@ -93,6 +118,17 @@ class DuckDB:
         finally:
             self._streams.remove(stream)
             stream.close()
+
+    def arrow_table(self, tree: exp.Query) -> Any:
+        with _clear_errors(self):
+            return self._connection.sql(tree.sql(self.dialect)).to_arrow_table()
+
+    def register_arrow(self, name: str, rows: Any) -> None:
+        """Let statements read an Arrow table under a name. Nothing is copied; it is held until the engine is closed."""
+        with _clear_errors(self):
+            # From here on the caller names what is read: a misspelt table must not be a variable of some program.
+            self._connection.execute("SET python_enable_replacements = false")
+            self._connection.register(name, rows)
 
     def prepared(self, tree: exp.Expr) -> Callable[[Sequence[int | float]], list[tuple[Any, ...]]]:
         sql = tree.sql(self.dialect, copy=False)
@@ -183,7 +219,11 @@ class DuckDB:
             connection.interrupt()
 
     def close(self) -> None:
-        self._connection.close()
+        if not self._borrowed:
+            self._connection.close()
+        for name, value in self._borrowed.items():
+            with suppress(duckdb.Error):  # somebody closed it meanwhile
+                self._connection.execute(f"SET {name} = {'true' if value else 'false'}")
 
     def tables(self) -> list[str]:
         found = self._connection.execute(

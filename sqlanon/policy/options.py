@@ -14,6 +14,8 @@ from sqlanon.policy import yaml_lines
 from sqlanon.policy.file_formats import describe_other_format, is_other_format
 from sqlanon.policy.yaml_lines import KeyPath, PolicyProblem
 
+# Short forms for the models that are asked for most: --k 5 is --model k_anonymity k=5.
+SHORTHANDS = {"k": ("k_anonymity", "k"), "l": ("distinct_l_diversity", "l"), "t": ("t_closeness", "t")}
 _OPTION = {"quasi_identifier": "--qi", "sensitive": "--sensitive"}
 
 

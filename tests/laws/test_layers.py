@@ -18,6 +18,11 @@ LAYERS = [
     {"__main__"},
     {"cli"},
     {"demo"},
+    {"dataframes.notebook_magics"},
+    {"dataframes.measure_data", "dataframes.answer_sql"},
+    {"dataframes.anonymize_data", "dataframes.comparison_plot"},
+    {"dataframes.open_data", "dataframes.policy_arguments"},
+    {"dataframes"},
     {"server.serve"},
     {"server.server", "server.http"},  # the two doors
     {"server.connection"},
