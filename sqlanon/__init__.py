@@ -15,6 +15,9 @@ __version__ = "0.2.0"
 if TYPE_CHECKING:
     from sqlanon.dataframes.anonymize_data import AnonymizedTable as AnonymizedTable
     from sqlanon.dataframes.anonymize_data import anonymize as anonymize
+    from sqlanon.dataframes.answer_sql import PrivateAnswer as PrivateAnswer
+    from sqlanon.dataframes.answer_sql import TableGateway as TableGateway
+    from sqlanon.dataframes.answer_sql import gateway as gateway
     from sqlanon.dataframes.comparison_plot import ComparedPolicies as ComparedPolicies
     from sqlanon.dataframes.measure_data import attack as attack
     from sqlanon.dataframes.measure_data import check as check
@@ -44,6 +47,9 @@ if TYPE_CHECKING:
 _HOMES = {
     "AnonymizedTable": "dataframes.anonymize_data",
     "anonymize": "dataframes.anonymize_data",
+    "PrivateAnswer": "dataframes.answer_sql",
+    "TableGateway": "dataframes.answer_sql",
+    "gateway": "dataframes.answer_sql",
     "ComparedPolicies": "dataframes.comparison_plot",
     "attack": "dataframes.measure_data",
     "check": "dataframes.measure_data",
@@ -79,10 +85,12 @@ __all__ = [
     "Evidence",
     "Loss",
     "Policy",
+    "PrivateAnswer",
     "Published",
     "Risk",
     "Source",
     "SqlanonError",
+    "TableGateway",
     "Utility",
     "__version__",
     "anonymize",
@@ -92,6 +100,7 @@ __all__ = [
     "connect",
     "explain",
     "from_options",
+    "gateway",
     "load",
     "loss",
     "open_gateway",
