@@ -22,7 +22,7 @@ import pytest
 from click.testing import CliRunner
 from conftest import Database
 from guides import EXAMPLES, ROOT, Session, Step, blocks, guide, steps
-from write_reference import FILE, reference
+from write_reference import FILE, PYTHON_FILE, python_reference, reference
 
 import sqlanon
 from sqlanon import algorithms, demo, hierarchies, transformations
@@ -336,6 +336,7 @@ def test_links(page: Path) -> None:
 
 def test_reference_is_current() -> None:
     assert FILE.read_text(encoding="utf-8") == reference(), "run 'make reference', and look at what changed"
+    assert PYTHON_FILE.read_text(encoding="utf-8") == python_reference(), "run 'make reference', and look at it"
 
 
 def commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
