@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from sqlanon.release.compare_policies import Compared as Compared
 
 _HOMES = {
+    "load_ipython_extension": "notebook_magics",  # for %load_ext sqlanon
     "AnonymizedTable": "dataframes.anonymize_data",
     "anonymize": "dataframes.anonymize_data",
     "PrivateAnswer": "dataframes.answer_sql",

@@ -200,8 +200,8 @@ def table(titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 
 PYTHON_INTRODUCTION = """# Reference of the Python functions
 
-Written by `make reference` from the docstrings; a test fails when it is not current. `help(sqlanon.anonymize)` shows the
-same. The [guide](README.md) shows how they go together.
+Written by `make reference` from the docstrings; a test fails when it is not current. `help(sqlanon.anonymize)` shows
+the same. The [guide](README.md) shows how they go together.
 """
 
 
@@ -226,12 +226,14 @@ def function_page(name: str, item: Any) -> Iterator[str]:
 def class_page(name: str, item: type) -> Iterator[str]:
     yield f"### {name}"
     yield docstring(item)
+    held = [key for key in getattr(item, "model_fields", getattr(item, "__dataclass_fields__", ())) if key[0] != "_"]
+    if held:
+        yield "It holds " + ", ".join(f"`{key}`" for key in held) + "."
     rows = []
     for key, member in vars(item).items():
-        # What pydantic and dataclasses put in has no docstring of its own worth reading here.
-        if key.startswith("_") or not (inspect.isfunction(member) or isinstance(member, property | classmethod)):
+        if key.startswith(("_", "model_")) or not (inspect.isfunction(member) or isinstance(member, property)):
             continue
-        inner = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+        inner = member.fget if isinstance(member, property) else member
         said = " ".join((inspect.getdoc(inner) or "").split())
         if said:
             shown = key if isinstance(member, property) else signature(key, inner, short=True)

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from sqlanon.errors import PolicyError
-from sqlanon.policy import AlgorithmUse, Policy, Source, load, parse
+from sqlanon.policy import AlgorithmUse, Policy, Source, load, yaml_lines
 from sqlanon.policy.options import SHORTHANDS
-from sqlanon.policy.read_policy import build
+from sqlanon.policy.read_policy import build, is_date, is_text
 from sqlanon.policy.yaml_lines import KeyPath, Origin, PolicyProblem
 from sqlanon.release.evidence_document import serialize_policy
 
@@ -83,7 +83,7 @@ def policy_of(given: Any, source: Source | None = None, name: str = "") -> Polic
     if isinstance(given, Path):
         return load(given)
     if isinstance(given, str):
-        return parse(given) if "\n" in given else load(given)
+        return _of_text(given, source, name) if "\n" in given else load(given)
     if not isinstance(given, Mapping):
         raise PolicyError(
             f"a policy is a dict, a file or a Policy, not {type(given).__name__}",
@@ -93,6 +93,15 @@ def policy_of(given: Any, source: Source | None = None, name: str = "") -> Polic
     if source is not None:
         data.setdefault("source", source.model_dump(exclude_none=True, exclude_defaults=True))
     return build(data, Origin(name or "the dict"), ())
+
+
+def _of_text(text: str, source: Source | None, name: str) -> Policy:
+    """The text of a policy file, which may leave out its source where the rows are known."""
+    document = yaml_lines.read_yaml(text, is_text, is_date)
+    data = document.data
+    if source is not None and isinstance(data, dict):
+        data.setdefault("source", source.model_dump(exclude_none=True, exclude_defaults=True))
+    return build(data, Origin(name or "policy.yml", places=document.lines), document.problems)
 
 
 def _from_arguments(source: Source, given: PolicyArguments, needs_model: bool) -> Policy:

@@ -40,6 +40,16 @@ TEMPORAL = {
 SETTINGS = ("preserve_insertion_order", "enable_progress_bar")
 
 
+def _turn_off(connection: duckdb.DuckDBPyConnection) -> None:
+    for name in SETTINGS:
+        try:
+            connection.execute(f"SET {name} = false")
+        except duckdb.InvalidInputException as error:
+            # In a notebook without ipywidgets DuckDB draws no bar, and refuses to be told so.
+            if "progress bar" not in str(error):
+                raise
+
+
 class DuckDB:
     dialect = "duckdb"
 
@@ -59,8 +69,7 @@ class DuckDB:
         self._streams: list[duckdb.DuckDBPyConnection] = []
         self._mapped: set[str] = set()  # paths of Feather files
         self._borrowed: dict[str, bool] = {}  # settings of a connection of somebody else, who gets them back
-        for name in SETTINGS:
-            self._connection.execute(f"SET {name} = false")
+        _turn_off(self._connection)
         if memory_limit is not None:
             try:
                 self._connection.execute("SET memory_limit = ?", [memory_limit])
@@ -85,8 +94,7 @@ class DuckDB:
                 name: bool(connection.execute("SELECT current_setting(?)", [name]).fetchall()[0][0])
                 for name in SETTINGS
             }
-            for name in SETTINGS:
-                connection.execute(f"SET {name} = false")
+            _turn_off(connection)
         except duckdb.Error as error:
             raise SourceError(
                 f"the connection cannot be used ({type(error).__name__})", hint="is it closed, or in a transaction?"

@@ -36,6 +36,8 @@ LOOKS_ABOVE = frozenset({"supersets", "probabilities"})
 
 @dataclass(frozen=True)
 class Evidence:
+    """What a check measured, requirement by requirement, and whether all of them hold."""
+
     records: int
     checks: tuple[CheckResult, ...]
     suppressed: int = 0
