@@ -48,8 +48,7 @@ def connect(
         scheme = url.split("://", 1)[0]
         raise SourceError(
             f"there is no engine for '{scheme}://'",
-            hint="give a DuckDB file, ':memory:' or a postgresql:// URL; of other databases give the rows, as a "
-            "DataFrame: pandas.read_sql(…)",
+            hint="give a DuckDB file, ':memory:' or a postgresql:// URL",
         )
     from sqlanon.engines.duckdb import DuckDB
 
