@@ -38,6 +38,7 @@ bench: $(VENV)/installed-test
 	$(BIN)/python tests/bench/methods.py
 	$(BIN)/python tests/bench/risk.py
 	$(BIN)/python tests/bench/anatomy.py
+	$(BIN)/python tests/bench/dataframes.py
 
 reference: $(VENV)/installed-test
 	$(BIN)/python tests/write_reference.py

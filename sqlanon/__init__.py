@@ -13,16 +13,24 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.2.0"
 
 if TYPE_CHECKING:
+    from sqlanon.dataframes.anonymize_data import AnonymizedTable as AnonymizedTable
+    from sqlanon.dataframes.anonymize_data import anonymize as anonymize
+    from sqlanon.dataframes.answer_sql import PrivateAnswer as PrivateAnswer
+    from sqlanon.dataframes.answer_sql import TableGateway as TableGateway
+    from sqlanon.dataframes.answer_sql import gateway as gateway
+    from sqlanon.dataframes.comparison_plot import ComparedPolicies as ComparedPolicies
+    from sqlanon.dataframes.measure_data import attack as attack
+    from sqlanon.dataframes.measure_data import check as check
+    from sqlanon.dataframes.measure_data import compare as compare
+    from sqlanon.dataframes.measure_data import publish as publish
+    from sqlanon.dataframes.measure_data import risk as risk
     from sqlanon.engines import connect as connect
     from sqlanon.errors import SqlanonError as SqlanonError
     from sqlanon.evidence.attacks import Attacks as Attacks
-    from sqlanon.evidence.attacks import attack as attack
     from sqlanon.evidence.checks import Evidence as Evidence
-    from sqlanon.evidence.checks import check as check
     from sqlanon.evidence.loss import Loss as Loss
     from sqlanon.evidence.loss import loss as loss
     from sqlanon.evidence.risk import Risk as Risk
-    from sqlanon.evidence.risk import risk as risk
     from sqlanon.evidence.utility import Utility as Utility
     from sqlanon.evidence.utility import utility as utility
     from sqlanon.families import explain as explain
@@ -34,21 +42,28 @@ if TYPE_CHECKING:
     from sqlanon.policy import load as load
     from sqlanon.policy import parse as parse
     from sqlanon.release import Published as Published
-    from sqlanon.release import publish as publish
     from sqlanon.release.compare_policies import Compared as Compared
-    from sqlanon.release.compare_policies import compare as compare
 
 _HOMES = {
+    "load_ipython_extension": "notebook_magics",  # for %load_ext sqlanon
+    "AnonymizedTable": "dataframes.anonymize_data",
+    "anonymize": "dataframes.anonymize_data",
+    "PrivateAnswer": "dataframes.answer_sql",
+    "TableGateway": "dataframes.answer_sql",
+    "gateway": "dataframes.answer_sql",
+    "ComparedPolicies": "dataframes.comparison_plot",
+    "attack": "dataframes.measure_data",
+    "check": "dataframes.measure_data",
+    "compare": "dataframes.measure_data",
+    "publish": "dataframes.measure_data",
+    "risk": "dataframes.measure_data",
     "connect": "engines",
     "SqlanonError": "errors",
     "Attacks": "evidence.attacks",
-    "attack": "evidence.attacks",
     "Evidence": "evidence.checks",
-    "check": "evidence.checks",
     "Loss": "evidence.loss",
     "loss": "evidence.loss",
     "Risk": "evidence.risk",
-    "risk": "evidence.risk",
     "Utility": "evidence.utility",
     "utility": "evidence.utility",
     "explain": "families",
@@ -60,29 +75,33 @@ _HOMES = {
     "load": "policy",
     "parse": "policy",
     "Published": "release",
-    "publish": "release",
     "Compared": "release.compare_policies",
-    "compare": "release.compare_policies",
 }
 __all__ = [
+    "AnonymizedTable",
     "Answer",
     "Attacks",
     "Compared",
+    "ComparedPolicies",
     "Evidence",
     "Loss",
     "Policy",
+    "PrivateAnswer",
     "Published",
     "Risk",
     "Source",
     "SqlanonError",
+    "TableGateway",
     "Utility",
     "__version__",
+    "anonymize",
     "attack",
     "check",
     "compare",
     "connect",
     "explain",
     "from_options",
+    "gateway",
     "load",
     "loss",
     "open_gateway",

@@ -42,6 +42,12 @@ class NotReleased(PolicyError):
     """Nothing was published, since the release would break a requirement of the policy."""
 
 
+class RequirementBroken(SqlanonError):
+    """A table that was checked breaks a requirement, and the caller asked for an error then."""
+
+    sqlstate = "23514"
+
+
 class SourceError(SqlanonError):
     """The database, file, table or column cannot be read."""
 

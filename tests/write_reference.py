@@ -1,26 +1,32 @@
-"""Write examples/REFERENCE.md from the headers of plug-ins, the help of commands and the schema of policies.
+"""Write examples/REFERENCE.md from the headers of plug-ins, the help of commands and the schema of policies, and
+examples/python/REFERENCE.md from the docstrings of the public names.
 
     make reference
 
-`test_reference_is_current` fails when the file differs from what this module writes.
+`test_reference_is_current` fails when a file differs from what this module writes.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import click
 
+import sqlanon
 from sqlanon import algorithms, hierarchies, transformations
 from sqlanon.cli import main
 from sqlanon.families import Plugin, family
 from sqlanon.policy import json_schema
 
 FILE = Path(__file__).parents[1] / "examples" / "REFERENCE.md"
+PYTHON_FILE = FILE.parent / "python" / "REFERENCE.md"
 FAMILIES = {
     "models": ("Privacy models", "Written under `models` in a policy. All of them must hold."),
     "history": ("Privacy models across releases", "Written under `models` in the section `history`."),
@@ -106,7 +112,10 @@ def default(field: Mapping[str, Any]) -> str:
 
 def commands() -> Iterator[str]:
     yield "## Commands"
-    yield "`TARGET` is a policy file, a Parquet or CSV file or folder, a DuckDB file, or a `postgresql://` URL."
+    yield (
+        "`TARGET` is a policy file, a file of rows (Parquet, CSV, JSON, Excel, Feather) or a folder of them, a DuckDB "
+        "file, or a `postgresql://` URL."
+    )
     context = click.Context(main, info_name="sqlanon")
     for name in main.list_commands(context):
         command = main.get_command(context, name)
@@ -187,6 +196,77 @@ def table(titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
+# ---- Python
+
+PYTHON_INTRODUCTION = """# Reference of the Python functions
+
+Written by `make reference` from the docstrings; a test fails when it is not current. `help(sqlanon.anonymize)` shows
+the same. The [guide](README.md) shows how they go together.
+"""
+
+
+def python_reference() -> str:
+    """The public names of the package: functions first, then classes with what they offer."""
+    objects = {name: getattr(sqlanon, name) for name in sqlanon.__all__ if name != "__version__"}
+    # The package of that name passes calls on to the function.
+    objects["gateway"] = import_module("sqlanon.dataframes.answer_sql").gateway
+    parts = [PYTHON_INTRODUCTION, "## Functions"]
+    parts += [page for name, item in objects.items() if not inspect.isclass(item) for page in function_page(name, item)]
+    parts.append("## Classes")
+    parts += [page for name, item in objects.items() if inspect.isclass(item) for page in class_page(name, item)]
+    return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
+
+
+def function_page(name: str, item: Any) -> Iterator[str]:
+    yield f"### {name}"
+    yield f"```python\n{signature(name, item)}\n```"
+    yield docstring(item)
+
+
+def class_page(name: str, item: type) -> Iterator[str]:
+    yield f"### {name}"
+    yield docstring(item)
+    held = [key for key in getattr(item, "model_fields", getattr(item, "__dataclass_fields__", ())) if key[0] != "_"]
+    if held:
+        yield "It holds " + ", ".join(f"`{key}`" for key in held) + "."
+    rows = []
+    for key, member in vars(item).items():
+        if key.startswith(("_", "model_")) or not (inspect.isfunction(member) or isinstance(member, property)):
+            continue
+        inner = member.fget if isinstance(member, property) else member
+        said = " ".join((inspect.getdoc(inner) or "").split())
+        if said:
+            shown = key if isinstance(member, property) else signature(key, inner, short=True)
+            rows.append((f"`{shown}`", said))
+    yield table(("member", "meaning"), rows)
+
+
+def signature(name: str, item: Any, *, short: bool = False) -> str:
+    """How a function is called; the types are in its docstring, as far as they matter."""
+    given = []
+    star = False
+    for param in inspect.signature(item).parameters.values():
+        if param.name in ("self", "cls"):
+            continue
+        if param.kind is param.KEYWORD_ONLY and not star:
+            given, star = [*given, "*"], True
+        shown = {param.VAR_KEYWORD: "**", param.VAR_POSITIONAL: "*"}.get(param.kind, "") + param.name
+        star = star or param.kind is param.VAR_POSITIONAL
+        given.append(shown if param.default is param.empty else f"{shown}={param.default!r}")
+    line = f"{name}({', '.join(given)})"
+    if short or len(line) <= 100:
+        return line
+    return f"{name}(\n" + "".join(f"    {part},\n" for part in given) + ")"
+
+
+def docstring(item: Any) -> str:
+    """Paragraphs as one line each; doctests are left to the tests."""
+    paragraphs = (inspect.getdoc(item) or "").split("\n\n")
+    plain = [" ".join(part.split()) for part in paragraphs if not part.lstrip().startswith(">>>")]
+    return "\n\n".join(re.sub(r"<(?=[a-z])", "&lt;", part) for part in plain)
+
+
 if __name__ == "__main__":
-    FILE.write_text(reference(), encoding="utf-8")
-    print(f"wrote {FILE.relative_to(Path.cwd()) if FILE.is_relative_to(Path.cwd()) else FILE}")
+    for file, written in ((FILE, reference()), (PYTHON_FILE, python_reference())):
+        file.write_text(written, encoding="utf-8")
+        print(f"wrote {file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file}")

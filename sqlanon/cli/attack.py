@@ -55,7 +55,7 @@ def attack(
 ) -> None:
     """Try attacks on a table and on its release, and tell how many persons they break, and how surely.
 
-    TARGET is a policy file, a Parquet or CSV file or folder, a DuckDB file, or a postgresql:// URL; with a database,
+    TARGET is a policy file, a file of rows or a folder of them, a DuckDB file, or a postgresql:// URL; with a database,
     TABLE names the table in it. A table that was published is attacked beside the source of its policy. Without
     --external the attacker knows the quasi-identifiers of everybody in the source. Numbers are shown, never persons.
     'sqlanon explain NAME' says what an attack does, and what withstands it.

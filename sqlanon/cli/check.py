@@ -54,7 +54,7 @@ def check(
 ) -> None:
     """Tell whether a table meets its privacy requirements, which classes break them, and how badly.
 
-    TARGET is a policy file, a Parquet or CSV file or folder, a DuckDB file, or a postgresql:// URL; with a database,
+    TARGET is a policy file, a file of rows or a folder of them, a DuckDB file, or a postgresql:// URL; with a database,
     TABLE names the table in it. A table that was published is checked under the policy of its release, if no option
     asks for something else. Only classes are shown, never the rows of persons.
     """

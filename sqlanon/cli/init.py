@@ -17,7 +17,7 @@ from sqlanon.errors import PolicyError
 def init(database: str, table: str | None, output: Path | None, force: bool) -> None:
     """Profile a table inside its database and write a commented starter policy.
 
-    DATABASE is a DuckDB file or a postgresql:// URL with TABLE in it, or a Parquet or CSV file or folder.
+    DATABASE is a DuckDB file or a postgresql:// URL with TABLE in it, or a file of rows or a folder of them.
     """
     from sqlanon.evidence.profile_table import starter_policy
 

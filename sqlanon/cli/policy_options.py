@@ -11,10 +11,6 @@ import click
 
 from sqlanon.errors import PolicyError
 
-# Short forms for the models that are asked for most: --k 5 is --model k_anonymity k=5.
-SHORTHANDS = {"k": ("k_anonymity", "k"), "l": ("distinct_l_diversity", "l"), "t": ("t_closeness", "t")}
-
-
 # Risks are measured, and attacks tried, whatever is promised; but no policy is without a model.
 PLACEHOLDER = "k_anonymity k=2"
 
@@ -137,7 +133,7 @@ def policy_of_release(
 
 def _from_options(target: str, table: str | None, options: dict[str, Any]) -> tuple[Any, str | None]:
     from sqlanon.policy import from_options
-    from sqlanon.policy.options import split_target
+    from sqlanon.policy.options import SHORTHANDS, split_target
 
     asked = [_model(text) for text in options["models"]]
     for short, (name, key) in SHORTHANDS.items():

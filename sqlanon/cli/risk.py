@@ -83,7 +83,7 @@ def risk(
 ) -> None:
     """Measure how likely persons are found in a table, and what is found out about them.
 
-    TARGET is a policy file, a Parquet or CSV file or folder, a DuckDB file, or a postgresql:// URL; with a database,
+    TARGET is a policy file, a file of rows or a folder of them, a DuckDB file, or a postgresql:// URL; with a database,
     TABLE names the table in it. A table that was published is measured under the policy of its release. Numbers are
     shown, never the rows or classes of persons.
     """

@@ -1,10 +1,11 @@
-"""DuckDB, embedded: a database file, memory, or Parquet and CSV files."""
+"""DuckDB, embedded: a database file, memory, or Parquet, CSV, JSON, Excel and Feather files."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from sqlanon.engines.engine import WRITABLE, ColumnInfo, ExistingRelation, Harde
 from sqlanon.engines.manifest import current_file
 from sqlanon.errors import DatabaseLocked, EngineError, SourceError, did_you_mean
 from sqlanon.policy import Source
+from sqlanon.policy.file_formats import FEATHER, ending_of
 
 NUMERIC = {
     "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
@@ -30,7 +32,22 @@ CLOSED = {
     "allow_persistent_secrets": "false",
     "python_enable_replacements": "false",
 }
-TEMPORAL = {"DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"}
+TEMPORAL = {
+    "DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMPTZ_NS",
+}  # fmt: skip
+# How statements are run here. The order of rows means nothing, and keeping it costs time and memory; DuckDB would draw
+# its own bar on standard output, into JSON and reports.
+SETTINGS = ("preserve_insertion_order", "enable_progress_bar")
+
+
+def _turn_off(connection: duckdb.DuckDBPyConnection) -> None:
+    for name in SETTINGS:
+        try:
+            connection.execute(f"SET {name} = false")
+        except duckdb.InvalidInputException as error:
+            # In a notebook without ipywidgets DuckDB draws no bar, and refuses to be told so.
+            if "progress bar" not in str(error):
+                raise
 
 
 class DuckDB:
@@ -50,10 +67,9 @@ class DuckDB:
         alone = alone or hardened is not None
         self._connection = _open(path, read_only=read_only and path != ":memory:", config=config, alone=alone)
         self._streams: list[duckdb.DuckDBPyConnection] = []
-        # The order of rows means nothing here, and keeping it costs time and memory.
-        self._connection.execute("SET preserve_insertion_order = false")
-        # DuckDB would draw its own bar on standard output, into JSON and reports.
-        self._connection.execute("SET enable_progress_bar = false")
+        self._mapped: set[str] = set()  # paths of Feather files
+        self._borrowed: dict[str, bool] = {}  # settings of a connection of somebody else, who gets them back
+        _turn_off(self._connection)
         if memory_limit is not None:
             try:
                 self._connection.execute("SET memory_limit = ?", [memory_limit])
@@ -64,6 +80,26 @@ class DuckDB:
 
         if hardened is not None:
             _harden(self._connection, hardened)
+
+    @classmethod
+    def over(cls, connection: duckdb.DuckDBPyConnection) -> DuckDB:
+        """An engine over a connection that somebody else opened, and goes on using: closing the engine leaves it open,
+        with the settings that it had."""
+        made = cls.__new__(cls)
+        made.path = ":memory:"
+        made._connection = connection
+        made._streams, made._mapped = [], set()
+        try:
+            made._borrowed = {
+                name: bool(connection.execute("SELECT current_setting(?)", [name]).fetchall()[0][0])
+                for name in SETTINGS
+            }
+            _turn_off(connection)
+        except duckdb.Error as error:
+            raise SourceError(
+                f"the connection cannot be used ({type(error).__name__})", hint="is it closed, or in a transaction?"
+            ) from None
+        return made
 
     @property
     def read_only(self) -> bool:
@@ -93,6 +129,17 @@ class DuckDB:
         finally:
             self._streams.remove(stream)
             stream.close()
+
+    def arrow_table(self, tree: exp.Query) -> Any:
+        with _clear_errors(self):
+            return self._connection.sql(tree.sql(self.dialect)).to_arrow_table()
+
+    def register_arrow(self, name: str, rows: Any) -> None:
+        """Let statements read an Arrow table under a name. Nothing is copied; it is held until the engine is closed."""
+        with _clear_errors(self):
+            # From here on the caller names what is read: a misspelt table must not be a variable of some program.
+            self._connection.execute("SET python_enable_replacements = false")
+            self._connection.register(name, rows)
 
     def prepared(self, tree: exp.Expr) -> Callable[[Sequence[int | float]], list[tuple[Any, ...]]]:
         sql = tree.sql(self.dialect, copy=False)
@@ -147,7 +194,16 @@ class DuckDB:
             raise SourceError(f"the folder '{path}' holds no Parquet or CSV file")
         if not any(sign in source.path for sign in "*?[") and not path.exists():
             raise SourceError(f"there is no file '{path}'", hint=_nearest_file(path))
-        return source
+        return self._feather(source) if ending_of(source.path) in FEATHER else source
+
+    def _feather(self, source: Source) -> Source:
+        """Feather files as a table that has their path as its name: Arrow maps them into memory, and DuckDB reads them
+        from there."""
+        assert source.path is not None
+        if source.path not in self._mapped:
+            self.register_arrow(source.path, _map_feather(source.path))
+            self._mapped.add(source.path)
+        return source.model_copy(update={"path": None, "table": f'"{source.path.replace(chr(34), chr(34) * 2)}"'})
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -183,7 +239,11 @@ class DuckDB:
             connection.interrupt()
 
     def close(self) -> None:
-        self._connection.close()
+        if not self._borrowed:
+            self._connection.close()
+        for name, value in self._borrowed.items():
+            with suppress(duckdb.Error):  # somebody closed it meanwhile
+                self._connection.execute(f"SET {name} = {'true' if value else 'false'}")
 
     def tables(self) -> list[str]:
         found = self._connection.execute(
@@ -240,6 +300,33 @@ class DuckDB:
 def _column(name: str, kind: str) -> ColumnInfo:
     base = kind.split("(")[0].strip()
     return ColumnInfo(name, kind, numeric=base in NUMERIC, temporal=base in TEMPORAL)
+
+
+def _map_feather(path: str) -> Any:
+    """The rows of Feather files, or of Arrow streams; those of a pattern one after the other."""
+    try:
+        import pyarrow
+        from pyarrow import feather, ipc
+    except ImportError:
+        raise SourceError("Feather files need the package pyarrow", hint="pip install 'sqlanon[dataframes]'") from None
+    found = []
+    for file in sorted(glob(path)) if not Path(path).exists() else [path]:
+        try:
+            found.append(feather.read_table(file, memory_map=True))
+        except pyarrow.ArrowException:
+            try:
+                with pyarrow.memory_map(file) as mapped:
+                    found.append(ipc.open_stream(mapped).read_all())
+            except (pyarrow.ArrowException, OSError):
+                raise SourceError(
+                    f"the file '{file}' is no Feather file, whatever its name says", hint="write it anew as Parquet"
+                ) from None
+    if not found:
+        raise SourceError(f"there is no file '{path}'")
+    try:
+        return pyarrow.concat_tables(found)
+    except pyarrow.ArrowInvalid:
+        raise SourceError(f"the files '{path}' do not have the same columns", hint="give one of them") from None
 
 
 def _nearest_file(path: Path) -> str | None:
@@ -342,12 +429,18 @@ def translate(error: duckdb.Error, engine: DuckDB) -> SourceError | EngineError:
         return EngineError(
             "the database could not read or write a file", hint="is the disk full, or was a file removed?"
         )
-    if isinstance(error, duckdb.InvalidInputException) and "utf-8" in str(error).lower():
+    if isinstance(error, duckdb.InvalidInputException) and re.search("utf-?8|UTF-16 encoding", str(error), re.I):
         return _encoding_error(str(error))
+    if (broken := re.search(r'Malformed JSON in file "([^"]+)", at .* in (\w+)\S* (\d+)', first)) is not None:
+        return SourceError(
+            f"the file '{broken[1]}' is no JSON in {broken[2]} {broken[3]}",
+            hint="it holds one object a line, or one list of objects",
+        )
     if (extension := re.search(r"extension ['\"](\w+)", first)) is not None:
+        instead = "save the file as CSV" if extension[1] == "excel" else "copy the file here"
         return SourceError(
             f"this needs DuckDB's extension '{extension[1]}', which is not installed and could not be fetched",
-            hint=f'run "INSTALL {extension[1]}" once in DuckDB with access to the network, or copy the file here',
+            hint=f'run "INSTALL {extension[1]}" once in DuckDB with access to the network, or {instead}',
         )
     if "read-only" in first:
         return SourceError("the database is open for reading only", hint=WRITABLE)
@@ -371,7 +464,7 @@ def _encoding_error(text: str) -> SourceError:
     the file 'no/such.csv' is not encoded in UTF-8
       hint: convert it: iconv -f WINDOWS-1252 -t UTF-8 no/such.csv > utf8.csv
     """
-    named = re.search(r"^.*\bfile = (.+)$", text, re.MULTILINE)
+    named = re.search(r"^.*\bfile = (.+)$", text, re.MULTILINE) or re.search(r'\bin file "([^"\n]+)"', text)
     if named is None:
         return SourceError("a file is not encoded in UTF-8", hint="convert it: iconv -f WINDOWS-1252 -t UTF-8")
     path = Path(named[1].strip())
@@ -383,7 +476,7 @@ def _encoding_error(text: str) -> SourceError:
     encoding = "UTF-16" if start in (b"\xff\xfe", b"\xfe\xff") else "WINDOWS-1252"
     return SourceError(
         f"the file '{path}' is not encoded in UTF-8",
-        hint=f"convert it: iconv -f {encoding} -t UTF-8 {path} > utf8.csv",
+        hint=f"convert it: iconv -f {encoding} -t UTF-8 {path} > utf8{path.suffix or '.csv'}",
     )
 
 

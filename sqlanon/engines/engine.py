@@ -69,6 +69,9 @@ class Engine(Protocol):
         Beside other statements: one that is read slowly, or never to its end, holds none up. Close it when done.
         """
 
+    def arrow_table(self, tree: exp.Query) -> Any:
+        """Run a statement whose rows leave as one Arrow table, temporary tables of this connection included."""
+
     def prepared(self, tree: exp.Expr) -> Callable[[Sequence[int | float]], list[tuple[Any, ...]]]:
         """A statement with the parameters $1, $2, … to run again and again: as `query`, but written once."""
 

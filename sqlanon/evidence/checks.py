@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from sqlanon.engines import ColumnInfo, Engine
 from sqlanon.engines.temp_tables import SHOWN_VALUES, drop_steps, format_values, run_steps
-from sqlanon.errors import PolicyError, SourceError
+from sqlanon.errors import PolicyError, RequirementBroken, SourceError, number
 from sqlanon.evidence.absent_values import absent_values
 from sqlanon.evidence.apply_transformations import apply, needs_secret
 from sqlanon.evidence.bucket_evidence import as_groups, check_guarding, overfull
@@ -36,6 +36,8 @@ LOOKS_ABOVE = frozenset({"supersets", "probabilities"})
 
 @dataclass(frozen=True)
 class Evidence:
+    """What a check measured, requirement by requirement, and whether all of them hold."""
+
     records: int
     checks: tuple[CheckResult, ...]
     suppressed: int = 0
@@ -48,6 +50,24 @@ class Evidence:
     def holds(self) -> bool:
         safe = self.linked is None or self.linked.accepted or self.linked.holds
         return safe and not self.breaches and all(check.holds for check in self.checks)
+
+    def raise_if_broken(self) -> Evidence:
+        """An error that lists what is broken, if anything is; otherwise this evidence again."""
+        if self.holds:
+            return self
+        broken = [
+            f"{item.model}{f' of {item.attribute}' if item.attribute else ''}: {item.broken_classes:,} of "
+            f"{item.classes:,} classes broken, the worst measures {number(item.measured)}"
+            for item in self.checks
+            if not item.holds
+        ]
+        if self.linked is not None and not self.linked.accepted:
+            broken += self.linked.problems
+        raise RequirementBroken(
+            f"{len(broken) + len(self.breaches)} requirements are broken",
+            detail="\n".join([*broken, *self.breaches]),
+            hint="anonymize() makes a release that meets them; .checks shows the worst classes",
+        )
 
 
 def check(

@@ -55,7 +55,7 @@ def starter_policy(database: str, table: str | None, *, base: Path = Path(".")) 
         source = engine.resolve(Source(**given))
         rows = relation(source, engine.dialect)
         if source.path is not None and not source.path.lower().endswith(".parquet"):
-            # A CSV file would be read anew by each GROUP BY.
+            # A CSV or JSON file would be read anew by each GROUP BY.
             engine.create_temporary(COPY, rows)
             rows = exp.select("*").from_(COPY)
         draft = profile(engine, rows, table or database)

@@ -8,7 +8,9 @@ The names below are loaded when they are used: who reads limits or names does no
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -34,3 +36,13 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'sqlanon.gateway' has no attribute '{name}'")
     return getattr(import_module(f"sqlanon.gateway.{_HOMES[name]}"), name)
+
+
+class _CallablePackage(ModuleType):
+    """`sqlanon.gateway(df, …)`: this package takes the name of the function once it is loaded, and so passes it on."""
+
+    def __call__(self, *args: Any, **asked: Any) -> Any:
+        return import_module("sqlanon.dataframes.answer_sql").gateway(*args, **asked)
+
+
+sys.modules[__name__].__class__ = _CallablePackage

@@ -19,7 +19,7 @@ from sqlanon import hierarchies
 from sqlanon.errors import did_you_mean
 from sqlanon.families import Plugin, family, load_module, module_names
 from sqlanon.policy import shape
-from sqlanon.policy.file_formats import ENDINGS, describe_other_format, ending_of
+from sqlanon.policy.file_formats import ENDINGS, SOURCES, describe_other_format, ending_of
 from sqlanon.policy.yaml_lines import KeyPath, Origin, PolicyProblem
 
 Role = Literal["identifier", "quasi_identifier", "sensitive", "insensitive"]
@@ -194,7 +194,7 @@ def check_file_formats(draft: Draft) -> Iterator[PolicyProblem]:
     """A file in a format that is not read or written: better now than after the search."""
     for part in ("source", "population"):
         path = draft.mapping(part).get("path")
-        if not isinstance(path, str) or ending_of(path) in ("", *ENDINGS) or (draft.origin.base / path).is_dir():
+        if not isinstance(path, str) or ending_of(path) in ("", *SOURCES) or (draft.origin.base / path).is_dir():
             continue
         message, hint = describe_other_format(path)
         yield PolicyProblem(message, hint, (part, "path"))

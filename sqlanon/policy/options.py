@@ -11,9 +11,11 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 from sqlanon.errors import PolicyError
 from sqlanon.families import family
 from sqlanon.policy import yaml_lines
-from sqlanon.policy.file_formats import describe_other_format, is_other_format
+from sqlanon.policy.file_formats import SOURCES, describe_other_format, ending_of, is_other_format
 from sqlanon.policy.yaml_lines import KeyPath, PolicyProblem
 
+# Short forms for the models that are asked for most: --k 5 is --model k_anonymity k=5.
+SHORTHANDS = {"k": ("k_anonymity", "k"), "l": ("distinct_l_diversity", "l"), "t": ("t_closeness", "t")}
 _OPTION = {"quasi_identifier": "--qi", "sensitive": "--sensitive"}
 
 
@@ -56,7 +58,7 @@ def source_of(text: str) -> dict[str, str]:
     """
     if re.match(r"\s*(select|with|from|values)\s", text, re.IGNORECASE) or re.match(r"\s*\(", text):
         return {"query": text}
-    if re.search(r"[/\\*]|\.(parquet|csv|tsv|csv\.gz)$", text, re.IGNORECASE):
+    if re.search(r"[/\\*]", text) or ending_of(text) in SOURCES:
         return {"path": text}
     return {"table": text}
 
@@ -73,7 +75,7 @@ def split_target(target: str, table: str | None) -> tuple[str | None, dict[str, 
         raise PolicyError(message, hint=hint)
     raise PolicyError(
         f"'{without_password(target)}' is a database: which table of it?",
-        hint="give the table after it; a file of rows ends in .parquet, .csv or .tsv",
+        hint=f"give the table after it; a file of rows ends in {', '.join(SOURCES)}",
     )
 
 
@@ -90,10 +92,10 @@ def require_database(target: str, table: str) -> None:
 
 
 def holds_rows(target: str) -> bool:
-    """Whether a target is itself a table: a Parquet or CSV file, a folder of such files, or a pattern."""
+    """Whether a target is itself a table: a file of rows, a folder of such files, or a pattern."""
     if target.startswith(("postgresql://", "postgres://")):
         return False
-    return target.lower().endswith((".parquet", ".csv", ".tsv", ".csv.gz")) or Path(target).is_dir() or "*" in target
+    return ending_of(target) in SOURCES or Path(target).is_dir() or "*" in target
 
 
 def without_password(url: str) -> str:

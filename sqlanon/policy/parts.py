@@ -58,7 +58,7 @@ class Source(BaseModel):
     table: OptionalText = Field(None, description="Table, 'schema.table' allowed.")
     view: OptionalText = Field(None, description="View, 'schema.view' allowed.")
     query: OptionalText = Field(None, description="SQL text of a SELECT; :due in it is the time of the refresh.")
-    path: OptionalText = Field(None, description="Parquet or CSV file, folder or glob.")
+    path: OptionalText = Field(None, description="File of rows (Parquet, CSV, JSON, Excel or Feather), folder or glob.")
     joins: tuple[Join, ...] = Field((), description="Child tables along foreign keys.")
     _due: datetime | None = PrivateAttr(None)  # what :due stands for in the query
 

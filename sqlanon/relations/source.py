@@ -12,14 +12,17 @@ from sqlglot.errors import SqlglotError
 
 from sqlanon.errors import PolicyError
 from sqlanon.policy import Source
-from sqlanon.policy.file_formats import describe_other_format, ending_of
+from sqlanon.policy.file_formats import FEATHER, describe_other_format, ending_of
 from sqlanon.sqltree.tree import alias, case, column, literal, nest_query, select, text, window
 
 # The number of a row, beside a user's own columns; no sane column is called like this.
 ROW = "\u2205 row"
 # What stands in every quasi-identifier of a row that was suppressed but kept.
 SUPPRESSED = "*"
-READERS = {".parquet": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv"}
+READERS = {
+    ".parquet": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv", ".json": "read_json", ".jsonl": "read_json",
+    ".ndjson": "read_json", ".xlsx": "read_xlsx",
+}  # fmt: skip
 # The types that a column of a CSV file may have. All of DuckDB's own but BOOLEAN: it would read yes, no, T and F as
 # true and false, and a release would be written in other words than its source.
 CSV_TYPES = ("NULL", "BIGINT", "DOUBLE", "TIME", "DATE", "TIMESTAMP", "TIMESTAMPTZ", "VARCHAR")
@@ -59,10 +62,21 @@ def table_tree(name: str) -> exp.Table:
 def reader(path: str) -> exp.Expr:
     """DuckDB's table function for a file or glob, by its ending."""
     function = READERS.get(ending_of(path))
+    if function is None and ending_of(path) in FEATHER:
+        raise PolicyError(
+            f"no statement reads the Feather file '{path}'", hint="sqlanon reads it itself; for a script write Parquet"
+        )
     if function is None:
         message, hint = describe_other_format(path)
         raise PolicyError(message, hint=hint)
     options: list[exp.Expr] = []
+    if function == "read_json":
+        # Of a sample, a key that only later rows have would be no column.
+        options.append(exp.EQ(this=exp.column("sample_size"), expression=exp.Literal.number(-1)))
+    if function == "read_xlsx":
+        # DuckDB would stop at an empty row, and leave out the persons below it.
+        options.append(exp.EQ(this=exp.column("header"), expression=exp.true()))
+        options.append(exp.EQ(this=exp.column("stop_at_empty"), expression=exp.false()))
     if function == "read_csv":
         # DuckDB would guess which lines are comments, and leave out persons whose row looks like one.
         options.append(exp.EQ(this=exp.column("comment"), expression=literal("")))

@@ -88,7 +88,7 @@ def admit(release: Publishing) -> None:
     require_writable(target, engine)
     if any(column.pseudonym for column in policy.columns.values()):
         require_secret(secret, "pseudonyms")
-    if target.kind != "path":
+    if target.kind not in ("path", "memory"):
         require_history(policy, engine, target.name)
         require_named(policy, engine, target.name)
     require_same_draws(policy, engine, secret)
@@ -269,6 +269,7 @@ def publish(
     plan_hash: str | None = None,
     run: int | None = None,
     advice: bool = False,
+    target: Target | None = None,
 ) -> Published:
     """Find, write, check and swap in the release of a policy. An error at any point leaves the previous one in place.
 
@@ -277,9 +278,11 @@ def publish(
     out.
     `run` is the number of the run in the record of runs, which the evidence then names. With `advice`, one more search
     of at most a few seconds says what another algorithm would keep.
-    `progress` is told what is going on, and how much of it is done.
+    `progress` is told what is going on, and how much of it is done. `target` is where it goes, if not where the policy
+    says.
     """
-    target = None if dry_run else target_of(policy, engine)
+    if target is None and not dry_run:
+        target = target_of(policy, engine)
     with ExitStack() as resources:
         release = Publishing(
             policy, engine, secret, time_limit, workload, progress, plan_hash, run, resources, advice, target=target

@@ -39,6 +39,9 @@ class Paper:
     def batches(self, tree: exp.Query, rows: int) -> Generator[Any, None, None]:
         raise NotImplementedError("a script asks no questions")
 
+    def arrow_table(self, tree: exp.Query) -> Any:
+        raise NotImplementedError("a script asks no questions")
+
     def prepared(self, tree: exp.Expr) -> Callable[[Sequence[int | float]], list[tuple[Any, ...]]]:
         raise NotImplementedError("a script asks no questions")
 

@@ -10,6 +10,7 @@ from conftest import TESTS
 sys.path.insert(0, str(TESTS / "bench"))
 import anatomy
 import checks
+import dataframes
 import gateway
 import methods
 import mondrian
@@ -32,6 +33,11 @@ def test_partition_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> Non
     printed = capsys.readouterr().out
     for name in mondrian.MODELS:
         assert name in printed
+
+
+def test_dataframes_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> None:
+    dataframes.run(2_000, times=1)
+    assert "pandas to pandas" in capsys.readouterr().out
 
 
 def test_methods_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> None:

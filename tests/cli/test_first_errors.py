@@ -19,6 +19,7 @@ import sqlanon
 from sqlanon import policy as policies
 from sqlanon.cli import main
 from sqlanon.errors import PolicyError, SourceError
+from sqlanon.relations.source import reader
 
 POLICY = """\
 source: {path: people.csv}
@@ -92,10 +93,8 @@ def test_a_tsv_file_is_written_with_tabs(people: Path) -> None:
 @pytest.mark.parametrize(
     "file, what, how",
     [
-        ("people.xlsx", "is an Excel file", "read_xlsx('people.xlsx')"),
-        ("people.json", "is a JSON file", "read_json('people.json')"),
-        ("people.ndjson", "is a JSON file", "read_json('people.ndjson')"),
-        ("people.feather", "is a Feather file", "pandas.read_feather('people.feather')"),
+        ("people.xls", "is an old Excel file", "save it as .xlsx"),
+        ("people.orc", "is an ORC file", "pandas.read_orc('people.orc')"),
         ("people.sav", "is an SPSS file", "pandas.read_spss('people.sav')"),
         ("people.zip", "is an archive", "unpack it first"),
     ],
@@ -106,12 +105,62 @@ def test_files_of_other_programs(people: Path, file: str, what: str, how: str) -
         assert what in said and how in said
 
 
-def test_the_conversion_that_a_hint_names_works(people: Path) -> None:
-    connection = duckdb.connect()
-    connection.execute("COPY (FROM 'people.csv') TO 'people.json'")
-    said = run("check", "people.json", "--qi", "age", "--k", "2")
-    connection.execute(said.split("DuckDB: ")[1].strip())
-    assert "200 rows" in run("check", "people.parquet", "--qi", "zip", "--k", "2", code=0)
+@pytest.mark.parametrize("file", ["people.json", "people.jsonl", "people.ndjson", "people.jsonl.gz", "list.json"])
+def test_json_is_read(people: Path, file: str) -> None:
+    options = "FORMAT json, ARRAY true" if file == "list.json" else "FORMAT json"
+    duckdb.connect().execute(f"COPY (FROM 'people.csv') TO '{file}' ({options})")
+    expected = run("check", "people.csv", "--qi", "zip", "--k", "2", code=0)
+    assert run("check", file, "--qi", "zip", "--k", "2", code=0) == expected.replace("people.csv", file)
+    assert "200 of 200 rows" in run("publish", changed("people.csv", file), "--no-workload", code=0)
+    assert "source:" in run("init", file, code=0)
+
+
+def test_a_key_that_only_the_last_row_has_is_a_column(people: Path) -> None:
+    Path("late.jsonl").write_text('{"age": 1}\n' * 30_000 + '{"age": 1, "name": "Ann"}\n')
+    said = run("check", "late.jsonl", "--qi", "age,name", "--k", "2", code=1)
+    assert "k_anonymity" in said and "2 classes" in said
+
+
+@pytest.mark.parametrize("ending", ["feather", "arrow"])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_feather_is_read(people: Path, ending: str, streamed: bool) -> None:
+    import pyarrow
+    from pyarrow import feather, ipc
+
+    rows = duckdb.connect().sql("FROM 'people.csv'").to_arrow_table()
+    if streamed:
+        with pyarrow.OSFile(f"people.{ending}", "wb") as file, ipc.new_stream(file, rows.schema) as writer:
+            writer.write_table(rows)
+    else:
+        feather.write_feather(rows, f"people.{ending}")
+    expected = run("check", "people.csv", "--qi", "zip", "--k", "2", code=0)
+    found = run("check", f"people.{ending}", "--qi", "zip", "--k", "2", code=0)
+    assert found == expected.replace("people.csv", f"people.{ending}")
+    assert "200 of 200 rows" in run("publish", changed("people.csv", f"people.{ending}"), "--no-workload", code=0)
+    assert "source:" in run("init", f"people.{ending}", code=0)
+
+
+def test_files_that_are_not_what_their_names_say(people: Path) -> None:
+    for name in ("people.feather", "people.jsonl"):
+        Path(name).write_text('{"age": secret}\n')
+    assert "is no Feather file, whatever its name says" in run("check", "people.feather", "--qi", "age", "--k", "2")
+    said = run("check", "people.jsonl", "--qi", "age", "--k", "2")
+    assert "the file 'people.jsonl' is no JSON in" in said and "secret" not in said
+
+
+def test_excel_is_read_or_names_what_is_missing(people: Path) -> None:
+    """Without the extension, whatever the file holds, the message says how to get it, and what else to do."""
+    Path("people.xlsx").write_bytes(b"")
+    said = run("check", "people.xlsx", "--qi", "age", "--k", "2")
+    try:
+        duckdb.execute("LOAD excel")
+    except duckdb.Error:
+        assert "DuckDB's extension 'excel', which is not installed" in said
+        assert "INSTALL excel" in said and "save the file as CSV" in said
+
+
+def test_no_person_below_an_empty_row_of_a_sheet_is_left_out() -> None:
+    assert reader("people.xlsx").sql("duckdb") == "READ_XLSX('people.xlsx', header = TRUE, stop_at_empty = FALSE)"
 
 
 @pytest.mark.full
@@ -123,6 +172,15 @@ def test_remote_files_name_the_extension_that_is_missing(people: Path, path: str
         duckdb.execute("LOAD httpfs")
     except duckdb.Error:
         assert "DuckDB's extension 'httpfs', which is not installed" in said and "INSTALL httpfs" in said
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_an_encoding_of_json_is_named_with_its_file_and_no_row(people: Path, encoding: str) -> None:
+    Path("foreign.jsonl").write_bytes(('{"age": 30, "zip": "Österreich"}\n' * 5).encode(encoding))
+    said = run("check", "foreign.jsonl", "--qi", "age", "--k", "2")
+    iconv = "UTF-16" if encoding == "utf-16" else "WINDOWS-1252"
+    assert "the file 'foreign.jsonl' is not encoded in UTF-8" in said
+    assert f"iconv -f {iconv} -t UTF-8 foreign.jsonl > utf8.jsonl" in said and "sterreich" not in said
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
@@ -175,7 +233,7 @@ def test_every_command_reads_the_whole_policy(people: Path, command: str, old: s
 
 def test_all_problems_of_a_policy_at_once() -> None:
     text = (
-        POLICY.replace("people.csv", "people.xlsx")
+        POLICY.replace("people.csv", "people.ods")
         .replace("k: 2", "k: two")
         .replace("{prefix: {length: 4}}", "{prefx: {length: 4}}")
         .replace("models:", "algorithm: {mondrian: {stric: true}}\nminimize: npc\nmodels:")
@@ -184,7 +242,15 @@ def test_all_problems_of_a_policy_at_once() -> None:
     with pytest.raises(PolicyError) as caught:
         policies.parse(text)
     said = str(caught.value)
-    for part in ("Excel", "'k' must be an integer", "'prefx'", "'stric'", "'npc'", "'released.json'", "6 problems"):
+    for part in (
+        "spreadsheet",
+        "'k' must be an integer",
+        "'prefx'",
+        "'stric'",
+        "'npc'",
+        "'released.json'",
+        "6 problems",
+    ):
         assert part in said
 
 

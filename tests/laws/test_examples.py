@@ -22,7 +22,7 @@ import pytest
 from click.testing import CliRunner
 from conftest import Database
 from guides import EXAMPLES, ROOT, Session, Step, blocks, guide, steps
-from write_reference import FILE, reference
+from write_reference import FILE, PYTHON_FILE, python_reference, reference
 
 import sqlanon
 from sqlanon import algorithms, demo, hierarchies, transformations
@@ -287,10 +287,23 @@ def test_readme_shows_no_policy() -> None:
     assert not blocks(guide("").read_text(encoding="utf-8"), "ya?ml")
 
 
-def test_python_guide() -> None:
+def test_python_guide(in_guide: Any, demonstrated: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Every block runs, in one program, and prints the text below it."""
+    in_guide("python")
+    shutil.copytree(demonstrated[0], "demo")
     text = guide("python").read_text(encoding="utf-8")
-    ((_, code),) = blocks(text, "python")
-    assert code == (EXAMPLES / "python" / "session.py").read_text(encoding="utf-8")
+    code, shown = blocks(text, "python"), blocks(text, "text")
+    assert len(code) == len(shown) == text.count("```\n\n```text\n")
+    variables: dict[str, Any] = {}
+    for (line, block), (_, expected) in zip(code, shown, strict=True):
+        if "import polars" in block:
+            pytest.importorskip("polars")
+        exec(compile(block, f"README.md, line {line}", "exec"), variables)
+        guides.compare(Step(("python",), expected, f"python, line {line}"), capsys.readouterr().out, noisy=False)
+
+
+def test_python_guide_names_all_that_is_public() -> None:
+    text = guide("python").read_text(encoding="utf-8")
     listed = re.findall(r"^\| (`.*?) \| ", text, flags=re.MULTILINE)
     names = set(re.findall(r"`(\w+)`", "".join(listed)))
     assert names == set(sqlanon.__all__) - {"__version__"}
@@ -336,6 +349,7 @@ def test_links(page: Path) -> None:
 
 def test_reference_is_current() -> None:
     assert FILE.read_text(encoding="utf-8") == reference(), "run 'make reference', and look at what changed"
+    assert PYTHON_FILE.read_text(encoding="utf-8") == python_reference(), "run 'make reference', and look at it"
 
 
 def commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:

@@ -14,7 +14,7 @@ from sqlanon.engines.companion_files import companion_file, evidence_file, file_
 from sqlanon.errors import EngineError, PolicyError
 from sqlanon.plan import RecordedPlan
 from sqlanon.policy import Source
-from sqlanon.relations.source import READERS
+from sqlanon.policy.file_formats import ENDINGS
 from sqlanon.release.record import RecordedRelease, foreign, of_file
 from sqlanon.release.rewrite_release import Rewriting
 from sqlanon.release.targets.file_swap import clear_leftovers, replace_together
@@ -33,7 +33,7 @@ class FileTarget:
 
     def require_ours(self) -> RecordedRelease | None:
         path = Path(self.name)
-        if path.suffix.lower() not in READERS:  # of a policy that was put together in Python
+        if path.suffix.lower() not in ENDINGS:  # of a policy that was put together in Python
             raise PolicyError(f"'{self.name}' is neither a Parquet nor a CSV file", hint="end it in .parquet or .csv")
         if not path.parent.is_dir():
             raise PolicyError(f"there is no folder '{path.parent}'", hint="create it first")

@@ -49,7 +49,7 @@ class Target(Protocol):
 
 def require_writable(target: Target, engine: Engine) -> None:
     """A table or view is written by the database: better refused now than after the search."""
-    if target.kind != "path" and engine.read_only:
+    if target.kind not in ("path", "memory") and engine.read_only:
         raise SourceError(
             f"the release '{target.name}' cannot be written: the database is open for reading only", hint=WRITABLE
         )
