@@ -1,13 +1,7 @@
-"""Profile a table inside its engine, and draft a policy for it: roles, hierarchies and models, with the reasons.
-
-The draft shows counts and shares, never a value of the table.
-"""
+"""Profile a table inside its engine: what is counted in each column, and how many rows stand alone by some of them."""
 
 from __future__ import annotations
 
-import os
-import re
-import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -16,86 +10,53 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.engines import ColumnInfo, Engine, connect
-from sqlanon.errors import PolicyError, SourceError
+from sqlanon.engines import ColumnInfo, Engine
+from sqlanon.errors import PolicyError, SourceError, did_you_mean
 from sqlanon.evidence.suggest_roles import (
     COMPARABLE,
     COUNTRIES,
-    FLAG,
     PATTERNS,
     ColumnFacts,
     RoleDraft,
+    RolesGiven,
     Shape,
     base_type,
-    hierarchy,
-    is_person_key,
     shape_of,
     speaks_of,
-    words,
 )
 from sqlanon.hierarchies import build
-from sqlanon.policy import Source
-from sqlanon.policy.options import holds_rows, split_target, without_password
-from sqlanon.relations.source import relation
 from sqlanon.sqltree.tree import TEXT, alias, bigint, case, column, count_all, literal, sum_bigint, text, union_all
 
 COLUMNS_AT_ONCE = 40  # in one statement; each is a branch of it with a GROUP BY of its own
 MOST_COUNTRIES = 300
-VERY_LARGE = 2_000_000
-COPY = "sqlanon_profile"
 
 
-def starter_policy(database: str, table: str | None, *, base: Path = Path(".")) -> str:
-    """A commented policy for a table, as YAML; `base` is the folder that it will be written to."""
-    if not table and not holds_rows(database):
-        raise _which_table(database)
-    url, given = split_target(database, table or None)
-    engine = connect(url)
-    try:
-        source = engine.resolve(Source(**given))
-        rows = relation(source, engine.dialect)
-        if source.path is not None and not source.path.lower().endswith(".parquet"):
-            # A CSV file would be read anew by each GROUP BY.
-            engine.create_temporary(COPY, rows)
-            rows = exp.select("*").from_(COPY)
-        draft = profile(engine, rows, table or database)
-    finally:
-        engine.close()
-    parts = (_header(draft), _source(url, given, base), _columns(draft), _person(draft), _hierarchies(draft))
-    return "\n".join("\n".join((*part, "")) for part in (*parts, _models(draft)) if part)
-
-
-def _which_table(database: str) -> PolicyError:
-    engine = connect(database)
-    try:
-        known = engine.tables()
-    finally:
-        engine.close()
-    shown = without_password(database)
-    if not known:
-        return PolicyError(f"'{shown}' is a database without tables", hint="create one, or give a Parquet or CSV file")
-    listed = ", ".join(known[:20]) + (", …" if len(known) > 20 else "")
-    command = shlex.join(["sqlanon", "init", shown, known[0]])
-    return PolicyError(
-        f"'{shown}' is a database: which table of it?", detail=f"it has {listed}", hint=f"for example: {command}"
-    )
-
-
-def profile(engine: Engine, rows: exp.Select, name: str) -> RoleDraft:
+def profile(engine: Engine, rows: exp.Select, name: str, given: RolesGiven) -> RoleDraft:
     """Two statements on the table, for most tables: one for the columns, one for their combinations."""
     found = engine.columns(rows)
     known = [item for item in found if item.name]
     if not known:
         raise SourceError(f"'{name}' has no columns", hint="there is nothing to write a policy about")
+    _require_known(given, [item.name for item in known], name)
     facts = measure(engine, rows, known)
     if not any(item.comparable for item in facts):
         raise SourceError(
             f"'{name}' has no column whose values can be compared",
             hint="make a view that takes columns out of them, or casts them to text",
         )
-    draft = RoleDraft.of(facts, unnamed=len(found) - len(known))
+    draft = RoleDraft.of(facts, unnamed=len(found) - len(known), given=given)
     sets = draft.sets()
     return draft.combined(sets, rows_alone(engine, rows, sets, draft.person)) if sets else draft
+
+
+def _require_known(given: RolesGiven, known: Sequence[str], name: str) -> None:
+    """Roles that were given are those of columns that are there."""
+    for asked in (*given.roles, *([given.person] if given.person is not None else [])):
+        if asked not in known:
+            listed = ", ".join(known[:20]) + (", …" if len(known) > 20 else "")
+            raise PolicyError(
+                f"'{name}' has no column '{asked}'", hint=did_you_mean(asked, known) or f"it has {listed}"
+            )
 
 
 def measure(engine: Engine, rows: exp.Select, columns: Sequence[ColumnInfo]) -> list[ColumnFacts]:
@@ -221,175 +182,3 @@ def rows_alone(engine: Engine, rows: exp.Select, sets: Sequence[Sequence[str]], 
 
     found = dict(engine.query(union_all([branch(place, names) for place, names in enumerate(sets)])))
     return [int(found[place]) for place in range(len(sets))]
-
-
-def _header(draft: RoleDraft) -> list[str]:
-    lines = [
-        f"# Drafted by 'sqlanon init' from {_number(draft.rows, 'row')} and {_number(len(draft.columns), 'column')}.",
-        "# Roles are guesses: read each line, and correct it. To an attacker, a column is",
-        "#   identifier        who it is: not released",
-        "#   quasi_identifier  known from elsewhere, such as age and place: made coarser",
-        "#   sensitive         what nobody should learn about a person",
-        "#   insensitive       none of these",
-        "# Then run 'sqlanon check' with this file; 'sqlanon explain k_anonymity' tells what a model means.",
-    ]
-    if draft.rows == 0:
-        lines.append("# The table has no rows yet: roles are guessed from names and types only.")
-    if draft.unnamed:
-        lines.append(f"# {_number(draft.unnamed, 'column')} without a name cannot be part of a policy: name it first.")
-    return lines
-
-
-def _source(url: str | None, given: dict[str, str], base: Path) -> list[str]:
-    lines = ["source:"]
-    if url is not None:
-        database = without_password(url)
-        if database != url:
-            lines.append("  # The password stays out of the file: put it into PGPASSWORD, or into ~/.pgpass.")
-        lines.append(f"  database: {scalar(_seen_from(base, database))}")
-    for key, value in given.items():
-        lines.append(f"  {key}: {scalar(_seen_from(base, value) if key == 'path' else value)}")
-    return lines
-
-
-def _columns(draft: RoleDraft) -> list[str]:
-    entries = [
-        (f"  {key(facts.name)} {draft.roles[facts.name].role}", _figures(draft, facts)) for facts in draft.columns
-    ]
-    lines = ["columns:", *_aligned(entries)]
-    if len(draft.candidates) > 1 and draft.rows:
-        names = ", ".join(scalar(name) for name in draft.candidates)
-        what = "single out a person" if draft.person else "are unique"
-        lines.append(f"# {percent(draft.together, draft.rows)} of the rows {what} by {names} together.")
-    if draft.rows > VERY_LARGE:
-        lines.append("# Pairs of these were measured on all rows; pairs of other columns were not.")
-    return lines
-
-
-def _figures(draft: RoleDraft, facts: ColumnFacts) -> str:
-    """Why the column has its role, and what was counted."""
-    suggestion = draft.roles[facts.name]
-    if not draft.rows or not facts.comparable or facts.constant:
-        return suggestion.reason
-    figures = [_number(facts.distinct, "distinct value")]
-    if facts.nulls:
-        figures.append(f"{percent(facts.nulls, facts.rows)} NULL")
-    if suggestion.role == "quasi_identifier":
-        alone = draft.alone[facts.name]
-        count, other = draft.partner.get(facts.name, (0, ""))
-        what = "of rows single out a person" if draft.person else "of rows unique"
-        if alone:
-            figures.append(f"{percent(alone, facts.rows)} {what}")
-        if count:
-            figures.append(f"{percent(count, facts.rows)}{'' if alone else f' {what}'} together with {scalar(other)}")
-    return f"{suggestion.reason}; {', '.join(figures)}"
-
-
-def _person(draft: RoleDraft) -> list[str]:
-    if draft.person is not None:
-        facts = next(facts for facts in draft.columns if facts.name == draft.person)
-        each = (facts.rows - facts.nulls) / facts.distinct
-        return [
-            f"# A person has {each:.1f} rows on average: persons are counted, not rows.",
-            f"person: {scalar(draft.person)}",
-        ]
-    keys = [facts.name for facts in draft.columns if is_person_key(facts.name) and facts.distinct and not facts.repeats]
-    if keys:
-        return [f"# {scalar(keys[0])} differs from row to row: each row is a person."]
-    return ["# If a person can have several rows, name the column that tells persons apart:", "# person: …"]
-
-
-def _hierarchies(draft: RoleDraft) -> list[str]:
-    fitting, others = [], []
-    for facts in draft.columns:
-        if draft.roles[facts.name].role != "quasi_identifier":
-            continue
-        found = hierarchy(facts)
-        if found:
-            fitting.append((f"  {key(facts.name)} {{{found[0]}}}", found[1]))
-        elif facts.distinct > FLAG:
-            others.append(facts)
-    lines = ["# How values become coarser, level by level.", "hierarchies:", *_aligned(fitting)] if fitting else []
-    if not others:
-        return lines
-    names = ", ".join(scalar(facts.name) for facts in others[:8]) + (", …" if len(others) > 8 else "")
-    advice = [
-        f"No kind fits {names}: group the values in a tree ('sqlanon explain tree'),",
-        "or in a file with one line for each value, such as: value;group;*",
-        *(
-            f"The kind 'country' does not know {_number(facts.unlisted, 'value')} of {scalar(facts.name)}."
-            for facts in others
-            if facts.unlisted
-        ),
-        *([] if fitting else ["hierarchies:"]),
-        f"{'' if fitting else '  '}{scalar(others[0].name)}: {{csv: {{path: {_file_name(others[0].name)}}}}}",
-    ]
-    return lines + [f"{'  ' if fitting else ''}# {line}" for line in advice]
-
-
-def _models(draft: RoleDraft) -> list[str]:
-    others = "the rows of at least 4 other persons" if draft.person else "at least 4 others"
-    diversity = ("- distinct_l_diversity: {l: 2}", "rows that look alike differ in each sensitive column")
-    closeness = ("  # - t_closeness: {t: 0.3}", "stricter: they differ much as in the whole table")
-    models = [("  - k_anonymity: {k: 5}", f"each row looks like {others}")]
-    if any(suggestion.role == "sensitive" for suggestion in draft.roles.values()):
-        return ["models:", *_aligned([*models, (f"  {diversity[0]}", diversity[1]), closeness])]
-    missing = "  # No column looks sensitive. If one is, give it the role sensitive, and ask for more:"
-    return ["models:", *_aligned(models), missing, f"  # {diversity[0]}"]
-
-
-def _aligned(entries: Sequence[tuple[str, str]]) -> list[str]:
-    """Comments in one column, as far as that keeps lines short."""
-    width = max((len(text) for text, _ in entries if len(text) <= 60), default=0)
-    return [f"{text:<{width}}  # {comment}" for text, comment in entries]
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def percent(part: int, whole: int) -> str:
-    """A share, rounded but never to none or to all.
-
-    >>> percent(1, 3), percent(1, 9000), percent(8999, 9000), percent(5, 5), percent(3, 1000)
-    ('33 %', '<0.1 %', '>99.9 %', '100 %', '0.3 %')
-    """
-    share = 100 * part / whole
-    if 0 < share < 0.1:
-        return "<0.1 %"
-    if 99.9 < share < 100:
-        return ">99.9 %"
-    return f"{share:.1f} %" if share < 1 or 99 < share < 100 else f"{share:.0f} %"
-
-
-# Words that some reader of YAML takes for something else than text.
-_RESERVED = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
-
-
-def scalar(text: str) -> str:
-    """Text in YAML: as it is where that is safe, otherwise in double quotes.
-
-    >>> print(scalar("zip"), scalar("on"), scalar("2024"), scalar('a "b"'), scalar("data/visits-2024.csv"))
-    zip "on" "2024" "a \\"b\\"" data/visits-2024.csv
-    """
-    if re.fullmatch(r"/?[^\W\d][\w./-]*", text) and text.casefold() not in _RESERVED and text.isprintable():
-        return text
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'
-
-
-def key(name: str) -> str:
-    """A name as key of a mapping; YAML wants a mark before one of more than 1,024 characters."""
-    written = scalar(name)
-    return f"{written}:" if len(written) < 1000 else f"? {written}\n  :"
-
-
-def _file_name(name: str) -> str:
-    return f"hierarchies/{'_'.join(words(name))[:40] or 'values'}.csv"
-
-
-def _seen_from(base: Path, path: str) -> str:
-    """A path of the working directory, as the policy in the folder `base` has to name it."""
-    if "://" in path or path == ":memory:" or os.path.isabs(path) or base == Path("."):
-        return path
-    return Path(os.path.relpath(path, base)).as_posix()

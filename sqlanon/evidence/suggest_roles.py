@@ -15,6 +15,7 @@ from itertools import combinations
 from typing import Literal
 
 from sqlanon.engines import ColumnInfo
+from sqlanon.errors import PolicyError
 from sqlanon.policy.checks import Role
 from sqlanon.sqltree.labels import plain
 
@@ -294,6 +295,15 @@ def widths(span: Decimal, *, whole: bool) -> tuple[Decimal, Decimal, Decimal]:
 
 
 @dataclass(frozen=True)
+class RolesGiven:
+    """What is known about columns beforehand, and not to be guessed."""
+
+    roles: Mapping[str, Role] = field(default_factory=dict)
+    person: str | None = None
+    guess_person: bool = True
+
+
+@dataclass(frozen=True)
 class RoleDraft:
     """The columns with their roles, and how many rows stand alone by some of them."""
 
@@ -310,13 +320,29 @@ class RoleDraft:
     def rows(self) -> int:
         return self.columns[0].rows
 
+    @property
+    def persons(self) -> tuple[int, str]:
+        """How many there are to hide among, and what they are."""
+        if self.person is None:
+            return self.rows, "row"
+        return next(facts.distinct for facts in self.columns if facts.name == self.person), "person"
+
     @classmethod
-    def of(cls, columns: Sequence[ColumnFacts], unnamed: int) -> RoleDraft:
+    def of(cls, columns: Sequence[ColumnFacts], unnamed: int, given: RolesGiven) -> RoleDraft:
         roles = {facts.name: suggest(facts) for facts in columns}
-        person = person_key(columns)
+        person = person_key(columns) if given.guess_person else None
+        if given.person is not None:
+            person = next(facts for facts in columns if facts.name == given.person)
+            roles[person.name] = Suggestion("identifier", "the person, as you said")
+        roles |= {name: Suggestion(role, "as you said") for name, role in given.roles.items()}
         if all(suggestion.role != "quasi_identifier" for suggestion in roles.values()):
             # A policy needs one: the column that tells least stands in, so that the draft can be checked.
-            chosen = min(columns, key=lambda facts: (not facts.comparable, facts is person, facts.distinct))
+            free = [facts for facts in columns if facts.name not in given.roles]
+            if not free:
+                raise PolicyError(
+                    "no column is a quasi-identifier", hint="say which an attacker may know: --qi age,zip"
+                )
+            chosen = min(free, key=lambda facts: (not facts.comparable, facts is person, facts.distinct))
             reason = "a stand-in: no column looks like a quasi-identifier, and a policy needs one"
             roles[chosen.name] = Suggestion("quasi_identifier", reason)
             person = None if chosen is person else person
