@@ -65,14 +65,27 @@ def init(
     named = {"qi": qi, "sensitive": sensitive, "identifier": identifier, "insensitive": insensitive}
     given = RolesGiven(_roles(named), person)
     base = output.parent if output else Path(".")
-    draft = draft_policy(database, table, base=base, given=given, k=k)
+    folder = f"{output.stem}_hierarchies" if output else None
     if interactive:
-        draft = draft_policy(database, table, base=base, given=_ask(draft.roles), k=k)
+        given = _ask(draft_policy(database, table, base=base, given=given, k=k).roles)
+    draft = draft_policy(database, table, base=base, given=given, k=k, folder=folder)
     if output is None:
         click.echo(draft.text, nl=False)
         return
+    for path in draft.files:
+        if (base / path).exists() and not force:
+            raise PolicyError(
+                f"'{base / path}' exists already", hint="choose another name for the policy, or add --force"
+            )
+    for path, content in draft.files.items():
+        (base / path).parent.mkdir(exist_ok=True)
+        (base / path).write_text(content, encoding="utf-8", newline="")
     output.write_text(draft.text, encoding="utf-8")
     click.echo(f"wrote {output}; {draft.summary}")
+    if draft.files:
+        click.echo(
+            f"wrote {len(draft.files)} of its hierarchies, which list values of the table, to {base / str(folder)}"
+        )
     click.echo(f"read it through, then: sqlanon publish {output}")
 
 

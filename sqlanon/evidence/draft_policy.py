@@ -9,16 +9,19 @@ import fnmatch
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from sqlglot import exp
 
-from sqlanon.engines import connect, table_name
+from sqlanon.engines import Engine, connect, table_name
 from sqlanon.errors import PolicyError
+from sqlanon.evidence.build_hierarchy import MOST_VALUES, group_dates, grow_hierarchy, list_values, read_levels
 from sqlanon.evidence.profile_table import profile
 from sqlanon.evidence.suggest_roles import FLAG, ColumnFacts, RoleDraft, RolesGiven, hierarchy, is_person_key, words
+from sqlanon.evidence.value_tree import Row, write_rows
 from sqlanon.policy import Source
 from sqlanon.policy.options import holds_rows, split_target, without_password
 from sqlanon.relations.source import relation
@@ -40,23 +43,22 @@ class PolicyDraft:
 
 
 def draft_policy(
-    database: str, table: str | None, *, base: Path = Path("."), given: RolesGiven | None = None, k: int = K
+    database: str,
+    table: str | None,
+    *,
+    base: Path = Path("."),
+    given: RolesGiven | None = None,
+    k: int = K,
+    folder: str | None = None,
 ) -> PolicyDraft:
-    """A commented policy for a table, as YAML; `base` is the folder that it will be written to."""
-    if not table and not holds_rows(database):
-        raise _which_table(database)
-    url, place = split_target(database, table or None)
-    engine = connect(url)
-    try:
-        source = engine.resolve(Source(**place))
-        rows = relation(source, engine.dialect)
-        if source.path is not None and not source.path.lower().endswith(".parquet"):
-            # A CSV file would be read anew by each GROUP BY.
-            engine.create_temporary(COPY, rows)
-            rows = exp.select("*").from_(COPY)
+    """A commented policy for a table, as YAML; `base` is the folder that it will be written to.
+
+    `folder` is where in `base` hierarchies go that are built from the values; without it, none are built.
+    """
+    with open_table(database, table) as (engine, rows):
         draft = profile(engine, rows, table or database, given or RolesGiven())
-    finally:
-        engine.close()
+        files = _trees(engine, rows, draft, folder) if folder is not None else {}
+    url, place = split_target(database, table or None)
     release = name_release(place)
     if draft.person is not None and "path" in place:
         # A file cannot hold the persons apart while it is checked: the release is a table of a new database.
@@ -69,12 +71,62 @@ def draft_policy(
         _source(url, place, base),
         _columns(draft),
         _person(draft),
-        _hierarchies(draft),
+        _hierarchies(draft, {name: path for name, (path, _) in files.items()}),
         _models(draft, k),
         _search(draft),
         _release(release, base),
     )
-    return PolicyDraft("\n".join("\n".join((*part, "")) for part in parts if part), summary, draft)
+    return PolicyDraft(
+        "\n".join("\n".join((*part, "")) for part in parts if part), summary, draft, dict(files.values())
+    )
+
+
+@contextmanager
+def open_table(database: str, table: str | None) -> Iterator[tuple[Engine, exp.Select]]:
+    """A table to look at, and the engine that it is in."""
+    if not table and not holds_rows(database):
+        raise _which_table(database)
+    url, place = split_target(database, table or None)
+    with closing(connect(url)) as engine:
+        source = engine.resolve(Source(**place))
+        rows = relation(source, engine.dialect)
+        if source.path is not None and not source.path.lower().endswith(".parquet"):
+            # A CSV file would be read anew by each GROUP BY.
+            engine.create_temporary(COPY, rows)
+            rows = exp.select("*").from_(COPY)
+        yield engine, rows
+
+
+def _trees(engine: Engine, rows: exp.Select, draft: RoleDraft, folder: str) -> dict[str, tuple[str, str]]:
+    """Files for quasi-identifiers that no computed kind fits: the path and the text of each."""
+    shown = [facts for facts in draft.columns if draft.roles[facts.name].role != "identifier"]
+    # What a reader wants to learn about comes first: values are alike if they tell the same about it.
+    shown.sort(key=lambda facts: draft.roles[facts.name].role != "sensitive")
+    files: dict[str, tuple[str, str]] = {}
+    for facts in shown:
+        if not needs_tree(draft, facts) or facts.distinct > MOST_VALUES:
+            continue
+        path = _file_name(folder, facts.name, {path for path, _ in files.values()})
+        files[facts.name] = path, write_rows(_tree(engine, rows, draft, facts, shown))
+    return files
+
+
+def needs_tree(draft: RoleDraft, facts: ColumnFacts) -> bool:
+    """Whether the values of a quasi-identifier have to be grouped one by one."""
+    role = draft.roles[facts.name].role
+    return role == "quasi_identifier" and facts.comparable and facts.distinct > FLAG and hierarchy(facts) is None
+
+
+def _tree(
+    engine: Engine, rows: exp.Select, draft: RoleDraft, facts: ColumnFacts, others: Sequence[ColumnFacts]
+) -> list[Row]:
+    if facts.looks_like("date", 1) or facts.looks_like("day_first_date", 1):
+        return group_dates(list_values(engine, rows, facts.name))
+    sizes = {each.name: each.distinct for each in draft.columns}
+    coarser = [name for name, origin in draft.derived.items() if origin == facts.name and sizes[name] < facts.distinct]
+    coarser.sort(key=lambda name: -sizes[name])
+    known = read_levels(engine, rows, facts.name, coarser) if coarser else None
+    return known or grow_hierarchy(engine, rows, facts, others)
 
 
 def choose_algorithm(draft: RoleDraft) -> tuple[str, str] | None:
@@ -221,7 +273,7 @@ def _person(draft: RoleDraft) -> list[str]:
     return ["# If a person can have several rows, name the column that tells persons apart:", "# person: …"]
 
 
-def _hierarchies(draft: RoleDraft) -> list[str]:
+def _hierarchies(draft: RoleDraft, files: Mapping[str, str]) -> list[str]:
     fitting, others = [], []
     for facts in draft.columns:
         if draft.roles[facts.name].role != "quasi_identifier":
@@ -229,6 +281,9 @@ def _hierarchies(draft: RoleDraft) -> list[str]:
         found = hierarchy(facts)
         if found:
             fitting.append((f"  {key(facts.name)} {{{found[0]}}}", found[1]))
+        elif facts.name in files:
+            what = f"a tree of {facts.distinct:,} values; edit it, or see it with 'sqlanon hierarchy'"
+            fitting.append((f"  {key(facts.name)} {{csv: {{path: {scalar(files[facts.name])}}}}}", what))
         elif facts.distinct > FLAG:
             others.append(facts)
     lines = ["# How values become coarser, level by level.", "hierarchies:", *_aligned(fitting)] if fitting else []
@@ -236,28 +291,36 @@ def _hierarchies(draft: RoleDraft) -> list[str]:
         return lines
     names = ", ".join(scalar(facts.name) for facts in others[:8]) + (", …" if len(others) > 8 else "")
     advice = [
-        f"No kind fits {names}: group the values in a tree ('sqlanon explain tree'),",
-        "or in a file with one line for each value, such as: value;group;*",
+        f"No computed kind fits {names}: 'sqlanon init' with -o builds a file of groups,",
+        f"'sqlanon hierarchy' does so too, up to {MOST_VALUES:,} values; 'sqlanon explain csv' shows its form.",
         *(
             f"The kind 'country' does not know {_number(facts.unlisted, 'value')} of {scalar(facts.name)}."
             for facts in others
             if facts.unlisted
         ),
-        *([] if fitting else ["hierarchies:"]),
-        f"{'' if fitting else '  '}{scalar(others[0].name)}: {{csv: {{path: {_file_name(others[0].name)}}}}}",
     ]
     return lines + [f"{'  ' if fitting else ''}# {line}" for line in advice]
 
 
 def _models(draft: RoleDraft, k: int) -> list[str]:
     others = f"the rows of at least {k - 1} other persons" if draft.person else f"at least {_number(k - 1, 'other')}"
-    diversity = ("- distinct_l_diversity: {l: 2}", "rows that look alike differ in each sensitive column")
-    closeness = ("  # - t_closeness: {t: 0.3}", "stricter: they differ much as in the whole table")
     models = [(f"  - k_anonymity: {{k: {k}}}", f"each row looks like {others}")]
-    if any(suggestion.role == "sensitive" for suggestion in draft.roles.values()):
-        return ["models:", *_aligned([*models, (f"  {diversity[0]}", diversity[1]), closeness])]
-    missing = "  # No column looks sensitive. If one is, give it the role sensitive, and ask for more:"
-    return ["models:", *_aligned(models), missing, f"  # {diversity[0]}"]
+    sensitive = [facts for facts in draft.columns if draft.roles[facts.name].role == "sensitive"]
+    if not sensitive:
+        missing = "  # No column looks sensitive. If one is, give it the role sensitive, and ask for more:"
+        return ["models:", *_aligned(models), missing, "  # - distinct_l_diversity: {l: 2}"]
+    skewed = [facts.name for facts in sensitive if facts.skewed]
+    varied = [facts.name for facts in sensitive if not facts.skewed]
+    for name in varied if skewed else [""] * bool(varied):
+        of = f", attribute: {scalar(name)}" if name else ""
+        what = f"differ in {scalar(name)}" if name else "differ in each sensitive column"
+        models.append((f"  - distinct_l_diversity: {{l: 2{of}}}", f"rows that look alike {what}"))
+    for name in skewed:
+        why = f"nearly all rows have one value of {scalar(name)}: no group has far more of the others"
+        models.append((f"  - t_closeness: {{t: 0.5, attribute: {scalar(name)}}}", why))
+    if not skewed:
+        models.append(("  # - t_closeness: {t: 0.3}", "stricter: they differ much as in the whole table"))
+    return ["models:", *_aligned(models)]
 
 
 def _search(draft: RoleDraft) -> list[str]:
@@ -320,8 +383,10 @@ def key(name: str) -> str:
     return f"{written}:" if len(written) < 1000 else f"? {written}\n  :"
 
 
-def _file_name(name: str) -> str:
-    return f"hierarchies/{'_'.join(words(name))[:40] or 'values'}.csv"
+def _file_name(folder: str, name: str, taken: set[str]) -> str:
+    stem = "_".join(words(name))[:40] or "values"
+    names = [f"{folder}/{stem}.csv", *(f"{folder}/{stem}_{place}.csv" for place in range(2, len(taken) + 3))]
+    return next(each for each in names if each not in taken)
 
 
 def _seen_from(base: Path, path: str) -> str:

@@ -165,10 +165,9 @@ hierarchies:
   zip: {prefix: {length: 5}}                            # each level hides one more character
   weight: {intervals: {widths: [1, 2, 4]}}              # wider and wider bands
   "shoe size": {intervals: {widths: [2, 4, 8]}}         # wider and wider bands
-  # No kind fits country, job: group the values in a tree ('sqlanon explain tree'),
-  # or in a file with one line for each value, such as: value;group;*
+  # No computed kind fits country, job: 'sqlanon init' with -o builds a file of groups,
+  # 'sqlanon hierarchy' does so too, up to 5,000 values; 'sqlanon explain csv' shows its form.
   # The kind 'country' does not know 1 value of country.
-  # country: {csv: {path: hierarchies/country.csv}}
 
 models:
   - k_anonymity: {k: 5}           # each row looks like the rows of at least 4 other persons
