@@ -707,3 +707,30 @@ def test_persons_in_a_file_are_released_into_a_table(tmp_path: Path, monkeypatch
     made = duckdb.connect(str(tmp_path / "visits_released.duckdb"))
     assert made.sql("SELECT count(*) FROM visits_released").fetchall() == [(80,)]
     made.close()
+
+
+def test_odd_files_are_drafted_and_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names with quotes, mixed values in one column, and text beyond ASCII, with a built hierarchy for each."""
+    monkeypatch.chdir(tmp_path)
+    mixed = ["1", "zwei", "3.0", "", "NA", "ä;ö"]
+    lines = [f'{mixed[i % 6]!r},"a""b {i % 4}",{"日本 ü"[i % 4]}' for i in range(72)]
+    (tmp_path / "odd.csv").write_text("\n".join(['mixed,"the ""name""",ort', *lines]), encoding="utf-8")
+    assert CliRunner().invoke(main, ["init", "odd.csv", "-o", "draft.yml"]).exit_code == 0
+    read = policy.load(tmp_path / "draft.yml")
+    assert {name: use.kind for name, use in read.hierarchies.items()} == dict.fromkeys(read.quasi_identifiers, "csv")
+    done = CliRunner().invoke(main, ["publish", "draft.yml", "--no-workload"])
+    assert done.exit_code == 0, done.output
+    # A file that was edited stays, unless it is said otherwise.
+    (tmp_path / "draft.yml").unlink()
+    again = CliRunner().invoke(main, ["init", "odd.csv", "-o", "draft.yml"])
+    assert again.exit_code == 2 and "exists already" in again.output
+    assert not (tmp_path / "draft.yml").exists()
+    assert CliRunner().invoke(main, ["init", "odd.csv", "-o", "draft.yml", "--force"]).exit_code == 0
+
+
+@pytest.mark.parametrize("rows", ["", "1\n", "\n" * 3])
+def test_a_table_that_cannot_be_published_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "few.csv").write_text(f"age\n{rows}", encoding="utf-8")
+    assert "an unedited publish refuses: " in run_init("few.csv", "-o", "few.yml")
+    assert CliRunner().invoke(main, ["publish", "few.yml"]).exit_code == 2
