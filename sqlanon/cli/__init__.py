@@ -15,8 +15,9 @@ from sqlanon.errors import SqlanonError
 
 # Each is a file of this folder with a command of its name, and is loaded when it is asked for.
 COMMANDS = (
-    "attack", "audit", "budget", "check", "compare", "compile", "demo", "explain", "init", "models", "plan", "publish",
-    "query", "refresh", "releases", "report", "risk", "schedule", "schema", "serve", "status", "user", "version",
+    "attack", "audit", "budget", "check", "compare", "compile", "demo", "explain", "hierarchy", "init", "models",
+    "plan", "publish", "query", "refresh", "releases", "report", "risk", "schedule", "schema", "serve", "status",
+    "user", "version",
 )  # fmt: skip
 
 

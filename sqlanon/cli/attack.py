@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sqlanon import __version__
-from sqlanon.cli.policy_options import policy_to_look_at, source_named, table_options
+from sqlanon.cli.policy_options import database_to_read, policy_to_look_at, source_named, table_options
 from sqlanon.cli.terminal import open_console, plain_text
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def attack(
 
     options = {"qi": qi, "sensitive": sensitive, "person": person, "nulls": nulls}
     policy, url, release = policy_to_look_at(target, table, release, options)
-    engine = connect(url, memory_limit=memory_limit)
+    engine = connect(database_to_read(policy, url), memory_limit=memory_limit)
     try:
         shown, where = _released(policy, engine, release)
         found = run(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sqlanon import __version__
-from sqlanon.cli.policy_options import policy_of, policy_of_release, policy_options, source_named
+from sqlanon.cli.policy_options import database_to_read, policy_of, policy_of_release, policy_options, source_named
 from sqlanon.cli.progress import progress_bar
 from sqlanon.cli.terminal import escape_markup, join_texts, make_table, open_console, plain_text, replace_infinities
 from sqlanon.errors import PolicyError, number
@@ -65,7 +65,7 @@ def check(
         *policy_of(target, table, options),
         release,
     )
-    engine = connect(url, memory_limit=memory_limit)
+    engine = connect(database_to_read(policy, url), memory_limit=memory_limit)
     try:
         source = source_named(release) if release else None
         with progress_bar() as progress:

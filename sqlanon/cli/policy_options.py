@@ -101,7 +101,13 @@ def open_database(
 
     if writes:
         return open_writable(url, memory_limit=memory_limit, new=policy.source.path is not None)
-    return closing(connect(url, memory_limit=memory_limit))
+    return closing(connect(database_to_read(policy, url), memory_limit=memory_limit))
+
+
+def database_to_read(policy: Any, url: str | None) -> str | None:
+    """The database of a policy. Where its rows lie in a file, the first publish makes it: until then there is none."""
+    new = url is not None and "://" not in url and policy.source.path is not None and not Path(url).exists()
+    return None if new else url
 
 
 def policy_of_release(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sqlanon import __version__
-from sqlanon.cli.policy_options import policy_to_look_at, source_named, table_options
+from sqlanon.cli.policy_options import database_to_read, policy_to_look_at, source_named, table_options
 from sqlanon.cli.terminal import escape_markup, make_table, open_console, plain_text
 from sqlanon.errors import PolicyError, number
 
@@ -97,7 +97,7 @@ def risk(
         if policy.population is not None:
             raise PolicyError("the policy has a population already", hint="leave --population out")
         policy = policy.model_copy(update={"population": source_named(population)})
-    engine = connect(url, memory_limit=memory_limit)
+    engine = connect(database_to_read(policy, url), memory_limit=memory_limit)
     try:
         found = measure(policy, engine, release=source_named(release) if release is not None else None, **asked)
     finally:

@@ -23,8 +23,6 @@ ROLES = {
 }
 Names = str | Iterable[str]
 Models = Mapping[str, Any] | Sequence[Mapping[str, Any]]
-# Where a policy must have a model though none is asked for: risks are measured whatever is promised.
-NO_MODEL: tuple[Mapping[str, Any], ...] = ({"k_anonymity": {"k": 2}},)
 
 
 @dataclass(frozen=True)
@@ -130,7 +128,7 @@ def _from_arguments(source: Source, given: PolicyArguments, needs_model: bool) -
     asked += _plain(list(given.models) if by_name is None else [{name: params} for name, params in by_name])
     if not asked and needs_model:
         raise PolicyError("nothing is required", hint="say what must hold, for example k=5")
-    data |= {"columns": columns, "models": asked or [dict(item) for item in NO_MODEL]}
+    data |= {"columns": columns, "models": asked or _least_models()}
     for key in ("person", "hierarchies", "suppression_limit", "algorithm", "minimize"):
         if not _is_left_out(value := getattr(given, key)):
             data[key] = _plain(value)
@@ -145,6 +143,12 @@ def with_default_algorithm(policy: Policy) -> Policy:
         return policy
     lacking = [name for name in policy.quasi_identifiers if name not in policy.hierarchies]
     return policy.model_copy(update={"algorithm": AlgorithmUse(name="mondrian" if lacking else "auto")})
+
+
+def _least_models() -> list[dict[str, Any]]:
+    """Where a policy must have a model though none is asked for: risks are measured whatever is promised."""
+    name, param = SHORTHANDS["k"]
+    return [{name: {param: 2}}]
 
 
 def _listed(given: Names, key: str) -> list[str]:

@@ -1,23 +1,20 @@
-"""Profile a table inside its engine, and draft a policy for it: roles, hierarchies and models, with the reasons.
-
-The draft shows counts and shares, never a value of the table.
-"""
+"""Profile a table inside its engine: what is counted in each column, and how many rows stand alone by some of them."""
 
 from __future__ import annotations
 
-import os
-import re
-import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from sqlglot import exp
 
-from sqlanon.engines import ColumnInfo, Engine, connect
-from sqlanon.errors import PolicyError, SourceError
+from sqlanon.engines import ColumnInfo, Engine
+from sqlanon.errors import PolicyError, SourceError, did_you_mean
+from sqlanon.evidence.content_checks import CHECKS, passes
+from sqlanon.evidence.derived_columns import find_derived, find_one_hot
+from sqlanon.evidence.linked_rows import find_link
 from sqlanon.evidence.suggest_roles import (
     COMPARABLE,
     COUNTRIES,
@@ -25,77 +22,119 @@ from sqlanon.evidence.suggest_roles import (
     PATTERNS,
     ColumnFacts,
     RoleDraft,
+    RolesGiven,
     Shape,
+    Suggestion,
+    assign_roles,
     base_type,
-    hierarchy,
-    is_person_key,
+    require_quasi_identifier,
     shape_of,
     speaks_of,
-    words,
 )
 from sqlanon.hierarchies import build
-from sqlanon.policy import Source
-from sqlanon.policy.options import holds_rows, split_target, without_password
-from sqlanon.relations.source import relation
+from sqlanon.policy import from_options
+from sqlanon.policy.checks import Role
+from sqlanon.sqltree.labels import call
 from sqlanon.sqltree.tree import TEXT, alias, bigint, case, column, count_all, literal, sum_bigint, text, union_all
 
 COLUMNS_AT_ONCE = 40  # in one statement; each is a branch of it with a GROUP BY of its own
 MOST_COUNTRIES = 300
-VERY_LARGE = 2_000_000
-COPY = "sqlanon_profile"
+SAMPLE = 2_000  # values of a column whose checksums are tried
+SHORTEST_CODE, LONGEST_CODE = 9, 42  # characters of a number that identifies a person
 
 
-def starter_policy(database: str, table: str | None, *, base: Path = Path(".")) -> str:
-    """A commented policy for a table, as YAML; `base` is the folder that it will be written to."""
-    if not table and not holds_rows(database):
-        raise _which_table(database)
-    url, given = split_target(database, table or None)
-    engine = connect(url)
-    try:
-        source = engine.resolve(Source(**given))
-        rows = relation(source, engine.dialect)
-        if source.path is not None and not source.path.lower().endswith(".parquet"):
-            # A CSV or JSON file would be read anew by each GROUP BY.
-            engine.create_temporary(COPY, rows)
-            rows = exp.select("*").from_(COPY)
-        draft = profile(engine, rows, table or database)
-    finally:
-        engine.close()
-    parts = (_header(draft), _source(url, given, base), _columns(draft), _person(draft), _hierarchies(draft))
-    return "\n".join("\n".join((*part, "")) for part in (*parts, _models(draft)) if part)
-
-
-def _which_table(database: str) -> PolicyError:
-    engine = connect(database)
-    try:
-        known = engine.tables()
-    finally:
-        engine.close()
-    shown = without_password(database)
-    if not known:
-        return PolicyError(f"'{shown}' is a database without tables", hint="create one, or give a Parquet or CSV file")
-    listed = ", ".join(known[:20]) + (", …" if len(known) > 20 else "")
-    command = shlex.join(["sqlanon", "init", shown, known[0]])
-    return PolicyError(
-        f"'{shown}' is a database: which table of it?", detail=f"it has {listed}", hint=f"for example: {command}"
-    )
-
-
-def profile(engine: Engine, rows: exp.Select, name: str) -> RoleDraft:
+def profile(engine: Engine, rows: exp.Select, name: str, given: RolesGiven) -> RoleDraft:
     """Two statements on the table, for most tables: one for the columns, one for their combinations."""
     found = engine.columns(rows)
     known = [item for item in found if item.name]
     if not known:
         raise SourceError(f"'{name}' has no columns", hint="there is nothing to write a policy about")
+    _require_known(given, [item.name for item in known], name)
     facts = measure(engine, rows, known)
     if not any(item.comparable for item in facts):
         raise SourceError(
             f"'{name}' has no column whose values can be compared",
             hint="make a view that takes columns out of them, or casts them to text",
         )
-    draft = RoleDraft.of(facts, unnamed=len(found) - len(known))
+    roles, person = assign_roles(facts, given)
+    derived = find_derived(engine, rows, facts, roles, list(given.roles)) if facts[0].rows else {}
+    roles = _without_derived(engine, rows, facts, roles, derived, given)
+    roles, person = require_quasi_identifier(facts, roles, person, given)
+    roles = _without_links(engine, rows, facts, roles, person, given)
+    draft = replace(RoleDraft.of(facts, len(found) - len(known), roles, person), derived=derived)
     sets = draft.sets()
     return draft.combined(sets, rows_alone(engine, rows, sets, draft.person)) if sets else draft
+
+
+def _without_derived(
+    engine: Engine,
+    rows: exp.Select,
+    facts: Sequence[ColumnFacts],
+    roles: dict[str, Suggestion],
+    derived: Mapping[str, str],
+    given: RolesGiven,
+) -> dict[str, Suggestion]:
+    """Leave out columns that follow from others."""
+    roles = roles | {
+        name: Suggestion("identifier", f"follows from {origin}: it would tell what that one hides")
+        for name, origin in derived.items()
+    }
+    for group in find_one_hot(engine, rows, facts, roles) if facts[0].rows else []:
+        *others, last = group
+        listed = ", ".join(others)
+        for name in others:
+            roles[name] = replace(roles[name], reason=f"one category in {len(group)} columns, to {last}")
+        if last not in given.roles:
+            roles[last] = Suggestion("identifier", f"follows from {listed}: one of these is 1 in each row")
+    return roles
+
+
+def _without_links(
+    engine: Engine,
+    rows: exp.Select,
+    facts: Sequence[ColumnFacts],
+    roles: dict[str, Suggestion],
+    person: ColumnFacts | None,
+    given: RolesGiven,
+) -> dict[str, Suggestion]:
+    """Columns that would link the rows of a person, which a publish refuses: made coarser, or left out."""
+    distinct = {known.name: known.distinct for known in facts}
+    constant = [known.name for known in facts if known.constant]  # tells nobody from others
+    while person is not None and facts[0].rows:
+        named = {role: [name for name, item in roles.items() if item.role == role] for role in get_args(Role)}
+        read = from_options(
+            {"table": "drafted"},
+            qi=named["quasi_identifier"],
+            sensitive=named["sensitive"],
+            identifiers=named["identifier"],
+            insensitive=named["insensitive"],
+            person=person.name,
+            models=[("k_anonymity", {"k": 2})],
+        )
+        link = find_link(read, engine, rows, released=False, hidden=constant)
+        open_ = [name for name in link.columns if roles[name].role != "quasi_identifier"] if link else []
+        open_ = [name for name in open_ if name not in given.roles]
+        if not open_:
+            break
+        name = max(open_, key=lambda each: distinct[each])
+        why = "it links the rows of a person"
+        sure = roles[name].role == "sensitive" and roles[name].sure
+        roles = roles | {
+            name: Suggestion("identifier", f"sensitive, and {why}: left out")
+            if sure
+            else Suggestion("quasi_identifier", why)
+        }
+    return roles
+
+
+def _require_known(given: RolesGiven, known: Sequence[str], name: str) -> None:
+    """Roles that were given are those of columns that are there."""
+    for asked in (*given.roles, *([given.person] if given.person is not None else [])):
+        if asked not in known:
+            listed = ", ".join(known[:20]) + (", …" if len(known) > 20 else "")
+            raise PolicyError(
+                f"'{name}' has no column '{asked}'", hint=did_you_mean(asked, known) or f"it has {listed}"
+            )
 
 
 def measure(engine: Engine, rows: exp.Select, columns: Sequence[ColumnInfo]) -> list[ColumnFacts]:
@@ -109,7 +148,8 @@ def measure(engine: Engine, rows: exp.Select, columns: Sequence[ColumnInfo]) -> 
             found.setdefault(place, []).append(tuple(counted))
     measured = [_with_counts(known, found.get(place, [])) for place, known in enumerate(facts)]
     total = max((known.rows for known in measured), default=0)
-    return [_with_countries(engine, rows, replace(known, rows=total)) for known in measured]
+    counted_all = [_with_countries(engine, rows, replace(known, rows=total)) for known in measured]
+    return _with_quantiles(engine, rows, _with_checksums(engine, rows, counted_all))
 
 
 def _comparable(engine: Engine, rows: exp.Select, item: ColumnInfo) -> bool:
@@ -158,10 +198,28 @@ def _counts(rows: exp.Select, place: int, facts: ColumnFacts) -> exp.Query:
             alias(length, "longest"),
             alias(_extreme(exp.Min, facts.shape), "least"),
             alias(_extreme(exp.Max, facts.shape), "most"),
+            *_amounts(facts.shape),
+            alias(exp.Max(this=exp.column("records")), "commonest"),
         )
         .from_(told.subquery(alias="told"))
         .group_by("kind")
     )
+
+
+def _amounts(shape: Shape) -> list[exp.Expr]:
+    """Rows whose number is not whole; spaces and characters of all texts."""
+    value, zero = exp.column("value"), bigint(literal(0))
+    decimals = spaces = characters = zero
+    if shape == "number":
+        # Of infinity and NaN, FLOOR is the same.
+        whole = exp.Floor(this=value.copy()).eq(value.copy())
+        decimals = sum_bigint(case((whole, literal(0)), default=exp.column("records")))
+    if shape == "text":
+        length = exp.Length(this=text(value.copy()))
+        bare = exp.Length(this=call("REPLACE", text(value.copy()), " ", ""))
+        characters = sum_bigint(length)
+        spaces = sum_bigint(exp.Sub(this=length.copy(), expression=bare))
+    return [alias(decimals, "decimals"), alias(spaces.copy(), "spaces"), alias(characters.copy(), "characters")]
 
 
 def _extreme(function: type[exp.AggFunc], shape: Shape) -> exp.Expr:
@@ -187,7 +245,65 @@ def _with_counts(facts: ColumnFacts, counted: Sequence[tuple[Any, ...]]) -> Colu
         longest=max((row[4] for row in values if row[4] is not None), default=0),
         least=min(least, default=None),
         most=max(most, default=None),
+        decimals=sum(row[7] or 0 for row in values),
+        spaces=sum(row[8] or 0 for row in values),
+        characters=sum(row[9] or 0 for row in values),
+        commonest=max((row[10] for row in values), default=0),
     )
+
+
+def _with_checksums(engine: Engine, rows: exp.Select, facts: Sequence[ColumnFacts]) -> list[ColumnFacts]:
+    """Try the checksums on a sample of the values of columns that are long enough."""
+    places = [
+        place
+        for place, known in enumerate(facts)
+        if known.shape in ("text", "whole") and SHORTEST_CODE <= known.longest <= LONGEST_CODE and known.distinct
+    ]
+    if not places:
+        return list(facts)
+    found: dict[int, tuple[int, ...]] = {}
+    for start in range(0, len(places), COLUMNS_AT_ONCE):
+        branches = [_right(rows, place, facts[place].name) for place in places[start : start + COLUMNS_AT_ONCE]]
+        found |= {place: tuple(counted) for place, *counted in engine.query(union_all(branches))}
+    return [
+        replace(known, sampled=found[place][0], checksums=dict(zip(CHECKS, found[place][1:], strict=True)))
+        if place in found
+        else known
+        for place, known in enumerate(facts)
+    ]
+
+
+def _right(rows: exp.Select, place: int, name: str) -> exp.Select:
+    """How many of the sampled values of a column pass each checksum."""
+    value = text(column(name))
+    sample = _chosen(rows, alias(value, "value")).where(column(name).is_(exp.Null()).not_()).distinct().limit(SAMPLE)
+    counts = [alias(sum_bigint(passes(check, exp.column("value"))), check) for check in CHECKS]
+    return exp.select(alias(literal(place), "place"), alias(count_all(), "sampled"), *counts).from_(
+        sample.subquery(alias="sampled")
+    )
+
+
+def _with_quantiles(engine: Engine, rows: exp.Select, facts: Sequence[ColumnFacts]) -> list[ColumnFacts]:
+    """The numbers that nine of ten rows lie between: bands for these are of use, bands up to an outlier are not."""
+    names = [known.name for known in facts if known.least is not None and known.distinct > FLAG]
+    found: dict[str, tuple[Decimal, Decimal]] = {}
+    for start in range(0, len(names), COLUMNS_AT_ONCE):
+        chosen = names[start : start + COLUMNS_AT_ONCE]
+        ends = [text(_quantile(name, share)) for name in chosen for share in (0.05, 0.95)]
+        told = engine.query(_chosen(rows, *ends))[0]
+        found |= {name: (Decimal(told[2 * i]), Decimal(told[2 * i + 1])) for i, name in enumerate(chosen)}
+    return [
+        replace(known, low=found[known.name][0], high=found[known.name][1]) if known.name in found else known
+        for known in facts
+    ]
+
+
+def _quantile(name: str, share: float) -> exp.Expr:
+    value = column(name)
+    finite = exp.Sub(this=value, expression=value.copy()).eq(0)
+    kept = exp.Case().when(finite, value.copy())
+    order = exp.Order(expressions=[exp.Ordered(this=kept, nulls_first=False)])
+    return exp.WithinGroup(this=exp.PercentileDisc(this=exp.Literal.number(share)), expression=order)
 
 
 def _with_countries(engine: Engine, rows: exp.Select, facts: ColumnFacts) -> ColumnFacts:
@@ -221,175 +337,3 @@ def rows_alone(engine: Engine, rows: exp.Select, sets: Sequence[Sequence[str]], 
 
     found = dict(engine.query(union_all([branch(place, names) for place, names in enumerate(sets)])))
     return [int(found[place]) for place in range(len(sets))]
-
-
-def _header(draft: RoleDraft) -> list[str]:
-    lines = [
-        f"# Drafted by 'sqlanon init' from {_number(draft.rows, 'row')} and {_number(len(draft.columns), 'column')}.",
-        "# Roles are guesses: read each line, and correct it. To an attacker, a column is",
-        "#   identifier        who it is: not released",
-        "#   quasi_identifier  known from elsewhere, such as age and place: made coarser",
-        "#   sensitive         what nobody should learn about a person",
-        "#   insensitive       none of these",
-        "# Then run 'sqlanon check' with this file; 'sqlanon explain k_anonymity' tells what a model means.",
-    ]
-    if draft.rows == 0:
-        lines.append("# The table has no rows yet: roles are guessed from names and types only.")
-    if draft.unnamed:
-        lines.append(f"# {_number(draft.unnamed, 'column')} without a name cannot be part of a policy: name it first.")
-    return lines
-
-
-def _source(url: str | None, given: dict[str, str], base: Path) -> list[str]:
-    lines = ["source:"]
-    if url is not None:
-        database = without_password(url)
-        if database != url:
-            lines.append("  # The password stays out of the file: put it into PGPASSWORD, or into ~/.pgpass.")
-        lines.append(f"  database: {scalar(_seen_from(base, database))}")
-    for key, value in given.items():
-        lines.append(f"  {key}: {scalar(_seen_from(base, value) if key == 'path' else value)}")
-    return lines
-
-
-def _columns(draft: RoleDraft) -> list[str]:
-    entries = [
-        (f"  {key(facts.name)} {draft.roles[facts.name].role}", _figures(draft, facts)) for facts in draft.columns
-    ]
-    lines = ["columns:", *_aligned(entries)]
-    if len(draft.candidates) > 1 and draft.rows:
-        names = ", ".join(scalar(name) for name in draft.candidates)
-        what = "single out a person" if draft.person else "are unique"
-        lines.append(f"# {percent(draft.together, draft.rows)} of the rows {what} by {names} together.")
-    if draft.rows > VERY_LARGE:
-        lines.append("# Pairs of these were measured on all rows; pairs of other columns were not.")
-    return lines
-
-
-def _figures(draft: RoleDraft, facts: ColumnFacts) -> str:
-    """Why the column has its role, and what was counted."""
-    suggestion = draft.roles[facts.name]
-    if not draft.rows or not facts.comparable or facts.constant:
-        return suggestion.reason
-    figures = [_number(facts.distinct, "distinct value")]
-    if facts.nulls:
-        figures.append(f"{percent(facts.nulls, facts.rows)} NULL")
-    if suggestion.role == "quasi_identifier":
-        alone = draft.alone[facts.name]
-        count, other = draft.partner.get(facts.name, (0, ""))
-        what = "of rows single out a person" if draft.person else "of rows unique"
-        if alone:
-            figures.append(f"{percent(alone, facts.rows)} {what}")
-        if count:
-            figures.append(f"{percent(count, facts.rows)}{'' if alone else f' {what}'} together with {scalar(other)}")
-    return f"{suggestion.reason}; {', '.join(figures)}"
-
-
-def _person(draft: RoleDraft) -> list[str]:
-    if draft.person is not None:
-        facts = next(facts for facts in draft.columns if facts.name == draft.person)
-        each = (facts.rows - facts.nulls) / facts.distinct
-        return [
-            f"# A person has {each:.1f} rows on average: persons are counted, not rows.",
-            f"person: {scalar(draft.person)}",
-        ]
-    keys = [facts.name for facts in draft.columns if is_person_key(facts.name) and facts.distinct and not facts.repeats]
-    if keys:
-        return [f"# {scalar(keys[0])} differs from row to row: each row is a person."]
-    return ["# If a person can have several rows, name the column that tells persons apart:", "# person: …"]
-
-
-def _hierarchies(draft: RoleDraft) -> list[str]:
-    fitting, others = [], []
-    for facts in draft.columns:
-        if draft.roles[facts.name].role != "quasi_identifier":
-            continue
-        found = hierarchy(facts)
-        if found:
-            fitting.append((f"  {key(facts.name)} {{{found[0]}}}", found[1]))
-        elif facts.distinct > FLAG:
-            others.append(facts)
-    lines = ["# How values become coarser, level by level.", "hierarchies:", *_aligned(fitting)] if fitting else []
-    if not others:
-        return lines
-    names = ", ".join(scalar(facts.name) for facts in others[:8]) + (", …" if len(others) > 8 else "")
-    advice = [
-        f"No kind fits {names}: group the values in a tree ('sqlanon explain tree'),",
-        "or in a file with one line for each value, such as: value;group;*",
-        *(
-            f"The kind 'country' does not know {_number(facts.unlisted, 'value')} of {scalar(facts.name)}."
-            for facts in others
-            if facts.unlisted
-        ),
-        *([] if fitting else ["hierarchies:"]),
-        f"{'' if fitting else '  '}{scalar(others[0].name)}: {{csv: {{path: {_file_name(others[0].name)}}}}}",
-    ]
-    return lines + [f"{'  ' if fitting else ''}# {line}" for line in advice]
-
-
-def _models(draft: RoleDraft) -> list[str]:
-    others = "the rows of at least 4 other persons" if draft.person else "at least 4 others"
-    diversity = ("- distinct_l_diversity: {l: 2}", "rows that look alike differ in each sensitive column")
-    closeness = ("  # - t_closeness: {t: 0.3}", "stricter: they differ much as in the whole table")
-    models = [("  - k_anonymity: {k: 5}", f"each row looks like {others}")]
-    if any(suggestion.role == "sensitive" for suggestion in draft.roles.values()):
-        return ["models:", *_aligned([*models, (f"  {diversity[0]}", diversity[1]), closeness])]
-    missing = "  # No column looks sensitive. If one is, give it the role sensitive, and ask for more:"
-    return ["models:", *_aligned(models), missing, f"  # {diversity[0]}"]
-
-
-def _aligned(entries: Sequence[tuple[str, str]]) -> list[str]:
-    """Comments in one column, as far as that keeps lines short."""
-    width = max((len(text) for text, _ in entries if len(text) <= 60), default=0)
-    return [f"{text:<{width}}  # {comment}" for text, comment in entries]
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def percent(part: int, whole: int) -> str:
-    """A share, rounded but never to none or to all.
-
-    >>> percent(1, 3), percent(1, 9000), percent(8999, 9000), percent(5, 5), percent(3, 1000)
-    ('33 %', '<0.1 %', '>99.9 %', '100 %', '0.3 %')
-    """
-    share = 100 * part / whole
-    if 0 < share < 0.1:
-        return "<0.1 %"
-    if 99.9 < share < 100:
-        return ">99.9 %"
-    return f"{share:.1f} %" if share < 1 or 99 < share < 100 else f"{share:.0f} %"
-
-
-# Words that some reader of YAML takes for something else than text.
-_RESERVED = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
-
-
-def scalar(text: str) -> str:
-    """Text in YAML: as it is where that is safe, otherwise in double quotes.
-
-    >>> print(scalar("zip"), scalar("on"), scalar("2024"), scalar('a "b"'), scalar("data/visits-2024.csv"))
-    zip "on" "2024" "a \\"b\\"" data/visits-2024.csv
-    """
-    if re.fullmatch(r"/?[^\W\d][\w./-]*", text) and text.casefold() not in _RESERVED and text.isprintable():
-        return text
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'
-
-
-def key(name: str) -> str:
-    """A name as key of a mapping; YAML wants a mark before one of more than 1,024 characters."""
-    written = scalar(name)
-    return f"{written}:" if len(written) < 1000 else f"? {written}\n  :"
-
-
-def _file_name(name: str) -> str:
-    return f"hierarchies/{'_'.join(words(name))[:40] or 'values'}.csv"
-
-
-def _seen_from(base: Path, path: str) -> str:
-    """A path of the working directory, as the policy in the folder `base` has to name it."""
-    if "://" in path or path == ":memory:" or os.path.isabs(path) or base == Path("."):
-        return path
-    return Path(os.path.relpath(path, base)).as_posix()

@@ -18,12 +18,13 @@ from sqlanon import policy
 from sqlanon.cli import main
 from sqlanon.engines import connect
 from sqlanon.errors import PolicyError, SourceError
-from sqlanon.evidence import profile_table
+from sqlanon.evidence import draft_policy as drafts
 from sqlanon.evidence.checks import check
+from sqlanon.evidence.draft_policy import draft_policy, scalar
 from sqlanon.evidence.hierarchies import build_hierarchies, validate_hierarchies
-from sqlanon.evidence.profile_table import scalar, starter_policy
 from sqlanon.evidence.suggest_roles import ColumnFacts, suggest, widths
 from sqlanon.policy import Policy, yaml_lines
+from sqlanon.release import Published, publish
 
 
 class Home:
@@ -56,7 +57,7 @@ class Home:
 
     def drafted(self, table: str) -> tuple[str, Policy]:
         """The draft, after it was parsed and checked."""
-        text = starter_policy(self.url, table)
+        text = draft_policy(self.url, table).text
         return text, checked(text)
 
 
@@ -80,6 +81,16 @@ def checked(text: str) -> Policy:
     finally:
         engine.close()
     return read
+
+
+def published(text: str) -> Published:
+    """What an unedited `publish` of a draft does."""
+    read = policy.parse(text)
+    engine = connect(read.source.database, read_only=False)
+    try:
+        return publish(read, engine, workload=False)
+    finally:
+        engine.close()
 
 
 def roles(read: Policy) -> dict[str, str]:
@@ -124,7 +135,8 @@ DRAFTED = """\
 #   quasi_identifier  known from elsewhere, such as age and place: made coarser
 #   sensitive         what nobody should learn about a person
 #   insensitive       none of these
-# Then run 'sqlanon check' with this file; 'sqlanon explain k_anonymity' tells what a model means.
+# As it stands, an unedited publish writes the table patients_released: groups of at least 5 persons, 7 columns made coarser, 1 column shown as sensitive, 1 column as it is, 2 columns left out.
+# 'sqlanon check' with this file measures the table; 'sqlanon explain k_anonymity' tells what a model means.
 
 source:
   database: DATABASE
@@ -153,15 +165,20 @@ hierarchies:
   zip: {prefix: {length: 5}}                            # each level hides one more character
   weight: {intervals: {widths: [1, 2, 4]}}              # wider and wider bands
   "shoe size": {intervals: {widths: [2, 4, 8]}}         # wider and wider bands
-  # No kind fits country, job: group the values in a tree ('sqlanon explain tree'),
-  # or in a file with one line for each value, such as: value;group;*
+  # No computed kind fits country, job: 'sqlanon init' with -o builds a file of groups,
+  # 'sqlanon hierarchy' does so too, up to 5,000 values; 'sqlanon explain csv' shows its form.
   # The kind 'country' does not know 1 value of country.
-  # country: {csv: {path: hierarchies/country.csv}}
 
 models:
   - k_anonymity: {k: 5}           # each row looks like the rows of at least 4 other persons
   - distinct_l_diversity: {l: 2}  # rows that look alike differ in each sensitive column
   # - t_closeness: {t: 0.3}       # stricter: they differ much as in the whole table
+
+suppression_limit: 0.02  # share of the rows that may be left out
+algorithm: mondrian      # regions of similar rows: more detail than one level for a whole column
+
+release:
+  table: patients_released
 """  # noqa: E501
 
 
@@ -426,18 +443,37 @@ def test_a_draft_always_parses_and_checks(home: Home, table: tuple[dict[str, str
     assert list(read.columns) == list(columns)
 
 
+@settings(max_examples=examples(15))
+@given(tables())
+def test_a_draft_is_published_as_it_is(home: Home, table: tuple[dict[str, str], list[list[Any]]]) -> None:
+    columns, rows = table
+    home.table("t", columns, rows)
+    home.sql("DROP TABLE IF EXISTS t_released", "DROP TABLE IF EXISTS sqlanon_releases")
+    draft = draft_policy(home.url, "t")
+    if "refuses" in draft.summary:
+        with pytest.raises(PolicyError):
+            published(draft.text)
+    else:
+        assert published(draft.text).document["released"] > 0
+
+
+def test_the_hospital_is_published_as_drafted(home: Home) -> None:
+    home.table("patients", HOSPITAL, HOSPITAL_ROWS)
+    done = published(draft_policy(home.url, "patients").text)
+    assert done.document["release"]["name"] == "patients_released"
+    assert done.document["released"] == len(HOSPITAL_ROWS)
+
+
 @given(st.text(st.characters(exclude_categories=("Cs",))))
 def test_any_text_is_read_back_from_yaml(text: str) -> None:
     assert yaml_lines.read_yaml(f"[{scalar(text)}]").data == [text]
     if text:
-        assert yaml_lines.read_yaml(f"{profile_table.key(text)} 1").data == {text: 1}
+        assert yaml_lines.read_yaml(f"{drafts.key(text)} 1").data == {text: 1}
 
 
 def test_a_name_longer_than_a_key_of_yaml() -> None:
     name = "long " * 400
-    assert yaml_lines.read_yaml(f"columns:\n  {profile_table.key(name)} identifier").data == {
-        "columns": {name: "identifier"}
-    }
+    assert yaml_lines.read_yaml(f"columns:\n  {drafts.key(name)} identifier").data == {"columns": {name: "identifier"}}
 
 
 def test_a_key_with_nulls_is_no_person(home: Home) -> None:
@@ -496,21 +532,21 @@ def test_types_that_only_one_engine_has(home: Home) -> None:
 def test_what_cannot_be_read_is_told(home: Home, tmp_path: Path) -> None:
     home.table("patients", {"age": "INTEGER"}, [])
     with pytest.raises(SourceError, match="there is no table 'patient'") as missing:
-        starter_policy(home.url, "patient")
+        draft_policy(home.url, "patient")
     assert missing.value.hint == "did you mean 'patients'?"
     with pytest.raises(PolicyError, match="which table of it"):
-        starter_policy(home.url, "")
+        draft_policy(home.url, "")
     with pytest.raises(PolicyError, match="which table of it") as which:
-        starter_policy(home.url, None)
+        draft_policy(home.url, None)
     assert which.value.detail == "it has patients"
     assert which.value.hint is not None and which.value.hint.endswith(" patients")
     with pytest.raises(SourceError, match="there is no database"):
-        starter_policy(str(tmp_path / "none.duckdb"), "patients")
+        draft_policy(str(tmp_path / "none.duckdb"), "patients")
     with pytest.raises(SourceError, match="there is no file"):
-        starter_policy(str(tmp_path / "none.csv"), None)
+        draft_policy(str(tmp_path / "none.csv"), None)
     home.sql("DROP TABLE patients")
     with pytest.raises(PolicyError, match="a database without tables"):
-        starter_policy(home.url, None)
+        draft_policy(home.url, None)
 
 
 @pytest.mark.parametrize("definition", ["()", "(j json)"])
@@ -518,7 +554,7 @@ def test_nothing_to_write_about(postgres_url: str, definition: str) -> None:
     home = Home(postgres_url)
     home.sql("DROP SCHEMA public CASCADE", "CREATE SCHEMA public", f"CREATE TABLE t {definition}")
     with pytest.raises(SourceError, match="'t' has no column"):
-        starter_policy(home.url, "t")
+        draft_policy(home.url, "t")
 
 
 def test_files_and_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -529,7 +565,7 @@ def test_files_and_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     for path in ("t.parquet", "t.csv", "folder/part 1.parquet", "folder/part 2.parquet"):
         made.execute(f"COPY t TO '{path}'")
     for path, size in (("t.parquet", 50), ("t.csv", 50), ("folder", 100), ("folder/*.parquet", 100)):
-        text = starter_policy(path, None)
+        text = draft_policy(path, None).text
         assert f"from {size} rows" in text
         assert checked(text).source.path == path
 
@@ -539,12 +575,12 @@ def test_a_wide_table(home: Home) -> None:
     columns = ", ".join(f"i % {place % 9 + 2} AS column_{place}" for place in range(300))
     series = "generate_series(1, 50) AS g(i)" if home.dialect == "postgres" else "range(50) AS g(i)"
     home.sql(f"CREATE TABLE t AS SELECT {columns} FROM {series}")
-    read = policy.parse(starter_policy(home.url, "t"))
+    read = policy.parse(draft_policy(home.url, "t").text)
     assert len(read.columns) == 300
 
 
 def test_large_tables_have_fewer_pairs_and_say_so(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profile_table, "VERY_LARGE", 10)
+    monkeypatch.setattr(drafts, "VERY_LARGE", 10)
     monkeypatch.setattr("sqlanon.evidence.suggest_roles.LARGE", 10)
     columns = ["age", "city", "job", "race", "region", "zip", "state"]
     home.table("t", dict.fromkeys(columns, "INTEGER"), [[row % (7 + place) for place in range(7)] for row in range(40)])
@@ -554,7 +590,7 @@ def test_large_tables_have_fewer_pairs_and_say_so(home: Home, monkeypatch: pytes
 
 
 def test_the_password_stays_out_of_the_policy() -> None:
-    lines = profile_table._source("postgresql://ann:secret@host/db", {"table": "t"}, Path("."))
+    lines = drafts._source("postgresql://ann:secret@host/db", {"table": "t"}, Path("."))
     assert "secret" not in "".join(lines)
     assert any("PGPASSWORD" in line for line in lines)
 
@@ -568,7 +604,8 @@ def test_the_command(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (tmp_path / "policies").mkdir()
     target = "policies/draft.yml"
     wrote = CliRunner().invoke(main, ["init", database, "patients", "-o", target])
-    assert wrote.output == f"wrote {target}; read it through, then: sqlanon check {target}\n"
+    assert wrote.output.startswith(f"wrote {target}; an unedited publish writes the table patients_released: ")
+    assert wrote.output.endswith(f"read it through, then: sqlanon publish {target}\n")
     # The policy lies in another folder than the database, which it still finds.
     assert CliRunner().invoke(main, ["check", target]).exit_code == 1
     again = CliRunner().invoke(main, ["init", database, "patients", "-o", target])
@@ -576,3 +613,126 @@ def test_the_command(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert CliRunner().invoke(main, ["init", database, "patients", "-o", target, "--force"]).exit_code == 0
     asked = CliRunner().invoke(main, ["init", database])
     assert asked.exit_code == 2 and "it has patients" in asked.output
+
+
+def run_init(*words: str, answers: str | None = None) -> str:
+    done = CliRunner().invoke(main, ["init", *words], input=answers)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+@pytest.fixture
+def people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    lines = [f'{i},{20 + i % 40},{"ab"[i % 2]},{i % 7},"x{i % 3}"' for i in range(120)]
+    (tmp_path / "people.csv").write_text("\n".join(["id,age,city,visits,disease", *lines]), encoding="utf-8")
+    return "people.csv"
+
+
+def test_roles_that_options_give(people: str) -> None:
+    read = policy.parse(
+        run_init(
+            people, "--qi", "visits,age", "--keep", "city", "--sensitive", "id", "--identifier", "disease", "--k", "7"
+        )
+    )
+    assert roles(read) == {
+        "id": "sensitive",
+        "age": "quasi_identifier",
+        "city": "insensitive",
+        "visits": "quasi_identifier",
+        "disease": "identifier",
+    }
+    assert read.models[0].params == {"k": 7}
+    assert policy.parse(run_init(people, "--person", "visits")).person == "visits"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--qi", "agee"], "'people.csv' has no column 'agee'\n  hint: did you mean 'age'?"),
+        (["--person", "nobody"], "has no column 'nobody'"),
+        (["--qi", "age", "--keep", "age"], "column 'age' is given twice, in --qi and --insensitive"),
+        (["--keep", "id,age,city,visits,disease"], "no column is a quasi-identifier"),
+        (["--k", "1"], "Invalid value for '--k'"),
+        (["-o", "nowhere/draft.yml"], "there is no folder 'nowhere'"),
+    ],
+)
+def test_options_that_do_not_fit(people: str, words: list[str], said: str) -> None:
+    done = CliRunner().invoke(main, ["init", people, *words])
+    assert done.exit_code == 2 and said in done.output
+
+
+def test_columns_one_by_one(people: str) -> None:
+    text = run_init(people, "-i", answers="i\nq\nn\n\ns\nid\n")
+    read = policy.parse(text)
+    assert list(roles(read).values()) == [
+        "identifier",
+        "quasi_identifier",
+        "insensitive",
+        "quasi_identifier",
+        "sensitive",
+    ]
+    assert read.person == "id"
+    # An empty answer takes the guess; '-' says that each row is a person.
+    again = policy.parse(run_init(people, "-i", answers="\n\n\n\n\n-\n"))
+    assert roles(again) == roles(policy.parse(run_init(people)))
+    assert again.person is None
+
+
+def test_an_unedited_publish_is_foretold(people: str, tmp_path: Path) -> None:
+    draft = draft_policy(people, None)
+    assert draft.summary == (
+        "an unedited publish writes people_released.csv: groups of at least 5 rows, 3 columns made coarser, "
+        "1 column shown as sensitive, 1 column left out"
+    )
+    assert f"# As it stands, {draft.summary}.\n" in draft.text
+    assert published(draft.text).document["release"]["name"] == "people_released.csv"
+    assert (tmp_path / "people_released.csv").exists()
+    few = draft_policy(people, None, k=121)
+    assert few.summary == "an unedited publish refuses: 120 rows cannot hide in groups of 121"
+    with pytest.raises(PolicyError):
+        published(few.text)
+
+
+def test_persons_in_a_file_are_released_into_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = [f"{i // 2},{20 + i % 9},d{i % 3}" for i in range(80)]
+    (tmp_path / "visits.csv").write_text("\n".join(["patient_id,age,disease", *lines]), encoding="utf-8")
+    (tmp_path / "policies").mkdir()
+    assert CliRunner().invoke(main, ["init", "visits.csv", "-o", "policies/draft.yml"]).exit_code == 0
+    read = policy.load(tmp_path / "policies/draft.yml")
+    assert (read.source.database, read.source.path) == ("../visits_released.duckdb", "../visits.csv")
+    # There is no database to check in before the first publish makes it.
+    assert CliRunner().invoke(main, ["check", "policies/draft.yml"]).exit_code == 1
+    done = CliRunner().invoke(main, ["publish", "policies/draft.yml", "--no-workload"])
+    assert done.exit_code == 0, done.output
+    made = duckdb.connect(str(tmp_path / "visits_released.duckdb"))
+    assert made.sql("SELECT count(*) FROM visits_released").fetchall() == [(80,)]
+    made.close()
+
+
+def test_odd_files_are_drafted_and_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names with quotes, mixed values in one column, and text beyond ASCII, with a built hierarchy for each."""
+    monkeypatch.chdir(tmp_path)
+    mixed = ["1", "zwei", "3.0", "", "NA", "ä;ö"]
+    lines = [f'{mixed[i % 6]!r},"a""b {i % 4}",{"日本 ü"[i % 4]}' for i in range(72)]
+    (tmp_path / "odd.csv").write_text("\n".join(['mixed,"the ""name""",ort', *lines]), encoding="utf-8")
+    assert CliRunner().invoke(main, ["init", "odd.csv", "-o", "draft.yml"]).exit_code == 0
+    read = policy.load(tmp_path / "draft.yml")
+    assert {name: use.kind for name, use in read.hierarchies.items()} == dict.fromkeys(read.quasi_identifiers, "csv")
+    done = CliRunner().invoke(main, ["publish", "draft.yml", "--no-workload"])
+    assert done.exit_code == 0, done.output
+    # A file that was edited stays, unless it is said otherwise.
+    (tmp_path / "draft.yml").unlink()
+    again = CliRunner().invoke(main, ["init", "odd.csv", "-o", "draft.yml"])
+    assert again.exit_code == 2 and "exists already" in again.output
+    assert not (tmp_path / "draft.yml").exists()
+    assert CliRunner().invoke(main, ["init", "odd.csv", "-o", "draft.yml", "--force"]).exit_code == 0
+
+
+@pytest.mark.parametrize("rows", ["", "1\n", "\n" * 3])
+def test_a_table_that_cannot_be_published_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "few.csv").write_text(f"age\n{rows}", encoding="utf-8")
+    assert "an unedited publish refuses: " in run_init("few.csv", "-o", "few.yml")
+    assert CliRunner().invoke(main, ["publish", "few.yml"]).exit_code == 2

@@ -374,11 +374,12 @@ def sessions() -> dict[tuple[str, ...], list[tuple[str, ...]]]:
     return found
 
 
-# Options that no session uses: they take long, never end, or need two releases of m_invariance (which
+# Options that no session uses: they take long, ask questions, never end, or need two releases of m_invariance (which
 # test_attacks_minimality.py makes).
 UNUSED = {
     ("attack",): {"--earlier"},
     ("demo",): {"--rows"},
+    ("init",): {"--interactive"},
     ("serve",): {"--schedule"},
 }
 
