@@ -32,6 +32,7 @@ bench: $(VENV)/installed-test
 	$(BIN)/python tests/bench/checks.py
 	$(BIN)/python tests/bench/search.py 1000000 10000000
 	$(BIN)/python tests/bench/mondrian.py 1000000 10000000
+	$(BIN)/python tests/bench/least_loss.py
 	$(BIN)/python tests/bench/gateway.py 100000 10000000
 	$(BIN)/python tests/bench/proxy.py
 	$(BIN)/python tests/bench/history.py

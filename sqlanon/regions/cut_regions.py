@@ -70,10 +70,10 @@ def choose_slots(problem: Problem) -> tuple[Slot, ...]:
     return slots(problem.domains, as_numbers=as_numbers)
 
 
-def points(problem: Problem, work: str, state: str) -> exp.Select:
-    """(region, at_, n, person) of the open rows on the widest dimension of their regions."""
+def points(problem: Problem, work: str, state: exp.Expr) -> exp.Select:
+    """(region, at_, n, person) of the open rows on the widest dimension of their regions; `state` has the alias s."""
     at = exp.Cast(this=read_place(choose_slots(problem), "s"), to=exp.DataType.build("int"))
-    tree = _joined(work, table(state, alias="s"))
+    tree = _joined(work, state)
     return tree.select("w.region", alias(at, "at_"), "w.n", "s.rows_", *_person(problem, "w."))
 
 
@@ -161,21 +161,25 @@ def histogram(problem: Problem, found: exp.Query, keys: Sequence[str]) -> exp.Se
 
 
 def sum_both_sides(problem: Problem, found: exp.Query, keys: Sequence[str]) -> exp.Select:
-    """(keys, at_, rows_, n, left_rows, left_, right_): rows and records on both sides of every cut."""
+    """(keys, at_, rows_, n, following, left_rows, left_, right_): rows and records on both sides of every cut, and the
+    place that comes after it."""
+    named = [exp.column(key) for key in keys]
+    following = alias(window(exp.Lead(this=exp.column("at_")), partition=named, order=[exp.column("at_")]), "following")
     of_all = window(exp.Sum(this=exp.column("ends")), partition=[exp.column(key) for key in keys])
     tree = exp.select(
         *keys, "at_", "rows_", "n",
         alias(_sum("n", keys), "left_rows"),
         alias(_sum("begins", keys), "left_"),
-        alias(exp.Sub(this=of_all, expression=_sum("ends", keys)), "right_"),
+        alias(exp.Sub(this=of_all, expression=_sum("ends", keys)), "right_"), following,
     )  # fmt: skip
     if not problem.compressed.person:
         # All are told by one sum, which is asked for once.
-        once = exp.select(*keys, "at_", "rows_", "n", alias(_sum("n", keys), "left_rows"))
+        once = exp.select(*keys, "at_", "rows_", "n", alias(_sum("n", keys), "left_rows"), following)
         once = once.from_(histogram(problem, found, keys).subquery(alias="histogram"))
         left = exp.column("left_rows")
         right = exp.Sub(this=exp.column("rows_"), expression=left.copy())
         sides = exp.select(*keys, "at_", "rows_", "n", "left_rows", alias(left, "left_"), alias(right, "right_"))
+        sides = sides.select("following")
         return sides.from_(once.subquery(alias="once"))
     return tree.from_(histogram(problem, found, keys).subquery(alias="histogram"))
 

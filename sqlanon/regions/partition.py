@@ -20,6 +20,7 @@ from sqlanon.errors import HierarchyError
 from sqlanon.lattice.nodes import Infeasible
 from sqlanon.lattice.problem import Problem
 from sqlanon.regions.cut_regions import Size, choose_slots, open_, size
+from sqlanon.regions.loss_cuts import NARROW, count_ways
 from sqlanon.regions.pack_places import (
     Slot,
     gather_ends,
@@ -35,10 +36,11 @@ from sqlanon.regions.relaxed_cuts import split_regions
 from sqlanon.regions.round_tables import Rounds
 from sqlanon.regions.stable_regions import Replay, all_cuts, cut_values, torn_apart
 from sqlanon.regions.value_orders import Order, orders
+from sqlanon.relations.compressed_rows import add_up
 from sqlanon.sqltree.tree import alias, bigint, case, count_all, literal, sum_bigint, table, union_all, window
 
 # Given work and state tables, (region, cut, …) of the open regions that have a cut of allowed size.
-Chooser = Callable[[str, str, Size], exp.Select]
+Chooser = Callable[[str, str, Size], exp.Query]
 # With more regions than this, what is gathered of them no longer fits the cache of a processor, unless the rows of a
 # region lie side by side.
 MANY_REGIONS = 4096
@@ -61,17 +63,20 @@ class Parts:
 @dataclass
 class Partition:
     """`everywhere`: the chooser looks at all dimensions and names one; else each state names the widest.
+    `marks`: it says too what to remember where a model refuses its cut; else the dimension is not tried again.
     `splits`: rows that are alike may be parted; the chooser then says how many rows at the cut go left."""
 
     problem: Problem
     choose: Chooser
     everywhere: bool = False
+    marks: bool = False
     splits: bool = False
     orders: tuple[Order, ...] = field(init=False)
     limits: Size = field(init=False)
     slots: tuple[Slot, ...] = field(init=False)
     rounds: Rounds = field(init=False)
     round: int = 0
+    way: str = ""  # how regions are cut this time, where the chooser knows several ways
     _last: int = 1  # the highest region so far
     _sorted: bool = False
     _done: list[str] = field(default_factory=list)
@@ -100,7 +105,9 @@ class Partition:
         left = self._settle(names, self.problem.records - self._left_out)
         while left and not self.problem.state.out_of_time():
             self.round += 1
-            names["cuts"] = self.rounds.made("cuts", lambda: self.choose("work", "state", self.limits), names)
+            names["cuts"] = self.rounds.made(
+                f"cuts_{self.way}", lambda: self.choose("work", "state", self.limits), names
+            )
             if self._asks:
                 names["refused"] = self._refused(names)
             names["decided"] = self.rounds.made("decided", self._decisions, {**names, "last": str(self._last)})
@@ -228,13 +235,27 @@ class Partition:
         dim = case((nothing, exp.Null()), default=exp.Case(this=exp.column("widest"), ifs=is_widest))
         tree = exp.select("region", "rows_", *self._gathered, "blocked", "tried", alias(dim, "dim"))
         tree = tree.from_(wide.subquery(alias="wide"))
-        if self.everywhere:
+        if self.marks:
+            tree = tree.select(alias(self._wide(), "wide"))
+        if self.everywhere and not self.marks:
             return tree
         return exp.select("*", *lens(self.slots, exp.column("dim"))).from_(tree.subquery(alias="chosen"))
 
+    def _wide(self) -> exp.Expr:
+        """Bits of the dimensions that are about as wide as the widest."""
+        least = exp.Mul(this=exp.column("widest"), expression=literal(NARROW))
+        near = [exp.and_(exp.column(f"w{i}") > 0, exp.column(f"w{i}") >= least) for i in self._dims]
+        bits = [case((own, literal(1 << (i - 1))), default=literal(0)) for i, own in enumerate(near, start=1)]
+        return bigint(exp.paren(add_up(bits), copy=False))
+
     def _settle(self, names: Mapping[str, str], left: int) -> int:
         """Put closed regions aside; the rows that are still open."""
-        still = int(self.rounds.asked("open", _open_rows, names)[0] or 0)
+        if self.marks:
+            found = self.rounds.asked("ways", lambda: count_ways(self.problem, "state"), names)
+            still, median = (int(rows or 0) for rows in found)
+            self.way = "loss" if not median else "median" if median == still else "both"
+        else:
+            still = int(self.rounds.asked("open", _open_rows, names)[0] or 0)
         if still < left:
             self._put_aside(names, closed=True)
         return still
@@ -250,9 +271,9 @@ class Partition:
     # Cutting ------------------------------------------------------------------------------------------------------
 
     def _decisions(self) -> exp.Select:
-        """(region, tried, blocked, dim, is_cut, cut, right_, take): the cuts of this round, with a lens on the places;
-        `right_` numbers the region that the right half becomes, and is NULL, like `cut`, where there is no cut that
-        all models allow."""
+        """(region, tried, blocked, dim, is_cut, cut, right_, take, mark): the cuts of this round, with a lens on the
+        places; `right_` numbers the region that the right half becomes, and is NULL, like `cut`, where there is no cut
+        that all models allow."""
         dim = exp.column("dim", table="c" if self.everywhere else "s")
         blocked = exp.BitwiseOr(this=exp.column("blocked", table="s"), expression=self._hopeless())
         is_cut = exp.Coalesce(this=exp.column("is_cut", table="c"), expressions=[literal(0)])
@@ -262,7 +283,7 @@ class Partition:
         if self._asks:
             at = case((exp.column("is_cut", table="c").eq(1), at), default=exp.Null())
         chosen.append(alias(at, "cut"))
-        shown = ["right_", *(["take"] if self.splits else [])]
+        shown = ["right_", *(["take"] if self.splits else []), *(["mark"] if self.marks else [])]
         chosen += [alias(exp.column(name, table="c"), name) for name in shown]
         tree = exp.select(*chosen).from_(table("state", alias="s"))
         tree = tree.join(self._numbered().subquery(alias="c"), on=_same_region("s", "c"), join_type="left")
@@ -275,11 +296,12 @@ class Partition:
 
     def _numbered(self) -> exp.Select:
         """The cuts with is_cut and right_. Numbers are given here, since a window sorts all that it is given."""
-        flag: exp.Expr = literal(1)
+        there: exp.Expr = exp.column("cut", table="c").is_(exp.Null()).not_()
         tree = exp.select("c.*").from_(table("cuts", alias="c"))
         if self._asks:
             tree = tree.join(table("refused", alias="x"), on=_same_region("c", "x"), join_type="left")
-            flag = case((exp.column("region", table="x").is_(exp.Null()), literal(1)), default=literal(0))
+            there = exp.and_(there, exp.column("region", table="x").is_(exp.Null()))
+        flag = case((there, literal(1)), default=literal(0))
         tree = tree.select(alias(flag, "is_cut"))
         number = window(exp.Sum(this=exp.column("is_cut")), order=[exp.column("region")])
         after = self._number(exp.Add(this=number, expression=exp.Placeholder(this="last")))
@@ -323,6 +345,7 @@ class Partition:
     def _halves(self) -> exp.Select:
         dim = exp.column("dim", table="c" if self.everywhere else "s")
         known = exp.select("c.region", "c.cut", *self._lens(dim)).from_(table("cuts", alias="c"))
+        known = known.where(exp.column("cut", table="c").is_(exp.Null()).not_())
         if not self.everywhere:
             known = known.join(table("state", alias="s"), on=_same_region("s", "c"))
         side = case((read_place(self.slots, "c") > exp.column("cut", table="c"), literal(1)), default=literal(0))
@@ -357,7 +380,10 @@ class Partition:
             exp.select(alias(exp.column(name), "region"), "blocked").from_(table("decided")).where(is_cut.copy().eq(1))
             for name in ("region", "right_")
         ]
-        tried = exp.BitwiseOr(this=exp.column("tried", table="d"), expression=_bit(exp.column("dim", table="d")))
+        learnt = _bit(exp.column("dim", table="d"))
+        if self.marks:
+            learnt = exp.Coalesce(this=exp.column("mark", table="d"), expressions=[literal(0)])
+        tried = exp.BitwiseOr(this=exp.column("tried", table="d"), expression=learnt)
         known = [f"s.{name}" for name in ("region", "rows_", *self._gathered)]
         stays = exp.select(*known, "d.blocked", alias(tried, "tried")).from_(table("state", alias="s"))
         uncut = exp.and_(_same_region("s", "d"), exp.column("is_cut", table="d").eq(0))

@@ -122,7 +122,8 @@ def test_adult(duck: Database) -> None:
         join = f"FROM {found.regions.members} m JOIN {made.compressed.table} c USING (k1) GROUP BY region"
         assert duck.fetch(f"SELECT MIN(n), SUM(n) FROM (SELECT SUM(n) AS n {join})") == [(5, ROWS)]
         assert duck.fetch(f"SELECT COUNT(DISTINCT k1) = COUNT(*) FROM {found.regions.members}") == [(True,)]
-    assert found.loss <= 0.05 and found.suppressed == 0
+    # 0.0386 at the median of the widest; the best full-domain generalization loses 0.27
+    assert found.loss <= 0.033 and found.suppressed == 0
 
 
 @pytest.mark.full
