@@ -175,7 +175,7 @@ models:
   # - t_closeness: {t: 0.3}       # stricter: they differ much as in the whole table
 
 suppression_limit: 0.02  # share of the rows that may be left out
-algorithm: mondrian      # regions of similar rows: more detail than one level for a whole column
+algorithm: auto          # the least loss of several algorithms; 'publish' shows what each would lose
 
 release:
   table: patients_released
