@@ -16,7 +16,8 @@ from sqlanon.errors import SqlanonError
 # Each is a file of this folder with a command of its name, and is loaded when it is asked for.
 COMMANDS = (
     "attack", "audit", "budget", "check", "compare", "compile", "demo", "explain", "init", "models", "plan", "publish",
-    "query", "refresh", "releases", "report", "risk", "schedule", "schema", "serve", "status", "user", "version",
+    "query", "refresh", "releases", "report", "risk", "schedule", "schema", "serve", "status", "user", "verdict",
+    "version",
 )  # fmt: skip
 
 
