@@ -16,7 +16,6 @@ from sqlanon.report.sections.parts import (
     section,
     small,
     status,
-    strong,
     table,
 )
 from sqlanon.report.wording import shorten
@@ -77,7 +76,7 @@ def _row(raw: Mapping[str, Any]) -> list[Content]:
     return [
         [element("span", _text(raw, "title"), class_="title"), small(_text(raw, "cite"))],
         shown,
-        [strong(_text(raw, "measured")) if state is not None else _text(raw, "measured"), small(_text(raw, "test"))],
+        [_text(raw, "measured"), small(_text(raw, "test"))],
         [_text(raw, "threshold"), small(origin)],
     ]
 
