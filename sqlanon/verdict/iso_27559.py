@@ -60,6 +60,8 @@ def _data(facts: ReleaseFacts) -> Judgement:
     direct = [item.name for item in facts.shown if item.role == "identifier" and not item.pseudonym]
     if direct:
         return not_met(f"direct identifiers in the release: {', '.join(direct)}")
+    if unnamed and facts.policy.algorithm_traits.groups:
+        return not_assessed(f"columns that link the parts of groups have no role: {', '.join(unnamed)}")
     if unnamed:
         return not_met(f"columns without a role: {', '.join(unnamed)}")
     if unread := unread_columns(facts):

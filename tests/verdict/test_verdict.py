@@ -371,6 +371,22 @@ def test_rows_of_one_person_are_no_crowd(database: Database) -> None:
     assert "persons have several rows" in found["wp29.singling_out"].measured
 
 
+# ---- groups
+
+
+def test_groups_are_judged_by_their_attacks_and_columns_alone(database: Database) -> None:
+    """Anatomy shows quasi-identifiers as they are, in two tables: there are no classes to count, and both are read."""
+    database.table("people", PEOPLE, people())
+    policy = good_policy(models=[{"distinct_l_diversity": {"l": 3}}], algorithm={"anatomy": {"l": 3}}, hierarchies={})
+    publish(policy, database.engine, secret="a secret of more than 16 letters")
+    found = states(judge_release(gather_facts(policy, database.engine)))
+    assert {found[name].state for name in OF_CHANCES} == {OPEN}
+    assert found["iso_27559.data"].state == OPEN
+    assert found["wp29.inference_certain"].state == MET
+    assert found["wp29.linkability_register"].state == BROKEN
+    assert "'age' (by its name): 48 rows tell an age over 89" in found["safe_harbor.ages"].measured
+
+
 # ---- the readings of 0.09
 
 
