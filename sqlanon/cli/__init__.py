@@ -17,7 +17,7 @@ from sqlanon.errors import SqlanonError
 COMMANDS = (
     "attack", "audit", "budget", "check", "compare", "compile", "demo", "explain", "hierarchy", "init", "models",
     "plan", "publish", "query", "refresh", "releases", "report", "risk", "schedule", "schema", "serve", "status",
-    "user", "version",
+    "user", "verdict", "version",
 )  # fmt: skip
 
 

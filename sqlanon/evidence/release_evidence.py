@@ -163,8 +163,8 @@ class MapPoint:
 class ReleaseEvidence:
     """Everything that was measured about a release. Without `release` it is the plan of a dry run.
 
-    `plan`, `release`, `linked_rows`, `history`, `draws`, `groups`, `risks` and `attacks` are the JSON of what their own
-    modules describe; `more` is what another version wrote.
+    `plan`, `release`, `linked_rows`, `history`, `draws`, `groups`, `risks`, `attacks` and `verdicts` are the JSON of
+    what their own modules describe; `more` is what another version wrote.
     """
 
     sqlanon: str  # the version that made it
@@ -202,6 +202,7 @@ class ReleaseEvidence:
     workload: Mapping[str, Any] | None = None
     risks: Mapping[str, Any] | None = None
     attacks: Mapping[str, Any] | None = None
+    verdicts: tuple[Mapping[str, Any], ...] | None = None
     map: tuple[MapPoint, ...] | None = None
     more: Mapping[str, Any] = field(default_factory=dict)
 
@@ -322,6 +323,7 @@ def _read(raw: Mapping[str, Any]) -> ReleaseEvidence:
         workload=_part(raw.get("workload")),
         risks=_part(raw.get("risks")),
         attacks=_part(raw.get("attacks")),
+        verdicts=_each(raw.get("verdicts"), dict),
         map=_map(raw.get("map")),
         more={key: value for key, value in raw.items() if key not in known},
     )

@@ -19,7 +19,7 @@ from sqlanon.lattice.freeform_classes import freeform
 from sqlanon.lattice.model_classes import Own
 from sqlanon.lattice.model_tables import probabilities, supersets
 from sqlanon.lattice.problem import ALSO_SUPPRESSED, FEW_ROWS, OF_NODES, Problem
-from sqlanon.lattice.requirements import Requirement, Requirements
+from sqlanon.lattice.requirements import WHOLE_TABLE, Requirement, Requirements
 from sqlanon.lattice.search_state import SearchState, TempTables
 from sqlanon.lattice.search_table import SearchTable
 from sqlanon.policy import ModelUse, Policy, Source
@@ -287,6 +287,8 @@ def is_searchable(model: Plugin, brings: frozenset[str] = frozenset()) -> bool:
     (True, False)
     """
     made = find_references(model.sql) <= SEARCHED | brings
+    if WHOLE_TABLE in model.needs and "own_classes" not in brings:
+        return False  # regions are cut one by one, and none of them is the table
     # What must hold for sets of rows must hold for each row: a search reaches that, and the check does the rest.
     plain = model.classes in ("", OF_ROW_SETS) and model.counts in ("", "rows")
     return made and (plain or "own_classes" in brings)

@@ -11,6 +11,8 @@ from sqlanon.lattice.model_tables import Special
 from sqlanon.policy import ModelUse
 from sqlanon.sqltree.tree import inline_verdict
 
+WHOLE_TABLE = "whole_table"  # what a model needs that measures a class by all others
+
 
 @dataclass(frozen=True)
 class Requirement:
@@ -87,7 +89,10 @@ class Requirements:
 
     @property
     def unsettled(self) -> bool:
-        """Whether what is suppressed can break a class that held, since that is not kept or suppressed as a whole."""
+        """Whether what is suppressed can break a class that held, since that is not kept or suppressed as a whole, or
+        is measured by all classes. One such model by itself leaves nothing that breaks it."""
+        if len(self.models) > 1 and any(WHOLE_TABLE in item.model.needs for item in self.models):
+            return True
         kinds = {item.own for item in self.models}
         alike = len(kinds) == 1 and all(own is None or (own.whole and not own.everywhere) for own in kinds)
         return not alike and any(own is not None and (own.partial or own.everywhere) for own in kinds)

@@ -51,6 +51,12 @@ def load_marginals(path: str | Path) -> Marginals | None:
     return _with_gateway(document, file.name, file.parent).marginals
 
 
+def has_section(path: str | Path, name: str) -> bool:
+    """Whether a file has a key at its top, such as `gateway` or `source`."""
+    document = _read(yaml_lines.text_of(Path(path)))
+    return isinstance(document.data, Mapping) and name in document.data
+
+
 def has_schedule(path: str | Path) -> bool:
     """Whether a file holds something to refresh; it may hold a gateway alone."""
     document = _read(yaml_lines.text_of(Path(path)))
@@ -73,5 +79,6 @@ def _with_gateway(document: YamlDocument, name: str, base: Path) -> PolicyFile |
 
 
 __all__ = [
-    "PolicyFile", "has_schedule", "load_gateway", "load_marginals", "load_serve", "parse_gateway", "parse_serve",
+    "PolicyFile", "has_schedule", "has_section", "load_gateway", "load_marginals", "load_serve", "parse_gateway",
+    "parse_serve",
 ]  # fmt: skip

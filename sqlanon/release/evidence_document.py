@@ -234,7 +234,7 @@ def describe_check(item: CheckResult) -> ModelEvidence:
         broken_classes=item.broken_classes,
         broken_records=item.broken_records,
         measured=item.measured,
-        required=threshold(model.sql, item.params, smaller_is_worse=model.worse_when_smaller),
+        required=threshold(model.sql, model.filled(item.params), smaller_is_worse=model.worse_when_smaller),
         holds=item.holds,
         summary=model.summary,
     )

@@ -13,6 +13,7 @@ from sqlanon.release.algorithm_kind import is_parted
 from sqlanon.release.publication import Progress, tell
 from sqlanon.release.solve_policy import prepare_problem
 from sqlanon.release.stored_evidence import load_evidence, risk_utility_map, too_wide_to_map
+from sqlanon.verdict.criteria import as_data
 
 
 def report(
@@ -30,9 +31,12 @@ def report(
     evidence = ReleaseEvidence.from_json(load_evidence(policy, engine))
     if attacked:
         tell(progress, "attacking the release", 0, 1)
+        from sqlanon.release.gather_verdict import verdict_of_release
         from sqlanon.release.measure_resistance import resistance  # loads all attacks
 
         evidence = replace(evidence, **resistance(policy, engine, evidence.records or 0))
+        found = verdict_of_release(policy, engine, evidence=evidence)
+        evidence = replace(evidence, verdicts=tuple(as_data(found)))
         tell(progress, "attacking the release", 1, 1)
     drawn = needs_secret(policy) and not secret
     if explore > 0 and len(evidence.plan["passes"]) == 1 and not drawn and not is_parted(policy):

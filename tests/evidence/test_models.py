@@ -113,6 +113,13 @@ SPECS: dict[str, Any] = {
         {"taxonomy": {leaf: (leaf, *up) for leaf, up in PARENTS.items()}},
     ),
     "expected_confidence": ({"beta": st.sampled_from([0.5, 0.9, 1])}, {}),
+    "average_risk": ({"risk": share}, {}),
+    "record_risk": ({"risk": share, "share": st.sampled_from([0, 0.1, 0.3, 0.5, 1])}, {}),
+    "sample_uniqueness": ({"share": st.sampled_from([0, 0.1, 0.25, 0.5, 1])}, {}),
+    "population_uniqueness": (
+        {"share": st.sampled_from([0, 0.05, 0.1, 0.5]), "sampling_fraction": st.sampled_from([0.01, 0.1, 0.5, 0.9])},
+        {},
+    ),
 }
 # Models with a test of their own in test_models_special.py, since their input has another shape.
 ELSEWHERE = {"xy_anonymity", "xy_privacy", "k_map", "delta_presence", "ff_anonymity", "multirelational_k_anonymity"}

@@ -47,6 +47,7 @@ WEIGHED = {"l": 2, "alpha": 0.5, "categories": CATEGORIES}
 OF_NUMBERS = {"attribute": "n"}
 MODELS: dict[str, dict[str, Any]] = {
     "alpha_k_anonymity": {"alpha": 0.8, "k": 2},
+    "average_risk": {"risk": 0.15},
     "basic_beta_likeness": {"beta": 2},
     "confidence_bounding": {"value": "hiv", "h": 0.7},
     "delta_disclosure": {"delta": 3},
@@ -69,10 +70,13 @@ MODELS: dict[str, dict[str, Any]] = {
     "nt_closeness": {"n": 20, "t": 0.2, "attribute": "s"},
     "ordered_t_closeness": {"t": 0.3} | OF_NUMBERS,
     "personalized_privacy": {"p_breach": 0.9, "guard": "guard"},
+    "population_uniqueness": {"share": 0.01, "sampling_fraction": 0.1},
     "positive_recursive_cl_diversity": {"c": 3, "l": 2, "dont_care": ["flu"]},
+    "record_risk": {"risk": 0.2, "share": 0.1},
     "recursive_cl_alpha_diversity": {"c": 3} | WEIGHED,
     "recursive_cl_diversity": {"c": 3, "l": 2},
     "relative_epsilon_m_anonymity": {"epsilon": 0.1, "m": 2} | OF_NUMBERS,
+    "sample_uniqueness": {"share": 0.02},
     "t_closeness": {"t": 0.3},
     "xy_anonymity": {"x": ["q"], "y": ["s"], "k": 2},
     "xy_privacy": {"x": ["q", "sex"], "k": 2, "h": 0.8},

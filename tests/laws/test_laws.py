@@ -211,7 +211,9 @@ LIMITS: dict[str, str | float | None] = {
     "l_plus_diversity": 0.0,  # an excess
     "negative_positive_recursive_cl_diversity": "c1",
     "nt_closeness": "t",
+    "population_uniqueness": "share",
     "positive_recursive_cl_diversity": "c",
+    "record_risk": "share",
     "recursive_cl_alpha_diversity": "c",
     "recursive_cl_diversity": "c",
     "relative_epsilon_m_anonymity": 0.25,

@@ -102,6 +102,64 @@ def broken_k_anonymity(rows, group, *, k, person=None):
     return where(k_anonymity(rows, group, k=k, person=person), lambda records: records < k)
 
 
+def sizes_of(rows, group, person):
+    return each(rows, group, lambda members: size(members, person))
+
+
+def average_risk(rows, group, *, risk, person=None):
+    """El Emam 2013: classes by records; here over the classes that are not smaller than one."""
+    found = sizes_of(rows, group, person)
+    return {
+        key: Fraction(sum(other >= own for other in found.values()), sum(o for o in found.values() if o >= own))
+        for key, own in found.items()
+    }
+
+
+def broken_average_risk(rows, group, *, risk, person=None):
+    return where(average_risk(rows, group, risk=risk, person=person), lambda share: share > exact(risk))
+
+
+def record_risk(rows, group, *, risk, share, person=None):
+    """El Emam 2013: the share of records whose class is too small."""
+    found = sizes_of(rows, group, person)
+    small = {key for key, own in found.items() if Fraction(1, own) > exact(risk)}
+    at_risk = Fraction(sum(found[key] for key in small), sum(found.values())) if found else Fraction(0)
+    return {key: at_risk if key in small else Fraction(0) for key in found}
+
+
+def broken_record_risk(rows, group, *, risk, share, person=None):
+    measured = record_risk(rows, group, risk=risk, share=share, person=person)
+    return where(measured, lambda found: found > exact(share))
+
+
+def sample_uniqueness(rows, group, *, share, person=None):
+    """Bethlehem, Keller and Pannekoek 1990: the share of records that are alone."""
+    found = sizes_of(rows, group, person)
+    alone = sum(own == 1 for own in found.values())
+    return {key: Fraction(alone, sum(found.values())) if own == 1 else Fraction(0) for key, own in found.items()}
+
+
+def broken_sample_uniqueness(rows, group, *, share, person=None):
+    return where(sample_uniqueness(rows, group, share=share, person=person), lambda found: found > exact(share))
+
+
+def population_uniqueness(rows, group, *, share, sampling_fraction, person=None):
+    """Zayatz 1991: a unique of the sample is one of the population with the probability that a class of one is drawn
+    once, among all classes that are drawn once, if the population has classes as the sample has them."""
+    found = sizes_of(rows, group, person)
+    left = 1 - exact(sampling_fraction)
+    ones = sum(own == 1 for own in found.values())
+    drawn_once = sum(own * exact(sampling_fraction) * left ** (own - 1) for own in found.values())
+    chance = ones * exact(sampling_fraction) / drawn_once if found else Fraction(0)
+    estimate = chance * Fraction(ones, sum(found.values())) if found else Fraction(0)
+    return {key: estimate if own == 1 else Fraction(0) for key, own in found.items()}
+
+
+def broken_population_uniqueness(rows, group, *, share, sampling_fraction, person=None):
+    measured = population_uniqueness(rows, group, share=share, sampling_fraction=sampling_fraction, person=person)
+    return where(measured, lambda found: found > exact(share) + TOLERANCE)
+
+
 def row_sets(rows, group, *, person):
     """Persons by their rows on the columns, each as often as it occurs: a tuple of rows and how often to persons."""
     own: dict[Any, list[Any]] = {}

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sqlanon.evidence.release_evidence import ReleaseEvidence
-from sqlanon.report.sections import attacks, choice, privacy, trace, utility, verdict
+from sqlanon.report.sections import attacks, choice, privacy, regulations, trace, utility, verdict
 from sqlanon.report.sections.parts import Section
 
 # In the order in which they are read: the verdict, what is promised and what is not, what it costs, why, and how.
 SECTIONS: tuple[Callable[[ReleaseEvidence], Section | None], ...] = (
     verdict.verdict,
+    regulations.regulations,
     privacy.requirements,
     privacy.linked_rows,
     privacy.risks,

@@ -1,0 +1,202 @@
+"""Measure what the verdicts by regulation judge, on the release as written, and judge it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlglot import exp
+
+from sqlanon.engines import Engine, connect
+from sqlanon.errors import EngineError, PolicyError, SourceError
+from sqlanon.evidence.attacks import as_data as attack_data
+from sqlanon.evidence.attacks import attack
+from sqlanon.evidence.json_values import mapping, text
+from sqlanon.evidence.release_evidence import ReleaseEvidence
+from sqlanon.evidence.risk import as_data as risk_data
+from sqlanon.evidence.risk import risk
+from sqlanon.policy import Policy, Source
+from sqlanon.policy.gateway import Gateway
+from sqlanon.relations.source import relation
+from sqlanon.release.record import current_sources
+from sqlanon.release.stored_evidence import load_evidence
+from sqlanon.sqltree.tree import column, count_all, nest_query, select
+from sqlanon.verdict import RegulationVerdict, judge_release
+from sqlanon.verdict.column_contents import ReleasedColumn, read_columns
+from sqlanon.verdict.dominance import TopShare, measure_dominance
+from sqlanon.verdict.release_facts import ReleaseFacts, found_chances
+from sqlanon.verdict.safe_harbor import RESTRICTED_ZIP3
+from sqlanon.verdict.statistical_office import MOST_OF_ONE
+
+ATTACKS = (
+    "linkage", "linked_rows", "attribute_linkage", "homogeneity", "definetti", "similarity", "background_knowledge",
+)  # fmt: skip
+FLAG = 2  # different values: a flag is no amount
+
+
+def verdict_of_release(
+    policy: Policy,
+    engine: Engine,
+    *,
+    release: Source | None = None,
+    attacked: bool = True,
+    evidence: ReleaseEvidence | None = None,
+) -> tuple[RegulationVerdict, ...]:
+    """Judge a policy's release, or another table that is named, by all regulations.
+
+    `evidence` is what a report has gathered already, with risks and attacks; what it lacks is measured here.
+    """
+    return judge_release(gather_facts(policy, engine, release=release, attacked=attacked, evidence=evidence))
+
+
+def gather_facts(
+    policy: Policy,
+    engine: Engine,
+    *,
+    release: Source | None = None,
+    attacked: bool = True,
+    evidence: ReleaseEvidence | None = None,
+) -> ReleaseFacts:
+    reasons: dict[str, str] = {}
+    if release is None and evidence is None:
+        try:
+            evidence = ReleaseEvidence.from_json(load_evidence(policy, engine))
+        except PolicyError as error:
+            reasons["evidence"] = error.message
+            if policy.release is None:
+                raise
+    elif release is not None:
+        evidence = None
+        reasons["evidence"] = "the table that is named has no stored evidence"
+    tables = [release] if release is not None else _released_tables(policy, evidence)
+    created = _year(evidence)
+    columns = read_columns(policy, engine, tables, restricted=RESTRICTED_ZIP3, last_birth_year=created - 90)
+    risks = _risks(policy, engine, tables[0], evidence, reasons)
+    chances = None
+    if risks:
+        single = text(risks.get("counts")) == "persons" or policy.person is None or _one_row_each(policy, engine)
+        chances, why = found_chances(policy, risks, evidence, one_row_each=single)
+        reasons["chances"] = why
+    else:
+        reasons["chances"] = reasons.get("risks", "")
+    return ReleaseFacts(
+        policy=policy,
+        columns=columns,
+        chances=chances,
+        evidence=evidence,
+        risks=risks,
+        attacks=_attacks(policy, engine, tables[0], evidence, reasons, attacked=attacked),
+        dominance=_dominance(policy, engine, tables[0], columns, reasons),
+        others=_other_releases(policy, engine, release),
+        reasons=reasons,
+    )
+
+
+def _released_tables(policy: Policy, evidence: ReleaseEvidence | None) -> list[Source]:
+    """The table, view or file that was written, and those that belong to it."""
+    given = policy.release
+    assert given is not None
+    about = mapping(evidence.release) if evidence is not None else {}
+    if given.path is not None:
+        newest = text(about.get("file")) if given.is_folder else ""
+        return [Source(path=given.path + newest)]
+    companions = [Source(table=text(name)) for name in mapping(about.get("companions"))]
+    return [Source(table=given.table or given.view), *companions]
+
+
+def _year(evidence: ReleaseEvidence | None) -> int:
+    """The year of the release; for a table without evidence, this year."""
+    written = evidence.created[:4] if evidence is not None else ""
+    return int(written) if written.isdigit() else datetime.now(UTC).year
+
+
+def _risks(
+    policy: Policy, engine: Engine, release: Source, evidence: ReleaseEvidence | None, reasons: dict[str, str]
+) -> Mapping[str, Any]:
+    known = mapping(mapping(evidence.risks if evidence is not None else None).get("release"))
+    if known:
+        return known
+    try:
+        return risk_data(risk(policy, engine, release=release))
+    except (PolicyError, SourceError) as error:
+        reasons["risks"] = f"risks were not measured: {error.message}"
+        return {}
+
+
+def _attacks(
+    policy: Policy,
+    engine: Engine,
+    release: Source,
+    evidence: ReleaseEvidence | None,
+    reasons: dict[str, str],
+    *,
+    attacked: bool,
+) -> Mapping[str, Any] | None:
+    if evidence is not None and evidence.attacks is not None:
+        return evidence.attacks
+    if not attacked:
+        reasons["attacks"] = "attacks were not tried"
+        return None
+    try:
+        return attack_data(attack(policy, engine, release=release, names=ATTACKS))
+    except (PolicyError, SourceError) as error:
+        reasons["attacks"] = f"attacks were not judged: {error.message}"
+        return None
+
+
+def _one_row_each(policy: Policy, engine: Engine) -> bool:
+    """Whether each person of the source has one row; not where rows are joined, or persons are NULL."""
+    if policy.person is None or policy.source.joins:
+        return policy.person is None
+    rows = relation(engine.resolve(policy.source), engine.dialect)
+    persons = exp.Count(this=exp.Distinct(expressions=[column(policy.person)]))
+    found = engine.query(select(count_all(), persons, source=nest_query(rows, "source")))[0]
+    return bool(found[0] == found[1])
+
+
+def _dominance(
+    policy: Policy, engine: Engine, release: Source, columns: Sequence[ReleasedColumn], reasons: dict[str, str]
+) -> tuple[TopShare, ...] | None:
+    shown = {item.name for item in columns}
+    numbers = [
+        item.name
+        for item in columns
+        if item.shape in ("whole", "number")
+        and item.role not in ("quasi_identifier", "identifier")
+        and item.name != policy.person
+        and item.distinct > FLAG
+    ]
+    if not numbers:
+        reasons["dominance"] = "no column of the release is a number that is added up"
+    elif not policy.quasi_identifiers or not set(policy.quasi_identifiers) <= shown:
+        reasons["dominance"] = "the release has no classes of quasi-identifiers"
+    elif policy.person is not None and policy.person not in shown and not _one_row_each(policy, engine):
+        reasons["dominance"] = "persons have several rows, and the release does not show whose they are"
+    else:
+        return measure_dominance(policy, engine, release, numbers, most=MOST_OF_ONE)
+    return None
+
+
+def count_persons(gateway: Gateway) -> int | None:
+    """How many persons the gateway protects; None where its database cannot be read."""
+    try:
+        engine = connect(gateway.located_database)
+    except (SourceError, EngineError):
+        return None
+    try:
+        rows = relation(Source(table=gateway.unit.table), engine.dialect)
+        persons = exp.Count(this=exp.Distinct(expressions=[column(gateway.unit.key)]))
+        return int(engine.query(select(persons, source=nest_query(rows, "persons")))[0][0])
+    except (SourceError, EngineError):
+        return None
+    finally:
+        engine.close()
+
+
+def _other_releases(policy: Policy, engine: Engine, release: Source | None) -> tuple[str, ...] | None:
+    """Other releases of the same source that the record of the database shows."""
+    own = policy.release.name if policy.release is not None else None
+    if release is not None or own is None or (policy.release is not None and policy.release.path is not None):
+        return None
+    return tuple(name for name, source in current_sources(engine) if source == policy.source.text and name != own)
