@@ -57,6 +57,10 @@ TRAITS = {
         "slow": "it compares persons with classes again and again, or tries every set of columns",
         "nearest": "it also finds values that were changed a little",
         "beliefs": "it can go by what an attacker believes of rows whose sensitive values are shown apart from them",
+        "singles_out": "regulations ask for it: it finds the records of a person",
+        "certain": "regulations ask for it: a value of a person follows with certainty",
+        "likely": "regulations ask for it: a value of a person becomes likely",
+        "informed": "the same, for an attacker who knows something that the policy has to say",
     },
 }
 _HEADER_KEY = re.compile(rf"^({'|'.join(KEYS)}):\s*(.*)$")
@@ -319,6 +323,15 @@ def plugin(folder: str, name: str) -> Plugin:
     return known[name]
 
 
+def names_with_trait(folder: str, *traits: str) -> tuple[str, ...]:
+    """The plug-ins of a family that have one of these traits.
+
+    >>> names_with_trait("attacks", "certain")
+    ('attribute_linkage', 'homogeneity')
+    """
+    return tuple(sorted(name for name, item in family(folder).items() if item.traits & set(traits)))
+
+
 def explain(name: str) -> Plugin:
     """The manual page of a privacy model, loss metric, measure of risk or utility, or attack, as data."""
     known = {**family("utility"), **family("attacks"), **family("risk"), **family("loss")}
@@ -334,7 +347,7 @@ def module_names(package: str) -> tuple[str, ...]:
     """The plug-ins of a package whose plug-ins are modules, found without loading one of them.
 
     >>> module_names("algorithms")[:3]
-    ('anatomy', 'bottom_up_generalization', 'datafly')
+    ('anatomy', 'auto', 'bottom_up_generalization')
     """
     found = sorted(module.name for module in pkgutil.iter_modules([str(Path(__file__).parent / package)]))
     return tuple(name for name in found if not name.startswith("_"))

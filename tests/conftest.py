@@ -41,11 +41,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without --full, leave out what is marked so: another test, which runs, shows the same on less."""
-    if not config.getoption("--full"):
-        left = [item for item in items if item.get_closest_marker("full") is not None]
-        config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if item.get_closest_marker("full") is None]
+    """Without --full, leave out what is marked so: another test, which runs, shows the same on less. Long forms run
+    only where -m asks for them."""
+    out = set() if config.getoption("--full") else {"full"}
+    out |= set() if config.getoption("-m") else {"long"}
+    left = [item for item in items if any(item.get_closest_marker(name) is not None for name in out)]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if not any(item.get_closest_marker(name) is not None for name in out)]
 
 
 def examples(number: int) -> int:

@@ -4,7 +4,7 @@
 -- param: certainty number > 0 <= 1 default 1: a person is broken if this share of the records has one value
 -- measures: confidence, that a listed person has the most frequent value of the matching records; 0 if none matches
 -- needs: targets, sensitive
--- traits: beliefs
+-- traits: beliefs, certain
 WITH found AS (
     SELECT f.group_id, SUM(c.records) AS records
     FROM target_classes AS f

@@ -5,6 +5,7 @@
 -- param: knowledge integer >= 0 default 1: how many values the attacker can rule out
 -- measures: confidence, that a person has their own value, among the values that are left; broken, if no other is left
 -- needs: sensitive
+-- traits: informed
 WITH ranked AS (
     SELECT
         class_id,

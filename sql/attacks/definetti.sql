@@ -8,7 +8,7 @@
 -- param: certainty number > 0 <= 1 default 0.9: a person is broken if the belief in their value is at least this
 -- measures: confidence, in the value that a person has; in the most likely one if that is not known
 -- needs: targets, sensitive
--- traits: beliefs, slow
+-- traits: beliefs, likely, slow
 SELECT persons, confidence, CASE WHEN confidence >= :certainty - 1e-9 THEN 1 ELSE 0 END AS broken
 FROM (
     SELECT

@@ -3,6 +3,7 @@
 -- cite: Machanavajjhala, Gehrke, Kifer and Venkitasubramaniam 2006
 -- measures: confidence, that a person has the most frequent value of their class; broken, if there is no other
 -- needs: sensitive
+-- traits: certain
 SELECT
     c.records AS persons,
     CAST(MAX(v.records) AS DOUBLE PRECISION) / c.records AS confidence,

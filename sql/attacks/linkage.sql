@@ -7,6 +7,7 @@
 --   record that fits others too is still the one of a person whom no other record fits
 -- measures: confidence, that a record is the one of a listed person; 0 where none fits
 -- needs: targets
+-- traits: singles_out
 WITH crowds AS (
     SELECT f.class_id, SUM(t.persons) AS persons
     FROM target_classes AS f

@@ -5,6 +5,7 @@
 -- param: certainty number > 0 <= 1 default 1: a person is broken if their set of rows is found with at least this confidence
 -- measures: confidence, that a set of rows belongs to a person; 0 if none matches
 -- needs: targets, linked
+-- traits: singles_out
 WITH places AS (
     SELECT group_id, MIN(class_id) AS class_id FROM target_classes GROUP BY group_id
 ),

@@ -6,6 +6,7 @@
 -- param: certainty number > 0 <= 1 default 1: a person is broken if this share of their class is of one kind
 -- measures: confidence, that a person has a value of the most frequent kind
 -- needs: sensitive, taxonomy
+-- traits: informed
 SELECT
     c.records AS persons,
     LEAST(CAST(MAX(k.records) AS DOUBLE PRECISION) / c.records, 1) AS confidence,

@@ -16,6 +16,7 @@ from sqlanon.evidence.json_values import mapping, text
 from sqlanon.evidence.release_evidence import ReleaseEvidence
 from sqlanon.evidence.risk import as_data as risk_data
 from sqlanon.evidence.risk import risk
+from sqlanon.families import names_with_trait
 from sqlanon.policy import Policy, Source
 from sqlanon.policy.gateway import Gateway
 from sqlanon.relations.source import relation
@@ -29,9 +30,7 @@ from sqlanon.verdict.release_facts import ReleaseFacts, found_chances
 from sqlanon.verdict.safe_harbor import RESTRICTED_ZIP3
 from sqlanon.verdict.statistical_office import MOST_OF_ONE
 
-ATTACKS = (
-    "linkage", "linked_rows", "attribute_linkage", "homogeneity", "definetti", "similarity", "background_knowledge",
-)  # fmt: skip
+ASKED = ("singles_out", "certain", "likely", "informed")  # traits of the attacks that regulations ask for
 FLAG = 2  # different values: a flag is no amount
 
 
@@ -139,7 +138,7 @@ def _attacks(
         reasons["attacks"] = "attacks were not tried"
         return None
     try:
-        return attack_data(attack(policy, engine, release=release, names=ATTACKS))
+        return attack_data(attack(policy, engine, release=release, names=names_with_trait("attacks", *ASKED)))
     except (PolicyError, SourceError) as error:
         reasons["attacks"] = f"attacks were not judged: {error.message}"
         return None

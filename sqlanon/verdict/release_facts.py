@@ -11,6 +11,7 @@ from typing import Any
 from sqlanon import transformations
 from sqlanon.evidence.json_values import items, mapping, number, part, quantity, text
 from sqlanon.evidence.release_evidence import ReleaseEvidence
+from sqlanon.families import family
 from sqlanon.policy import Policy
 from sqlanon.verdict.column_contents import ReleasedColumn
 from sqlanon.verdict.dominance import TopShare
@@ -125,8 +126,9 @@ def found_chances(
         return FoundChances(highest, part(found.get("average")), quantity(alone.get("uniques")), counts), ""
     checks = (evidence.checks or ()) if evidence is not None else ()
     for item in checks:
-        size = number(item.measured)
-        if item.model == "k_anonymity" and set(item.qid) == set(policy.quasi_identifiers) and size and size >= 1:
+        size, known = number(item.measured), family("models").get(item.model)
+        counts_size = known is not None and known.bounds is not None and known.bounds.kind == "size"
+        if counts_size and set(item.qid) == set(policy.quasi_identifiers) and size and size >= 1:
             return FoundChances(1 / size, None, None if size < 2 else 0, "persons"), ""
     return None, "persons have several rows, the release does not show whose they are, and no check counted persons"
 

@@ -6,11 +6,13 @@ how likely a conclusion must be is our default.
 
 from __future__ import annotations
 
+from sqlanon.families import names_with_trait
 from sqlanon.verdict.criteria import Criterion, Judgement, Regulation, decide, met, not_assessed, not_met
 from sqlanon.verdict.release_facts import AttackResult, ReleaseFacts
 
-CERTAIN = ("attribute_linkage", "homogeneity")
-LIKELY = ("definetti", "similarity", "background_knowledge")
+CERTAIN = names_with_trait("attacks", "certain")
+LIKELY = names_with_trait("attacks", "likely")
+LEARNING = (*LIKELY, *names_with_trait("attacks", "informed"))
 MOST_LINKED = 0.2
 
 
@@ -144,10 +146,10 @@ WP29 = Regulation(
             "wp29.inference_likely",
             "Inference with significant probability",
             "WP216, sections 3 and 3.2.2",
-            f"persons whom attacks that learn or know more break ({', '.join(LIKELY)})",
+            f"persons whom attacks that learn or know more break ({', '.join(LEARNING)})",
             "0 at the default certainty of each attack",
             "our default",
-            lambda facts: judge_attacks(facts, LIKELY, LIKELY[:1]),
+            lambda facts: judge_attacks(facts, LEARNING, LIKELY),
         ),
     ),
 )  # fmt: skip

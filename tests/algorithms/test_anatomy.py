@@ -338,6 +338,7 @@ def test_a_release_is_measured_again_from_its_tables(database: Database) -> None
         check(asked, database.engine, release=release)
 
 
+@pytest.mark.full
 def test_a_dry_run_and_a_plan_write_nothing(database: Database) -> None:
     with_patients(database, patients(60))
     dry = publish(anatomy(3), database.engine, secret=KEY, dry_run=True)

@@ -252,6 +252,7 @@ def test_left_over_files_of_another_release_stay(duck: Database) -> None:
     assert {name for name in contents() if name.startswith(".")} == set(others)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_files_are_measured_again(duck: Database, ending: str) -> None:
     with_patients(duck, patients(60))

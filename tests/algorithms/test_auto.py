@@ -54,6 +54,7 @@ def done(database: Database, **more: Any) -> Published:
     return publish(asked(**more), database.engine, workload=False, secret="a long enough secret", advice=True)
 
 
+@pytest.mark.full
 def test_the_least_loss_of_all_ways_is_taken(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auto, "LEAST_SECONDS", 600.0)  # so that all of them come to their end
     database.table("t", TYPES, people())
@@ -67,6 +68,7 @@ def test_the_least_loss_of_all_ways_is_taken(database: Database, monkeypatch: py
     assert min(classes.values()) >= 5 and classes.total() == 300
 
 
+@pytest.mark.full
 def test_the_plan_names_the_algorithm_that_was_chosen(duck: Database) -> None:
     duck.table("t", TYPES, people())
     found, named = done(duck).plan, done(duck, algorithm="mondrian").plan
@@ -81,12 +83,14 @@ def test_an_algorithm_that_is_named_is_obeyed(duck: Database) -> None:
     assert found.plan.algorithm == "full_domain" and found.ways == ()
 
 
+@pytest.mark.full
 def test_of_equal_losses_one_level_for_each_column_is_taken(duck: Database) -> None:
     duck.table("t", TYPES, [{"age": 30, "job": "cook", "ill": "flu"}] * 9)
     found = done(duck)
     assert found.plan.loss == 0 and found.plan.algorithm == "full_domain" and len(found.plan.passes) == 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "more",
     [
@@ -105,6 +109,7 @@ def test_levels_alone_are_searched_where_regions_cannot_be_compared(duck: Databa
     assert found.plan.algorithm == "full_domain" and len(found.ways) == 1
 
 
+@pytest.mark.full
 def test_without_hierarchies_ranges_are_shown(duck: Database) -> None:
     """Levels could only hide the columns."""
     duck.table("t", TYPES, people())
@@ -128,6 +133,7 @@ def test_what_no_way_can_do_is_refused(duck: Database) -> None:
     assert not duck.fetch("SELECT 1 FROM information_schema.tables WHERE table_name = 'r'")
 
 
+@pytest.mark.full
 def test_what_was_not_published_is_not_in_the_evidence(duck: Database) -> None:
     """What other ways would have kept tells of the source."""
     duck.table("t", TYPES, people())
@@ -137,6 +143,7 @@ def test_what_was_not_published_is_not_in_the_evidence(duck: Database) -> None:
     assert "recode_suppressed" not in json.dumps(found.document)
 
 
+@pytest.mark.full
 def test_advice(duck: Database) -> None:
     """Where another algorithm would lose less than two thirds, and where a column shows nothing."""
     duck.table("t", TYPES, people())

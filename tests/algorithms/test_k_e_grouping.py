@@ -84,6 +84,7 @@ def released(database: Database) -> dict[int, list[tuple[int, int]]]:
     return found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["INTEGER", "DOUBLE PRECISION", "DECIMAL(12,2)"])
 def test_values_stay_in_their_group(database: Database, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(parting.TYPES, "income", kind)
@@ -120,6 +121,7 @@ def test_one_secret_gives_one_release_on_both_engines(duck: Database, postgres: 
     assert other != first and [(row[0], row[2]) for row in other] == [(row[0], row[2]) for row in first]
 
 
+@pytest.mark.full
 def test_every_arrangement_is_as_likely(duck: Database) -> None:
     """Three rows of a group: six arrangements of their values."""
     rows = [{**row, "income": 10 * row["tag"]} for row in patients(3)]

@@ -45,6 +45,7 @@ def holding(rows: Sequence[Row], models: list[dict[str, Any]], limit: float) -> 
     return {node for node in NODES if holds(rows, node, models, limit)}
 
 
+@pytest.mark.full
 @settings(max_examples=examples(20))
 @given(rows=tables, models=nested_models, limit=limits)
 def test_incognito_finds_all_nodes_that_hold_and_the_best(
@@ -110,6 +111,7 @@ def test_datafly_raises_the_column_with_the_most_values(
     assert not found.proven
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", LATTICE)
 def test_on_both_engines(database: Database, name: str) -> None:
     rows = _eight()
@@ -133,6 +135,7 @@ def test_a_deadline_in_the_past_still_gives_what_holds(duck: Database, name: str
     assert holds(_eight(), found.passes[0], [K2], limit) and not found.proven
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", LATTICE)
 def test_what_cannot_be_reached(duck: Database, name: str) -> None:
     with opened(duck, _eight(), [{"k_anonymity": {"k": 9}}], limit=1.0) as problem, pytest.raises(Infeasible):
@@ -161,6 +164,7 @@ def test_samarati_takes_the_lowest_though_another_loses_less(duck: Database) -> 
     assert found.loss == pytest.approx(1 / 3)
 
 
+@pytest.mark.full
 def test_persons_count_not_rows(duck: Database) -> None:
     rows = [{"a": "wxyz"[i % 4], "b": "1", "c": "p", "s": "flu", "who": "AAAABBBB"[i]} for i in range(8)]
     # Two rows a value, but of persons A and B each: values hold for k = 2, nothing holds for k = 3.

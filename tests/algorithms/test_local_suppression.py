@@ -86,6 +86,7 @@ def test_nulls_are_a_value(database: Database) -> None:
     assert set(found.classes) == {(NULL_NODE, "*", "u"), ("1", "x", "u")}
 
 
+@pytest.mark.full
 def test_importance_chooses_the_column(database: Database) -> None:
     rows = table("1xu", "1yu", "2xu")  # b joins the first two, a the first and the last
     two = [*rows, *table("2xv", "3yv 2")]
@@ -128,6 +129,7 @@ def test_too_few_rows(duck: Database) -> None:
         suppress(duck, table("1xu 2"), [k(3)], columns=ABC, suppression_limit=1.0)
 
 
+@pytest.mark.full
 def test_persons_count_not_rows(database: Database) -> None:
     columns = {**ABC, "who": "INTEGER"}
     rows = [row | {"who": who} for row, who in zip(table("1xu 4", "2xu 2"), (1, 1, 1, 1, 2, 3), strict=True)]

@@ -62,6 +62,7 @@ def classes(database: Database, table: str = "released") -> dict[Any, list[tuple
     return found
 
 
+@pytest.mark.full
 def test_shares_look_like_those_of_other_classes(database: Database) -> None:
     rows = people(400, sick={3: 12, 11: 20})
     load(database, "people", TYPES, rows)
@@ -105,6 +106,7 @@ def test_it_is_safe_or_refused(duck: Database, counts: list[int], m: int) -> Non
         assert now in models if before * 2 * m > 20 else now == before
 
 
+@pytest.mark.full
 def test_classes_do_not_depend_on_the_sensitive_column(duck: Database) -> None:
     """Who changes the diseases of all changes no label: so labels tell nothing about them."""
     rows = people(200, sick={2: 9})

@@ -325,6 +325,7 @@ def dance(seed: int, count: int = 150) -> list[Row]:
     return rows
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("extra", [[], [{"distinct_l_diversity": {"l": 2, "attribute": "ill"}}]])
 def test_cuts_by_loss_lose_less_than_cuts_at_the_median(duck: Database, extra: list[dict[str, Any]]) -> None:
     policy = asked([{"k_anonymity": {"k": 4}}, *extra], ["age", "job", "zip"])
@@ -337,6 +338,7 @@ def test_cuts_by_loss_lose_less_than_cuts_at_the_median(duck: Database, extra: l
     assert by_loss < 0.95 * by_median
 
 
+@pytest.mark.full
 def test_the_order_of_rows_changes_nothing(duck: Database) -> None:
     rows = dance(7)
     policy = asked([K2, {"distinct_l_diversity": {"l": 2, "attribute": "ill"}}], ["age", "job", "zip"])
@@ -382,6 +384,7 @@ def test_no_less_than_the_least_loss_of_all_groupings(duck: Database, rows: list
     assert found.loss >= min(sum(map(loss, grouping)) for grouping in groupings(rows, 2)) - 1e-9
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("many", "large"), [(0, 12), (0, 40)])
 def test_large_regions_of_long_tables_are_cut_at_the_median(
     duck: Database, monkeypatch: pytest.MonkeyPatch, many: int, large: int
@@ -471,6 +474,7 @@ def labels_of(database: Database, rows: Sequence[Row], qi: Sequence[str], **para
     return {labels for _, _, labels in listed}
 
 
+@pytest.mark.full
 def test_labels(database: Database) -> None:
     def ages(*values: int | None) -> list[Row]:
         return [{"age": value, "job": "Dancer"} for value in values]
@@ -568,6 +572,7 @@ def relaxed(database: Database, rows: Sequence[Row], policy: sqlanon.Policy) -> 
         return found, database.fetch(f"SELECT * FROM {found.regions.members}")
 
 
+@pytest.mark.full
 def test_persons_are_counted_on_both_sides_of_a_cut(database: Database) -> None:
     # Ages 1 and 2 have four rows each, but age 1 is one person: only the cut after 2 leaves two persons on each side.
     rows = [{"age": 1, "who": 1}] * 4 + [{"age": 2, "who": 2}] * 4 + [{"age": 3, "who": who} for who in (1, 2)]
@@ -578,6 +583,7 @@ def test_persons_are_counted_on_both_sides_of_a_cut(database: Database) -> None:
     assert by_rows.loss < found.loss
 
 
+@pytest.mark.full
 @settings(max_examples=examples(15))
 @given(rows=tables(), owners=st.lists(st.integers(0, 5), min_size=24, max_size=24))
 def test_every_region_has_k_persons(duck: Database, rows: list[Row], owners: list[int]) -> None:
@@ -592,6 +598,7 @@ def test_every_region_has_k_persons(duck: Database, rows: list[Row], owners: lis
         assert distinct(part, "who") >= 2 and distinct(part, "ill") >= 2
 
 
+@pytest.mark.full
 def test_a_blocked_dimension_is_not_the_end(database: Database) -> None:
     # The widest cut would leave one kind of illness alone on either side; the other column can be cut.
     rows = [{"age": 1 if i < 4 else 60, "job": LEAVES[i % 2], "ill": "flu" if i < 4 else "cold"} for i in range(8)]
@@ -740,6 +747,7 @@ def foretelling(database: Database, rows: Sequence[Row], policy: sqlanon.Policy,
         return list(classes(released(database, made, found)).values())
 
 
+@pytest.mark.full
 def test_the_cut_that_tells_most_is_taken(database: Database) -> None:
     # Balance and width both speak for a cut of age, pay for one of the job.
     rows = [{"age": age, "job": LEAVES[age % 2], "pay": ("low", "high")[age % 2]} for age in range(8)]
@@ -750,6 +758,7 @@ def test_the_cut_that_tells_most_is_taken(database: Database) -> None:
     assert all(distinct(part, "job") == 1 for part in by_job)
 
 
+@pytest.mark.full
 @settings(max_examples=examples(20))
 @given(rows=tables())
 def test_a_plain_search_for_the_most_telling_cut_agrees(duck: Database, rows: list[Row]) -> None:

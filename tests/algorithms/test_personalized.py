@@ -106,6 +106,7 @@ def require_right(database: Database, rows: list[dict[str, Any]], p_breach: floa
     return found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("p_breach", [0.6])
 def test_nobody_is_linked_below_a_guarding_node(database: Database, p_breach: float) -> None:
     rows = people(60)

@@ -119,6 +119,7 @@ ROWS = st.lists(
 )
 
 
+@pytest.mark.full
 @settings(max_examples=examples(15))
 @given(rows=ROWS, accepted=st.sampled_from([0.2, 0.6, 1.0]))
 def test_by_the_book(duck: Database, rows: Rows, accepted: float) -> None:
@@ -128,6 +129,7 @@ def test_by_the_book(duck: Database, rows: Rows, accepted: float) -> None:
 MANY: Rows = [(AGES[i * i % 8], "fm"[i % 3 == 0], "flu" if i % 5 else "hiv") for i in range(120)]
 
 
+@pytest.mark.full
 def test_by_the_book_on_both_engines(database: Database) -> None:
     same_as_by_the_book(database, [*MANY, ("7", "m", "hiv")], 0.7)
 

@@ -147,6 +147,7 @@ def test_parts_are_shuffled_in_buckets(database: Database) -> None:
     assert both < sum(moved)
 
 
+@pytest.mark.full
 def test_buckets_grow_until_it_is_safe(database: Database) -> None:
     """With sex beside the disease, small buckets tell too much."""
     rows = [{**row, "age": row["age"] // 30, "income": 0} for row in patients(90)]

@@ -231,6 +231,7 @@ def start(rows: Sequence[Row], level: Callable[[str], int]) -> Cut:
     return {c: dict.fromkeys({row[c] for row in rows}, level(c)) for c in GROUP}
 
 
+@pytest.mark.full
 @settings(max_examples=examples(20))
 @given(rows=tables, k=st.sampled_from([2, 3]), target=st.sampled_from([None, "s"]), down=st.booleans())
 def test_the_walk_is_greedy(duck: Database, rows: list[Row], k: int, target: str | None, down: bool) -> None:
@@ -259,6 +260,7 @@ def test_a_deadline_in_the_past_hides_everything(database: Database, name: str) 
     assert found.loss == 1.0 and "the time ran out" in found.why
 
 
+@pytest.mark.full
 def test_time_that_runs_out_on_the_way(duck: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each step of the way down is a valid result that loses no more than the one before."""
     rows = [{"a": "wxyz"[i % 4], "b": "123"[i % 3], "c": "pqrs"[i // 2 % 4], "s": "flu", "who": "A"} for i in range(48)]
@@ -298,6 +300,7 @@ def test_null_is_a_value_beside_the_others(database: Database, name: str) -> Non
     assert [row["a"] for row in new if row] == ["w", "w", "\u2205 NULL", "\u2205 NULL", "z", "z"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", BOTH)
 def test_persons_count_not_rows(database: Database, name: str) -> None:
     rows = [{"a": a, "b": "1", "s": "flu", "who": who} for a, who in ["wA", "wA", "xB", "xC", "zA", "zB"]]
@@ -307,6 +310,7 @@ def test_persons_count_not_rows(database: Database, name: str) -> None:
     assert [row["a"] for row in new if row] == ["lower"] * 4 + ["z"] * 2
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", BOTH)
 def test_what_cannot_be_reached(duck: Database, name: str) -> None:
     with opened(duck, twelve(), [{"k_anonymity": {"k": 13}}], group=["a", "b"], limit=1.0) as problem:

@@ -207,6 +207,7 @@ def require_promised(database: Database, rows: Sequence[Cells], k: int, document
     assert document["plan"]["why"].startswith(f"{cells} cells suppressed")
 
 
+@pytest.mark.full
 @settings(max_examples=examples(30))
 @given(rows=st.lists(original_cells, min_size=1, max_size=30), k=st.integers(2, 4))
 def test_a_release_holds_by_the_plain_count(duck: Database, rows: list[Cells], k: int) -> None:
@@ -402,6 +403,7 @@ def test_fewer_cells_than_row_by_row(duck: Database, seed: int, k: int) -> None:
     assert found < cells_of(few_cells(duck, rows, k, names, suppressed_cells="own_value"))
 
 
+@pytest.mark.full
 def test_postgres_suppresses_as_many_cells(postgres: Database, duck: Database) -> None:
     rows, names = generate_households(4, 120), ["town", "roof", "wall", "kin", "sex"]
     assert cells_of(few_cells(postgres, rows, 3, names)) == cells_of(few_cells(duck, rows, 3, names))

@@ -116,6 +116,7 @@ def holds(database: Database, rows: list[Any], chosen: list[int]) -> None:
     assert sorted(map(str, again)) == sorted(map(str, found)) and same.loss == solution.loss
 
 
+@pytest.mark.full
 @settings(max_examples=examples(8))
 @given(st.data())
 def test_whatever_the_table(duck: Database, data: st.DataObject) -> None:
@@ -134,6 +135,7 @@ def any_table(duck: Database, data: st.DataObject) -> None:
     holds(duck, rows, data.draw(st.lists(st.integers(0, len(MODELS) - 1), min_size=1, max_size=2, unique=True)))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("chosen", [[0], [1], [2], [3], [0, 4]])
 def test_on_both_engines(database: Database, chosen: list[int]) -> None:
     draw = random.Random(7)

@@ -73,6 +73,7 @@ def test_proxy_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> None:
         assert name in printed
 
 
+@pytest.mark.full
 def test_risk_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> None:
     risk.run(5_000, times=1)
     risk.special(500, times=1)

@@ -122,6 +122,7 @@ def test_a_table_called_like_a_temporary_one(database: Database) -> None:
         check(policy, database.engine)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["c1", "class_id", "records", "released", "kept", "level", "label", "v1", "target"])
 def test_loss_of_a_column_of_any_name(database: Database, name: str) -> None:
     database.table("t", {name: "TEXT"}, [{name: "x"}, {name: "y"}])
@@ -385,6 +386,7 @@ def secrets_in(text: str) -> bool:
     return "Secret" in text or "8700" in text
 
 
+@pytest.mark.full
 def test_rows_of_persons_are_never_shown(url: str, tmp_path: Path) -> None:
     models = [{name: MODELS[name]} for name in SILENT]
     models += [{name: MODELS[name] | {"attribute": "salary"}} for name in ("k_e_anonymity", "epsilon_m_anonymity")]

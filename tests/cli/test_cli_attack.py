@@ -78,6 +78,7 @@ def test_a_policy_and_its_release(file: str, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.full
 def test_the_report_shows_what_attacks_achieve(file: str, tmp_path: Path) -> None:
     policy, page = tmp_path / "policy.yml", tmp_path / "report.html"
     policy.write_text(POLICY.format(file=file))
@@ -95,6 +96,7 @@ def test_the_report_shows_what_attacks_achieve(file: str, tmp_path: Path) -> Non
             assert not [secret for secret in SECRETS if secret in sections["attacks"]]
 
 
+@pytest.mark.full
 def test_a_report_without_numbers_of_the_source(file: str, tmp_path: Path) -> None:
     """With a history, numbers of the source would tell of rows that wait from one report to the next."""
     text = POLICY.format(file=file).replace("columns: {name: identifier", "person: name\ncolumns: {name: identifier")

@@ -159,7 +159,7 @@ def test_a_file_that_others_may_read_is_refused(policy: Path) -> None:
     Path("policy.users").chmod(0o644)
     for args in (("add", "bob", "--stdin"), ("passwd", "alice", "--stdin"), ("list",), ("remove", "alice")):
         done = of_user(*args)
-        assert done.exit_code == 2 and "others than its owner may use" in done.output, args
+        assert done.exit_code == 2 and "users other than its owner may read or change" in done.output, args
 
 
 # With a terminal

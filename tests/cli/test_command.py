@@ -43,6 +43,7 @@ def test_the_list_of_commands_loads_no_engine_and_no_printing() -> None:
     assert loaded & {"duckdb", "pydantic", "rich.console", "sqlglot", "asyncio"} == set()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("k", "code"), [("2", 0), ("3", 1), ("none", 2)])
 def test_the_exit_code_tells_how_it_ended(table: str, k: str, code: int) -> None:
     done = subprocess.run([*COMMAND, "check", table, "--qi", "age,sex", "--k", k], capture_output=True, text=True)

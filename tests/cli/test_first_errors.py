@@ -59,6 +59,7 @@ def changed(old: str, new: str) -> str:
 # Values of files ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("words", [("yes", "no"), ("T", "F"), ("true", "false"), ("Yes", "No"), ("1", "0"), ("Y", "N")])
 def test_words_of_a_csv_file_are_published_as_they_were_written(people: Path, words: tuple[str, str]) -> None:
     text = Path("people.csv").read_text()
@@ -81,6 +82,7 @@ def test_numbers_dates_and_leading_zeros_keep_their_types(tmp_path: Path) -> Non
     assert kinds == ["BIGINT", "DOUBLE", "DATE", "TIMESTAMP", "VARCHAR", "VARCHAR"]
 
 
+@pytest.mark.full
 def test_a_tsv_file_is_written_with_tabs(people: Path) -> None:
     run("publish", changed("released.csv", "released.tsv"), "--no-workload", code=0)
     assert Path("released.tsv").read_text().splitlines()[0] == "age\tzip\tvaccinated\tdisease"
@@ -318,6 +320,7 @@ def test_a_lattice_that_does_not_fit_into_memory(wide: Callable[[str], str], alg
 # Databases ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_database_that_was_opened_for_reading(people: Path) -> None:
     duckdb.connect("w.duckdb").execute("CREATE TABLE people AS FROM 'people.csv'")
     text = POLICY.replace("{path: people.csv}", "{database: w.duckdb, table: people}")

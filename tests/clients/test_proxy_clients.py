@@ -458,6 +458,7 @@ def test_malformed_bodies(raw: Raw, bad: bytes) -> None:
 # ---- cancel
 
 
+@pytest.mark.full
 def test_cancel(server: Server, raw: Raw) -> None:
     """57014 within 100 ms, and the session goes on."""
 

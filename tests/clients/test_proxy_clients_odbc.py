@@ -175,6 +175,7 @@ def test_errors(db: Any) -> None:
         assert cursor.execute("SELECT 1").fetchval() == 1
 
 
+@pytest.mark.full
 def test_cancel(server: Server, db: Any) -> None:
     def cancelled() -> float:
         cursor = db.cursor()

@@ -97,6 +97,7 @@ def test_tables(server: Server) -> None:
     assert "cities" in psql(server, "\\dt+").stdout
 
 
+@pytest.mark.full
 def test_a_table_in_detail(server: Server) -> None:
     printed = psql(server, "\\d people_released").stdout
     assert 'Table "public.people_released"' in printed

@@ -87,6 +87,7 @@ PYTHON: list[Any] = [
 ]  # fmt: skip
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("binary", [False, True])
 @pytest.mark.parametrize("value", PYTHON, ids=[f"{type(value).__name__}-{n}" for n, value in enumerate(PYTHON)])
 def test_values_of_python_come_back(db: Connection, value: Any, binary: bool) -> None:

@@ -177,6 +177,7 @@ def test_nested_transactions(server: Server, db: Connection) -> None:
 # ---- cancel, threads and asyncio
 
 
+@pytest.mark.full
 def test_cancel(server: Server, db: Connection) -> None:
     def cancelled() -> float:
         asked: list[float] = []

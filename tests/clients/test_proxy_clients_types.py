@@ -131,6 +131,7 @@ def round_trip(raw: Raw, kind: str, value: bytes | None, given: int, wanted: int
     return got[2].columns[0][1], got[3].row[0]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("kind", "oid", "written", "text", "binary"), VALUES, ids=[f"{value[0]}-{value[2][:24]}" for value in VALUES]
 )

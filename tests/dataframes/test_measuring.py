@@ -147,6 +147,7 @@ def test_attacks_on_a_release_of_rows() -> None:
 # ---- compare and publish
 
 
+@pytest.mark.full
 def test_compared_policies_are_a_list_that_can_be_drawn(tmp_path: Path) -> None:
     source = patients(100)
     found = sa.compare(source, {"weak": policy(2), "strong": policy(10)})
@@ -162,6 +163,7 @@ def test_compared_policies_are_a_list_that_can_be_drawn(tmp_path: Path) -> None:
     assert [item.policy for item in sa.compare(source, [policy(2)])] == ["policy 1"]
 
 
+@pytest.mark.full
 def test_comparing_policies_with_an_engine_goes_on_as_before() -> None:
     connection = duckdb.connect()
     connection.register("patients", patients(30))

@@ -104,6 +104,7 @@ def same(found: Outcome | None, wanted: list[brute.Conclusion]) -> None:
     assert found.average == pytest.approx(average, abs=1e-9)
 
 
+@pytest.mark.full
 @given(table=persons, chosen=levels, knowledge=st.integers(0, 3), gain=st.sampled_from([0.0, 0.2, 0.5]))
 @settings(max_examples=examples(5))
 def test_what_classes_give_away(database: Database, table: Table, chosen: Levels, knowledge: int, gain: float) -> None:
@@ -124,6 +125,7 @@ def test_what_classes_give_away(database: Database, table: Table, chosen: Levels
         same(found["proximity", "n"][side], brute.proximity(with_values(rows, "n"), 1.0, 1.0))
 
 
+@pytest.mark.full
 @given(table=persons, others=persons, chosen=st.lists(levels, min_size=12, max_size=12), one=st.booleans())
 @settings(max_examples=examples(5))
 def test_what_an_external_table_adds(

@@ -163,6 +163,7 @@ def same_blocks(keys: Sequence[int], groups: brute.Groups, shown: Mapping[int, S
     return brute.beliefs(found)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(3))
 def test_published_anatomy_against_all_worlds(duck: Database, seed: int) -> None:
     """What is published, by the real algorithm with real draws; groups and blocks are those of the brute force."""

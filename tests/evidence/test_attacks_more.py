@@ -160,6 +160,7 @@ def test_values_of_a_join(
 # Freeform -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @given(table=persons, chosen=levels, listed=st.booleans())
 @settings(max_examples=examples(5))
 def test_any_columns_tell_a_value(database: Database, table: Table, chosen: Levels, listed: bool) -> None:

@@ -46,6 +46,7 @@ def draws(seed: int, alpha: float) -> Array:
     return np.random.default_rng(seed).normal(0, np.sqrt(alpha), ROWS)
 
 
+@pytest.mark.full
 def test_independent_draws_are_averaged(database: Database) -> None:
     """As inverse covariances weigh them, by numpy and with the noise itself in hand."""
     noise = draws(1, ALPHAS[0]), draws(2, ALPHAS[1])
@@ -69,6 +70,7 @@ def test_multiples_of_one_draw_give_the_data_back(database: Database) -> None:
     assert only(found).before.broken == ROWS
 
 
+@pytest.mark.full
 def test_increments_over_a_ladder_leave_the_noise(database: Database) -> None:
     """The second version adds to the noise of the first: it tells nothing more."""
     first = draws(1, ALPHAS[0])

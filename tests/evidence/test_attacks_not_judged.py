@@ -89,6 +89,7 @@ def test_each_attack_is_judged_or_says_why_not(duck: Database) -> None:
     assert found.not_judged["proximity of s"] == "it needs a sensitive column of numbers"
 
 
+@pytest.mark.full
 def test_a_view_that_lacks_the_sensitive_column(duck: Database) -> None:
     fill(duck, "t", {})
     views = {"release": Source(query="SELECT job, age FROM t"), "other": Source(query="SELECT job, s, n FROM t")}

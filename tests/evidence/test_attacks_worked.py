@@ -143,6 +143,7 @@ def test_minimality_is_not_judged_where_it_is_not_understood(professionals: Data
     assert "minimality" in found.not_judged
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("model", "engineer", "lawyer"),
     [
@@ -207,6 +208,7 @@ models: [distinct_l_diversity: {l: 2}]
 """
 
 
+@pytest.mark.full
 def test_six_persons_in_three_groups(database: Database) -> None:
     """Everybody is found in the original. In groups of two diseases nobody is, by who knows no more; but one value that
     a person has not got leaves the other one, which takes 3-diversity to withstand."""

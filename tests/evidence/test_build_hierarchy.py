@@ -134,6 +134,7 @@ def test_build_show_and_change(people: Path) -> None:
     assert old == rows[0][1]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("words", "said"),
     [

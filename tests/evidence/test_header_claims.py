@@ -119,6 +119,7 @@ def find_false_across(connection: Any, seed: int, limit: int, h: float) -> list[
     return [*found.values(), *(item for item in joined if item is not None)]
 
 
+@pytest.mark.full
 @settings(max_examples=15)
 @given(seed=seeds, limit=st.integers(2, 3), h=confidences)
 def test_headers_of_models_across_releases(connection: Any, seed: int, limit: int, h: float) -> None:
@@ -193,6 +194,7 @@ def test_a_false_header_that_few_worlds_refute_is_found(
     assert MODEL_CHECKERS["monotone"](lattice, replace(MODELS[name], monotone=PLAIN), params) is not None
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["aecs", "discernibility", "precision", "kl_divergence", "classification_metric"])
 def test_a_false_header_of_a_loss_metric_is_found(connection: Any, name: str) -> None:
     false = replace(family("loss")[name], monotone="yes")
@@ -200,6 +202,7 @@ def test_a_false_header_of_a_loss_metric_is_found(connection: Any, name: str) ->
 
 
 # The first is what its header said before it was tested.
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "monotone"),
     [("composition", NESTED), ("incremental_l_diversity", NESTED), ("stable_partition", NESTED)],

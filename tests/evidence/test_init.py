@@ -182,6 +182,7 @@ release:
 """  # noqa: E501
 
 
+@pytest.mark.full
 def test_the_draft_of_a_hospital_table(home: Home) -> None:
     home.table("patients", HOSPITAL, HOSPITAL_ROWS)
     text, _ = home.drafted("patients")
@@ -238,6 +239,7 @@ VALUES = {
 }
 
 
+@pytest.mark.full
 def test_roles_and_hierarchies_by_values(home: Home) -> None:
     # Names that say nothing.
     names = {kind: f"x{place}" for place, kind in enumerate(VALUES)}
@@ -262,6 +264,7 @@ def line_of(text: str, name: str) -> str:
     return next(line for line in text.splitlines() if line.startswith(f"  {scalar(name)}: "))
 
 
+@pytest.mark.full
 def test_no_value_is_shown(home: Home) -> None:
     marks = [f"Mark{i}" for i in range(4)]
     home.table(
@@ -299,6 +302,7 @@ def test_pairs_and_all_together(home: Home) -> None:
     assert "# 100 % of the rows are unique by age, city together." in text
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("rows", [3, 100])
 def test_models_that_fit_the_roles(home: Home, rows: int) -> None:
     home.table("plain", {"age": "INTEGER"}, [(i,) for i in range(rows)])
@@ -383,6 +387,7 @@ TRAPS = [
 ]  # fmt: skip
 
 
+@pytest.mark.full
 def test_names_that_trap_sql_and_yaml(home: Home) -> None:
     rows = [tuple(f"{place} {row % 3}" for place in range(len(TRAPS))) for row in range(12)]
     home.table("group", dict.fromkeys(TRAPS, "TEXT"), rows)
@@ -392,6 +397,7 @@ def test_names_that_trap_sql_and_yaml(home: Home) -> None:
     assert text.isprintable() or set("".join(c for c in text if not c.isprintable())) == {"\n"}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["on", "null", "2024", "visits 2024", "Straße", "a: b", "#1", "select", "a'b"])
 def test_table_names_that_trap(home: Home, name: str) -> None:
     home.table(name, {"age": "INTEGER"}, [(1,), (2,)])
@@ -434,6 +440,7 @@ def tables(draw: st.DrawFn) -> tuple[dict[str, str], list[list[Any]]]:
     return columns, [[draw(st.sampled_from(few[name])) for name in columns] for _ in range(size)]
 
 
+@pytest.mark.full
 @settings(max_examples=examples(30))
 @given(tables())
 def test_a_draft_always_parses_and_checks(home: Home, table: tuple[dict[str, str], list[list[Any]]]) -> None:
@@ -443,6 +450,7 @@ def test_a_draft_always_parses_and_checks(home: Home, table: tuple[dict[str, str
     assert list(read.columns) == list(columns)
 
 
+@pytest.mark.full
 @settings(max_examples=examples(15))
 @given(tables())
 def test_a_draft_is_published_as_it_is(home: Home, table: tuple[dict[str, str], list[list[Any]]]) -> None:
@@ -491,6 +499,7 @@ def test_an_empty_table(home: Home) -> None:
     assert roles(read) == {"age": "quasi_identifier", "disease": "sensitive", "other": "quasi_identifier"}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("columns", [["id"], ["user_id"], ["salary"], ["email", "salary"]])
 @pytest.mark.parametrize("size", [0, 1, 2, 30])
 def test_a_table_without_a_quasi_identifier(home: Home, columns: list[str], size: int) -> None:
@@ -595,6 +604,7 @@ def test_the_password_stays_out_of_the_policy() -> None:
     assert any("PGPASSWORD" in line for line in lines)
 
 
+@pytest.mark.full
 def test_the_command(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home.table("patients", HOSPITAL, HOSPITAL_ROWS)
     monkeypatch.chdir(tmp_path)
@@ -679,6 +689,7 @@ def test_columns_one_by_one(people: str) -> None:
     assert again.person is None
 
 
+@pytest.mark.full
 def test_an_unedited_publish_is_foretold(people: str, tmp_path: Path) -> None:
     draft = draft_policy(people, None)
     assert draft.summary == (
@@ -694,6 +705,7 @@ def test_an_unedited_publish_is_foretold(people: str, tmp_path: Path) -> None:
         published(few.text)
 
 
+@pytest.mark.full
 def test_persons_in_a_file_are_released_into_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     lines = [f"{i // 2},{20 + i % 9},d{i % 3}" for i in range(80)]
@@ -711,6 +723,7 @@ def test_persons_in_a_file_are_released_into_a_table(tmp_path: Path, monkeypatch
     made.close()
 
 
+@pytest.mark.full
 def test_odd_files_are_drafted_and_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Names with quotes, mixed values in one column, and text beyond ASCII, with a built hierarchy for each."""
     monkeypatch.chdir(tmp_path)

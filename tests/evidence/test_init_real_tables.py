@@ -122,8 +122,8 @@ def released(read: policy.Policy, folder: Path) -> pd.DataFrame:
         return made.sql(f'SELECT * FROM "{read.release.table}"').df().astype(object).fillna("").astype(str)
 
 
-# Many columns or rows, or a large package; three tables, of which one is a panel, stay in the short run.
-HEAVY = {"Cars93", "Chile", "Males", "SLID", "fair", "medpar", "planes", "turnout"}
+# Many columns or rows, or a large package; two tables stay in the short run.
+HEAVY = {"Cars93", "Chile", "Males", "SLID", "fair", "medpar", "planes", "rwm5yr", "turnout"}
 
 
 @pytest.mark.parametrize(

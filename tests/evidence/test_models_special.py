@@ -122,6 +122,7 @@ def test_a_population_with_the_person_column_is_counted_in_persons(database: Dat
 SECRETS = [{"s": ["hiv", "flu"]}, {"s": ["hiv"], "u": ["w"]}, {"s": ["gout"], "a": ["x"]}]
 
 
+@pytest.mark.full
 @SHORT
 @given(rows=tables, h=share, secrets=st.sampled_from(SECRETS), key=keys)
 def test_ff_anonymity(database: Database, rows: Any, h: float, secrets: Any, key: dict[str, str]) -> None:

@@ -60,6 +60,7 @@ def test_every_checksum_has_an_oracle() -> None:
     assert set(ORACLES) == set(CHECKS)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", CHECKS)
 @settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
@@ -141,6 +142,7 @@ def test_a_measurement_is_no_quasi_identifier(database: Database) -> None:
     assert "measurement" in draft.roles["w7"].reason
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "values"),
     [

@@ -111,6 +111,7 @@ WANTED: dict[str, tuple[dict[str, Any], Any]] = {
 PEOPLE = st.lists(st.tuples(st.integers(20, 59), st.sampled_from("fm")), min_size=2, max_size=20)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", WANTED)
 @settings(max_examples=examples(20))
 @given(rows=PEOPLE)

@@ -149,6 +149,7 @@ def test_rejected_from_the_text_alone(two: tuple[World, World], sql: str, dialec
     assert told[0] == told[1]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("sql", "plain", "dialect"),
     [
@@ -260,6 +261,7 @@ def test_40_the_outer_aggregate_is_computed_from_the_noisy_one(two: tuple[World,
     assert (found.cached, here.spent) == (True, spent)
 
 
+@pytest.mark.full
 def test_6_and_46_a_key_of_one_person(two: tuple[World, World], tmp_path: Path) -> None:
     assert two[0].rows("SELECT email, COUNT(*) FROM users GROUP BY email") == []
     assert "R99" not in [region for region, _ in two[0].rows(BY_REGION)]

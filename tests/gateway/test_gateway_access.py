@@ -162,6 +162,7 @@ ATTACKS = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sql", ATTACKS)
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_what_is_not_there_does_not_exist(ruled_world: World, small_world: World, sql: str, dialect: str) -> None:
@@ -327,6 +328,7 @@ def test_a_kept_answer_does_not_cross_a_rule(tmp_path: Path) -> None:
     assert len({*keys.values(), *changed.values()}) == 4
 
 
+@pytest.mark.full
 def test_made_up_data_follows_the_rules_too(ruled_world: World) -> None:
     gate = synthetic_gate(ruled_world.gate.policy, ruled_world.gate.catalog.schema)
     try:

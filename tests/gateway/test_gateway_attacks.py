@@ -114,6 +114,7 @@ NOISY = [
 ]  # fmt: skip
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("sql", "plain"), NOISY, ids=lambda sql: sql[:70])
 def test_answered_with_the_noise_of_a_plain_aggregate(two: Two, sql: str, plain: str) -> None:
     prepared, usual = two.one.prepare(sql), two.one.prepare(plain)
@@ -236,6 +237,7 @@ def test_the_options_of_a_statement_only_lower_what_it_may(two: Two) -> None:
     assert usual.parts[0].noise.sensitivities == (4,)
 
 
+@pytest.mark.full
 def test_a_denial_is_told_from_the_ledger_alone(tmp_path: Any) -> None:
     here = world(tmp_path)
     limit = here.gate.limits("analyst").epsilon

@@ -216,6 +216,7 @@ def appears(folder: Path, runs: int, batch: int = 1, source: Mechanisms | None =
     return sum(samples(case, folder, [*OTHERS, *lone], runs, batch, source=source))
 
 
+@pytest.mark.full
 def test_the_key_of_a_lone_person(tmp_path: Path) -> None:
     runs = SHORT
     assert lower_bound(appears(tmp_path, runs), runs, 1e-9) <= DELTA
@@ -226,6 +227,7 @@ def test_the_key_of_a_lone_person_in_full(tmp_path: Path) -> None:
     assert lower_bound(appears(tmp_path, LONG, BATCH), LONG, 1e-9) <= DELTA
 
 
+@pytest.mark.full
 def test_a_threshold_that_is_too_low_is_caught(tmp_path: Path) -> None:
     assert lower_bound(appears(tmp_path, SHORT, source=BROKEN), SHORT, 1e-9) > DELTA
 

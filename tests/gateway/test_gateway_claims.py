@@ -265,6 +265,7 @@ def test_the_source_of_a_release_is_not_public(site: Site) -> None:
         site.gate("patients: {public: true}")
 
 
+@pytest.mark.full
 def test_what_a_release_was_made_of_must_be_known(site: Site) -> None:
     """A query that calls a function after FROM may read any table: none is shown as public beside its release."""
     site.run("CREATE TABLE patients AS SELECT person AS number, age, town, illness FROM people")

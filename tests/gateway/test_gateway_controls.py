@@ -145,6 +145,7 @@ def test_persons_without_rows_hide_nobody(site: Site) -> None:
     assert ask(gate, "SELECT COUNT(*) FROM exams e LEFT JOIN visits v ON v.id = e.id WHERE e.id < 4") == [(5,)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "sql",
     [

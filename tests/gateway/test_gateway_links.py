@@ -207,7 +207,7 @@ def test_a_unique_key_is_shared_if_the_engine_casts_it(
     fill_cast(database, parent, child, keys, item)
     joined = "SELECT COUNT(*) FROM items i JOIN orders o ON o.order_id = i.order_id"
     assert database.fetch(joined) == [(2,)], "why it is refused"
-    with pytest.raises(PolicyError, match=r"'items\.order_id' and 'orders\.order_id' .* of different types"):
+    with pytest.raises(PolicyError, match=r"'items\.order_id' and 'orders\.order_id' .* have different types"):
         schema_of(database.engine, policy())
 
 
@@ -216,7 +216,7 @@ def test_the_unit_is_of_one_type_everywhere(database: Database, holder: str, oth
     database.table("users", {"user_id": holder}, [])
     database.table("orders", {"order_id": "BIGINT", "user_id": other}, [])
     database.table("items", {"order_id": "BIGINT"}, [])
-    with pytest.raises(PolicyError, match=r"'orders\.user_id' and 'users\.user_id' .* of different types"):
+    with pytest.raises(PolicyError, match=r"'orders\.user_id' and 'users\.user_id' .* have different types"):
         schema_of(database.engine, policy())
 
 

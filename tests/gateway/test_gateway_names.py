@@ -37,6 +37,7 @@ def users(database: Database, count: int = 10) -> None:
     database.table("users", {"user_id": "BIGINT"}, [{"user_id": who} for who in range(count)])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", [UNIT, UNIT.upper(), "Sqlanon_Unit", "sqlanon_anything"])
 def test_a_column_called_like_the_unit_does_not_replace_it(database: Database, tmp_path: Path, name: str) -> None:
     """1,001 rows of one person, each with another value in the column: they are 5 of the answer, not 1,001."""

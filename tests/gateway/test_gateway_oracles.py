@@ -222,6 +222,7 @@ LENGTHS = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("condition", "dialect", "found"), LENGTHS)
 def test_the_length_of_a_type_is_not_dropped(odd: World, condition: str, dialect: str, found: int | None) -> None:
     prepared = odd.prepare(f"SELECT COUNT(*) FROM users WHERE user_id < 13 AND {condition}", dialect=dialect)

@@ -64,6 +64,7 @@ def test_rows_without_a_person_are_refused_where_they_count(here: World, form: s
     assert here.spent == 0 and here.spy.seen == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("form", FORMS, ids=["left", "right"])
 def test_what_is_answered_is_what_sql_says(here: World, form: str) -> None:
     for sql in ANSWERED:

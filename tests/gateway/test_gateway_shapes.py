@@ -37,6 +37,7 @@ EMPTY = [
 ]  # fmt: skip
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("sql", "names", "types"), EMPTY)
 def test_a_statement_without_a_row_tells_its_columns(
     small: World, sql: str, names: tuple[str, ...], types: tuple[str, ...]
@@ -163,6 +164,7 @@ def clocks(database: Database, tmp_path: Path) -> World:
     return world(tmp_path, tables, given=given, mechanisms=EXACT, engine=database.engine, columns=MOMENTS)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("condition", "rows"),
     [
@@ -246,6 +248,7 @@ def facts(database: Database, tmp_path: Path) -> World:
     return world(tmp_path, tables, given=given, engine=database.engine, columns=NUMBERS)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("sql", "types", "row"),
     [

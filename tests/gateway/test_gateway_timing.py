@@ -180,6 +180,7 @@ def test_a_row_that_costs_too_much_is_refused(small: World, sql: str) -> None:
     assert small.spent == 0 and not any("note" in sql for sql in small.spy.seen)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "sql",
     [

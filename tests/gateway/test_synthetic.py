@@ -25,6 +25,7 @@ def clinic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.full
 def test_a_dry_run_needs_no_ledger_and_is_marked(clinic: Path) -> None:
     Path("policy.ledger").unlink()
     sql = "SELECT ward, count(*) AS n, sum(cost) FROM visits JOIN patients USING (patient) GROUP BY ward"

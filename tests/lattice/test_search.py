@@ -336,6 +336,7 @@ WITH_NULLS = st.lists(
 )
 
 
+@pytest.mark.full
 @settings(max_examples=8)
 @given(rows=WITH_NULLS, limit=st.sampled_from([0.0, 0.3, 1.0]))
 def test_divergence_from_sums_is_that_of_its_file(database: Database, rows: Any, limit: float) -> None:

@@ -69,6 +69,7 @@ def test_each_external_test_names_a_check_that_everybody_can_run(path: Path) -> 
     assert named == set(find_tests(path))
 
 
+@pytest.mark.full
 def test_a_session_says_what_it_skipped(tmp_path: Path) -> None:
     """One line at the end of a session without the data."""
     asked = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"{EXTERNAL}test_pycanon.py"]

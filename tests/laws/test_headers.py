@@ -12,8 +12,9 @@ from sqlanon.errors import PolicyError
 from sqlanon.families import BOUNDS, TRAITS, family, module_names, parse
 
 PACKAGE = ROOT / "sqlanon"
-# Names that also mean something else: relations of sql/attacks and sql/history, and a key of policies and evidence.
-OTHER_MEANINGS = {"joined_values", "linked_rows"}
+# Names that also mean something else: relations of sql/attacks and sql/history, a key of policies and evidence, and
+# measures of risk.
+OTHER_MEANINGS = {"joined_values", "linked_rows", "population_uniqueness", "sample_uniqueness"}
 NAMES = {*family("models"), *family("history"), *family("attacks"), *module_names("algorithms")} - OTHER_MEANINGS
 
 
@@ -52,6 +53,7 @@ def find_names(text: str) -> Iterator[tuple[int, str]]:
     yield from sorted({(line, name) for line, texts in found for name in texts & NAMES})
 
 
+@pytest.mark.full
 def test_nobody_asks_for_a_plugin_by_its_name() -> None:
     """But its own module. Texts that people read may name it, and so may a default."""
     asking = [

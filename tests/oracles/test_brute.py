@@ -527,6 +527,7 @@ def test_personalized_privacy():
     assert brute.broken_personalized_privacy(rows, ["g"], "s", p_breach=0.4, **policy) == {("1",)}
 
 
+@pytest.mark.full
 def test_ff_anonymity():
     rows = table("job sex s", "Clerk M HIV", "Clerk F Flu", "Spy F HIV")
     secrets = {"s": ["HIV"], "job": ["Spy"]}

@@ -124,6 +124,7 @@ def blocks() -> list[tuple[str, str]]:
     return [(command, sql.strip()) for command, sql in found]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("command, sql", blocks(), ids=lambda text: text[:30])
 def test_psql(catalog: PgCatalog, real: Postgres15, command: str, sql: str) -> None:
     compare(catalog, real, sql)

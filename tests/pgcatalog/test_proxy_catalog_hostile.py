@@ -276,6 +276,7 @@ def _spelled(kind: str) -> str:
     return f'"{kind}"' if kind == "char" else kind
 
 
+@pytest.mark.full
 def test_no_relation_of_the_catalog_names_another_principal() -> None:
     """Of everything that can be selected, function of an oid or cast: the owner, and who asks."""
     others = [f"Other{number}" for number in range(3)]

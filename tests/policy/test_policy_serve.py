@@ -128,7 +128,7 @@ serve:
         "policy.yml:10: 'message' must be a size from 64kB to 512MB\n"
         "  hint: the units are B, kB, MB and GB\n"
         "policy.yml:11: 'idle' must be a number of seconds greater than 0, at most 2592000 (30 days), not 0\n"
-        "  hint: seconds that a client may say nothing\n"
+        "  hint: seconds that a client may be idle\n"
         "policy.yml:11: 'statement' must be a number of seconds greater than 0, at most 2592000 (30 days), not text\n"
         "  hint: seconds that a statement may run; the timeout of the gateway if left out\n"
         "policy.yml:12: unknown key 'host'\n"

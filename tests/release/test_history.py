@@ -159,6 +159,7 @@ def patients(database: Database, rows: list[tuple[str, ...]]) -> None:
     database.table("people", columns, [dict(zip(names, row, strict=True)) for row in rows])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("second", [INSERTED, REPLACED], ids=["6.3", "6.4"])
 def test_the_survey_breaks_what_is_not_compared(database: Database, second: list[tuple[str, ...]]) -> None:
     """Both releases are 2-diverse; taken together they tell what Alice has, and what Beth has."""
@@ -204,6 +205,7 @@ def test_the_survey_is_repaired(database: Database, second: list[tuple[str, ...]
     assert database.fetch("SELECT COUNT(*) FROM released") == [(left,)]
 
 
+@pytest.mark.full
 def test_who_waited_is_shown_when_others_join(database: Database) -> None:
     asked = policy("history: {hold_back: 1}\n", TABLE_VIII)
     patients(database, FIRST)
@@ -231,6 +233,7 @@ def test_no_row_and_no_name_is_kept(database: Database) -> None:
             assert not any(disease in told for *_, disease in FIRST)
 
 
+@pytest.mark.full
 def test_another_key_or_person_column_is_refused(database: Database) -> None:
     asked = policy("history: {}\n", TABLE_VIII)
     patients(database, FIRST)
@@ -267,6 +270,7 @@ def test_another_spelling_finds_the_same_history(database: Database) -> None:
         refresh(database, policy("history: {hold_back: 0}\n", spelt))
 
 
+@pytest.mark.full
 def test_versions_are_recorded(database: Database) -> None:
     asked = policy("history: {}\n", TABLE_VIII)
     patients(database, FIRST)
@@ -316,7 +320,7 @@ def test_a_history_that_was_lost_is_not_begun_anew(database: Database) -> None:
     database.run("CREATE TABLE away AS SELECT * FROM sqlanon_releases")
     database.run("DELETE FROM sqlanon_releases")
     database.run("DROP TABLE released")
-    with pytest.raises(PolicyError, match="is of version 1, and its record of version 0"):
+    with pytest.raises(PolicyError, match="is at version 1, but its record is at version 0"):
         refresh(database, asked)
     with pytest.raises(PolicyError, match="was published with a history"):
         refresh(database, policy("", TABLE_VIII))

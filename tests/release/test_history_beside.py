@@ -166,6 +166,7 @@ def test_who_was_joined_goes_on_being_joined(duck: Database) -> None:
     assert [item.get("beside") for item in done.document["history"]["models"]] == [None, "second"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -66,6 +66,7 @@ def test_a_life_of_regions_tells_no_more_than_one(duck: Database) -> None:
         assert set(before) <= set(after)
 
 
+@pytest.mark.full
 def test_regions_are_cut_further_where_nobody_is_told_apart(duck: Database) -> None:
     """The old ones are all below the cut, the newcomers all above; between the old ones there is none."""
     old = [
@@ -87,6 +88,7 @@ def test_regions_are_cut_further_where_nobody_is_told_apart(duck: Database) -> N
     assert cells(duck) == [(1, 1, "age", "31", 2)]
 
 
+@pytest.mark.full
 def test_the_same_attacker_breaks_regions_that_are_cut_anew(duck: Database) -> None:
     past, _, _ = life(duck, "algorithm: mondrian\n", 1, 3)
     assert all(broken([parts], 3, 2) == 0 for parts in past)
@@ -100,6 +102,7 @@ def test_long_lives_of_regions(duck: Database, seed: int) -> None:
     assert broken(past, 3, 2) == 0
 
 
+@pytest.mark.full
 def test_a_life_of_regions_on_postgres(postgres: Database) -> None:
     past, _, _ = life(postgres, REGIONS, 3, 3)
     assert broken(past, 3, 2) == 0

@@ -123,6 +123,7 @@ def test_long_lives_keep_their_promise(duck: Database, model: str, seed: int) ->
         assert told_of_somebody(past) == 0
 
 
+@pytest.mark.full
 def test_newcomers_wait_until_they_differ(database: Database) -> None:
     """Example 6.3: Alice waits; with somebody who has something else she is shown."""
     rows = [("c", "f", "Cancer"), ("d", "f", "Diabetes"), ("e", "m", "Fever"), ("g", "m", "Cancer")]
@@ -143,6 +144,7 @@ history: {hold_back: 0.5, models: [{incremental_l_diversity: {l: 2}}]}
     assert held == [0, 1, 0]
 
 
+@pytest.mark.full
 def test_levels_are_raised_for_bcf(duck: Database) -> None:
     """Newcomers who would stand out in their own town are hidden among those of both."""
     base = [

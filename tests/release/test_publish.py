@@ -186,6 +186,7 @@ def test_the_same_input_gives_the_same_plan(database: Database) -> None:
     assert not [name for name in database.engine.tables() if name == "r"]
 
 
+@pytest.mark.full
 def test_the_losses_can_be_recomputed_from_the_tables(database: Database) -> None:
     """What the plan says of its loss is what the released table shows, read by other statements."""
     database.table("t", TYPES, [item | {"age": i * i % 61} for i, item in enumerate(example_rows(300))])
@@ -260,6 +261,7 @@ def test_no_statement_holds_the_secret(database: Database, algorithm: str) -> No
     assert "a long enough secret" not in done.document["sql"]
 
 
+@pytest.mark.full
 def test_the_script_of_pseudonyms_leaves_the_secret_to_its_owner(database: Database) -> None:
     asked = simple(database, ["a"] * 4, columns=PSEUDONYMS)
     done = publish(asked, database.engine, secret="a long enough secret")
@@ -378,6 +380,7 @@ def test_a_value_without_a_hierarchy_entry(database: Database) -> None:
     assert "plague" in text and "does not cover" in text
 
 
+@pytest.mark.full
 def test_an_all_null_column(database: Database) -> None:
     database.table("t", TYPES, [item | {"zip": None} for item in example_rows(30)])
     done = publish(policy([{"k_anonymity": {"k": 3}}]), database.engine)
@@ -534,6 +537,7 @@ def test_a_row_without_details_is_checked_while_it_tells_a_secret(database: Data
     assert check(asked, database.engine, release=Source(table="released")).checks[0].holds
 
 
+@pytest.mark.full
 def test_the_order_of_rows_tells_nothing(database: Database) -> None:
     rows = [item | {"age": 20 + i // 40} for i, item in enumerate(example_rows(400))]
     database.table("t", TYPES, rows)
@@ -620,6 +624,7 @@ def test_a_foreign_table_of_that_name_is_not_overwritten(database: Database) -> 
     database.run("DROP TABLE r__staged")
 
 
+@pytest.mark.full
 def test_models_that_hold_only_sometimes_are_not_pruned(database: Database) -> None:
     """observed_only takes the monotonicity from delta-disclosure: the search must not rely on it."""
     pairs = [("a", "x"), ("b", "y"), ("b", "x"), ("c", "y"), ("c", "y"), ("d", "x")]

@@ -245,6 +245,7 @@ def test_not_all_rows_are_suppressed_where_they_may_be(database: Database, name:
     assert require_sound(database, asked, rows, publish(asked, database.engine, secret=KEY).document)
 
 
+@pytest.mark.full
 def test_one_row_cannot_be_recoded(database: Database) -> None:
     algorithm, models, _ = CASES["recode_suppressed"]
     database.table("t", TYPES, [item | {"number": 0} for item in some_rows(1)])
@@ -253,6 +254,7 @@ def test_one_row_cannot_be_recoded(database: Database) -> None:
             publish(policy(algorithm, models, 1.0, suppressed_rows=kept), database.engine, secret=KEY)
 
 
+@pytest.mark.full
 def test_a_sample_that_cannot_hold_says_so(database: Database) -> None:
     algorithm, models, _ = CASES["sample_and_generalize"]
     database.table("t", TYPES, some_rows(1))

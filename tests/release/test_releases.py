@@ -226,6 +226,7 @@ schedule: {cron: "@daily"}
 """
 
 
+@pytest.mark.full
 def test_backfill_reads_each_time_as_it_was(folder: Path) -> None:
     policy = folder / "times.yml"
     policy.write_text(TIMES)

@@ -569,6 +569,7 @@ UNREADABLE = {
 }  # fmt: skip
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("what", sorted(UNREADABLE))
 def test_a_view_that_cannot_be_read_may_hold_the_same_rows(duck: Database, what: str) -> None:
     made, reason = UNREADABLE[what]
@@ -823,6 +824,7 @@ def test_a_release_of_an_older_sqlanon_drew_otherwise(duck: Database) -> None:
     put(duck, policy([], release={"table": "three"}))
 
 
+@pytest.mark.full
 def test_files_are_compared_with_the_files_beside_them(duck: Database, tmp_path: Path) -> None:
     with_people(duck, people(120, nulls=False))
     put(duck, noisy(0.5, f"{tmp_path}/one.parquet", ladder=[0.1, 0.5]))
@@ -847,6 +849,7 @@ def sampled_people(release: str, **params: Any) -> Any:
     )  # fmt: skip
 
 
+@pytest.mark.full
 def test_who_reads_the_policy_does_not_know_who_was_sampled(database: Database) -> None:
     """The sample comes from the key. Another key makes another sample, which shows more persons, and is refused."""
     rows = [{"id": i, "age": i % 4, "disease": "abcdefgh"[i // 4 % 8]} for i in range(160)]

@@ -339,6 +339,7 @@ def _with_text(value: Any, text: str) -> Any:
     return value
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_no_text_becomes_markup(text: str) -> None:
     written = render(_with_text(sample(), text))

@@ -428,6 +428,7 @@ asyncio.run(run())
 """
 
 
+@pytest.mark.full
 def test_what_was_answered_before_a_kill_is_in_the_log(tmp_path: Path) -> None:
     for turn in range(3):
         path = tmp_path / f"a{turn}"

@@ -64,6 +64,7 @@ def test_the_last_worker_is_for_who_has_none(policy: Path, size: int) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.full
 def test_who_has_none_is_not_kept_out_by_a_full_queue(policy: Path) -> None:
     async def scenario() -> None:
         async with pool_of(policy, size=2, waiting=1) as pool:

@@ -108,6 +108,7 @@ def test_broad_deep_and_long_statements(world: World, name: str) -> None:
     assert world.server.charges() == before
 
 
+@pytest.mark.full
 def test_stacked_statements_pass_one_by_one(world: World) -> None:
     """In the simple protocol the first error ends the text; the extended one and HTTP take one statement."""
     with world.raw() as raw:
@@ -171,6 +172,7 @@ SMALL_BOMBS = [
 ]  # fmt: skip
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sql", SMALL_BOMBS, ids=lambda sql: sql[:40])
 def test_bombs_that_are_not_even_lit(world: World, sql: str) -> None:
     refused(world, sql, (simple, cursor, http_query))

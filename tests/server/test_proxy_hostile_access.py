@@ -57,6 +57,7 @@ def test_hidden_through_every_way_in_and_nothing_is_charged(world: World, sql: s
     assert world.server.charges() == before
 
 
+@pytest.mark.full
 def test_what_is_beside_it_is_answered_and_others_see_it(world: World) -> None:
     assert len(simple(world, "SELECT ward, count(*) AS n FROM visits GROUP BY ward").rows) == 4
     with world.raw(OTHER, OTHER_PASSWORD) as raw:

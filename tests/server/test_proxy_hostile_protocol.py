@@ -97,6 +97,7 @@ def test_what_is_kept_is_bounded(world: World, first: bytes, each: object, most:
         assert sqlstate == "53400" and number <= most and time.monotonic() - begun < 30
 
 
+@pytest.mark.full
 def test_rows_that_wait_are_bounded_for_all_cursors_together(world: World) -> None:
     with world.raw() as raw:
         raw.ask(query("BEGIN"))

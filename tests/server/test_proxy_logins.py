@@ -56,6 +56,7 @@ def test_a_login_is_written_with_the_session_of_its_statements(proxy: Running) -
     assert "address" not in proxy.log[-1] and "count" not in proxy.log[-1]
 
 
+@pytest.mark.full
 def test_refusals_that_are_alike_are_two_lines_with_their_number(proxy: Running) -> None:
     flushed(proxy)
     before = len(proxy.events("login"))

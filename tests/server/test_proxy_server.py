@@ -375,6 +375,7 @@ def own_address() -> str:
         return str(asked.getsockname()[0])
 
 
+@pytest.mark.full
 def test_off_loopback_nobody_comes_in_without_encryption(encrypted: Running) -> None:
     here = own_address()
     with pytest.raises(psycopg.OperationalError, match="this server takes encrypted connections only"):

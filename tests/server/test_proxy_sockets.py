@@ -216,6 +216,7 @@ def _listen(raw: Raw, sent: bytes) -> None:
                 assert reply.fields["C"].startswith(ADMITTED), (reply.fields["C"], sent)
 
 
+@pytest.mark.full
 def test_random_streams(server: Server) -> None:
     send_nonsense(server, 300 if server.proxy else 60, seed=1)
 

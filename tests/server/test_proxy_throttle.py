@@ -42,6 +42,7 @@ def said(proxy: Running, user: str, password: str) -> str:
     return "welcome"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["ann", "nobody_of_this_name"])
 def test_guesses_end_after_a_few_whether_or_not_the_name_exists(proxy: Running, clock: list[float], name: str) -> None:
     for _ in range(MOST):

@@ -136,7 +136,7 @@ def test_a_change_is_seen_and_nothing_is_read_twice(file: Path) -> None:
 def test_a_file_that_is_open_to_others_lets_nobody_in(file: Path, mode: int) -> None:
     loaded = Users.load(file)
     file.chmod(mode)
-    with pytest.raises(UsersError, match="others than its owner") as caught:
+    with pytest.raises(UsersError, match="users other than its owner") as caught:
         loaded.current()
     assert "chmod 600" in str(caught.value)
     with pytest.raises(UsersError):

@@ -235,6 +235,7 @@ def test_the_statement_timeout(policy: Path) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.full
 def test_leaving_early_frees_the_worker(policy: Path) -> None:
     async def scenario() -> None:
         async with pool_of(policy) as pool:

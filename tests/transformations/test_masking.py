@@ -71,6 +71,7 @@ def test_numbers_of_one_length_are_permuted(duck: Database) -> None:
     assert all(60 < last.count(digit) < 140 for digit in "0123456789")
 
 
+@pytest.mark.full
 @settings(max_examples=examples(3))
 @given(st.lists(st.text(st.characters(codec="ascii", exclude_characters="\0"), max_size=64), unique=True, min_size=20))
 def test_different_values_stay_different(values: list[str]) -> None:

@@ -174,6 +174,7 @@ def test_a_published_release_meets_what_can_be_met(published: tuple[Policy, Data
     assert "generalization" in found["iso_27559.techniques"].measured
 
 
+@pytest.mark.full
 def test_evidence_that_was_broken_and_another_release_count(published: tuple[Policy, Database]) -> None:
     """A stored check that failed, a release without any technique, and a history that does not hold."""
     policy, database = published
@@ -374,6 +375,7 @@ def test_rows_of_one_person_are_no_crowd(database: Database) -> None:
 # ---- groups
 
 
+@pytest.mark.full
 def test_groups_are_judged_by_their_attacks_and_columns_alone(database: Database) -> None:
     """Anatomy shows quasi-identifiers as they are, in two tables: there are no classes to count, and both are read."""
     database.table("people", PEOPLE, people())

@@ -113,6 +113,7 @@ def test_no_metric_of_classes_is_slower_than_trying_every_node(duck: Database) -
 # Regions ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_adult(duck: Database) -> None:
     folder = adult_folder()
     load_adult(duck, folder)
