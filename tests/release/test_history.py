@@ -327,7 +327,7 @@ def test_a_history_that_was_lost_is_not_begun_anew(database: Database) -> None:
     database.run("INSERT INTO sqlanon_releases SELECT * FROM away")
     for name in kept:
         database.run(f"DROP TABLE {name}")
-    with pytest.raises(PolicyError, match="is of version 0, and its record of version 1"):
+    with pytest.raises(PolicyError, match="is at version 0, but its record is at version 1"):
         refresh(database, asked)
 
 
