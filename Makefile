@@ -9,6 +9,8 @@ QUICK := tests/laws/test_laws.py tests/laws/test_layers.py tests/laws/test_names
 # uv installs in a fifth of the time; where it is not to be had, pip does.
 INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
+# The tests start hundreds of processes: without compiled files each of them would spend a second on compiling imports.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo quick test test-full test-long bench lint reference clean
 
@@ -18,12 +20,13 @@ demo: $(VENV)/installed
 quick: $(VENV)/installed-test
 	$(BIN)/pytest -n auto -m "not long" -k "not postgres" sqlanon $(QUICK)
 
-test: $(VENV)/installed-test lint
-	$(BIN)/python -m compileall -q sqlanon  # once, for the hundreds of processes that the tests start
-	$(BIN)/pytest -m "not long" -n auto
+test: $(VENV)/installed-test
+	$(BIN)/ruff check sqlanon tests
+	$(BIN)/ruff format --check sqlanon tests
+	@$(BIN)/mypy & types=$$!; $(BIN)/pytest -m "not long" -n auto; tests=$$?; wait $$types && exit $$tests
 
-test-full: $(VENV)/installed-test
-	$(BIN)/pytest --full -m "not long" -n auto
+test-full: test  # then what it left out: tests marked `full`, and all examples of the properties
+	$(BIN)/pytest --rest -m "not long" -n auto
 
 test-long: $(VENV)/installed-test
 	$(BIN)/pytest --full -m long -n auto

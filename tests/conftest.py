@@ -32,22 +32,28 @@ _FULL = False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--full", action="store_true", help="every test, with all examples of properties (make test-full)")
+    parser.addoption("--full", action="store_true", help="every test, with all examples of properties")
+    parser.addoption("--rest", action="store_true", help="of --full only what plain pytest leaves out")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     global _FULL
-    _FULL = config.getoption("--full")
+    _FULL = config.getoption("--full") or config.getoption("--rest")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Without --full, leave out what is marked so: another test, which runs, shows the same on less. Long forms run
-    only where -m asks for them."""
-    out = set() if config.getoption("--full") else {"full"}
+    only where -m asks for them. The rest is what is marked `full`, and the properties, now with all their examples."""
+    out = set() if _FULL else {"full"}
     out |= set() if config.getoption("-m") else {"long"}
-    left = [item for item in items if any(item.get_closest_marker(name) is not None for name in out)]
+    runs, left = [], []
+    for item in items:
+        marked = {name for name in ("full", "long") if item.get_closest_marker(name) is not None}
+        property_ = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+        known = config.getoption("--rest") and not marked and not property_
+        (left if marked & out or known else runs).append(item)
     config.hook.pytest_deselected(items=left)
-    items[:] = [item for item in items if not any(item.get_closest_marker(name) is not None for name in out)]
+    items[:] = runs
 
 
 def examples(number: int) -> int:

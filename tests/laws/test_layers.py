@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,7 @@ def _modules() -> dict[str, Path]:
 MODULES = _modules()
 
 
+@functools.cache
 def _imports(module: str) -> set[str]:
     """The modules of sqlanon that a module imports anywhere in it, also for the type checker alone."""
     found = set()
@@ -100,9 +102,6 @@ def _imports(module: str) -> set[str]:
                 found.add(inner if inner.removeprefix("sqlanon.") in MODULES else node.module)
     inside = {name for name in found if name == "sqlanon" or name.startswith("sqlanon.")}
     return {name.removeprefix("sqlanon").removeprefix(".") for name in inside} - {module}
-
-
-IMPORTS = {module: _imports(module) for module in MODULES}
 
 
 def _room(module: str) -> tuple[int, str] | None:
@@ -122,7 +121,7 @@ def test_a_module_imports_from_below_its_layer(module: str) -> None:
     assert own is not None, f"{module} is in no layer: add its package to LAYERS"
     if module == "":  # offers the public names, and imports each of them only when it is used
         return
-    for other in IMPORTS[module]:
+    for other in _imports(module):
         room = _room(other)
         assert room is not None, f"{module} imports {other}, which is no module of sqlanon"
         assert room == own or room[0] > own[0], f"{module} imports {other}, which is not below it"
@@ -131,8 +130,8 @@ def test_a_module_imports_from_below_its_layer(module: str) -> None:
 def test_private_modules_are_imported_by_their_package_alone() -> None:
     crossing = [
         (module, other)
-        for module, others in IMPORTS.items()
-        for other in others
+        for module in MODULES
+        for other in _imports(module)
         if other.rpartition(".")[2].startswith("_")
         and not f"{module}.".startswith(f"{other.rpartition('.')[0]}.")
         and other != "__main__"
@@ -147,7 +146,7 @@ def test_no_module_imports_itself_through_others() -> None:
         seen: set[str] = set()
         waiting = [module]
         while waiting:
-            for other in IMPORTS[waiting.pop()] - seen - {""}:
+            for other in _imports(waiting.pop()) - seen - {""}:
                 seen.add(other)
                 waiting.append(other)
         reached[module] = seen
