@@ -19,16 +19,27 @@ from proxy_servers import Missing, Server, running_postgres, running_proxy
 from sqlanon.cli import main
 from sqlanon.engines import Engine, connect
 
-settings.register_profile(
-    "sqlanon", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
-settings.load_profile("sqlanon")
-
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
 EXTERNAL = "tests/oracles/external/"
 UNCOMMITTED = "data that may not be committed"
+MEMORY = Path("/dev/shm")
+ENOUGH = 4 << 30  # bytes, for all that the tests write
 _FULL = False
+
+
+def choose_temporary_folder() -> None:
+    """Write to memory where there is room: thousands of tests each wait for their small files to reach the disk. Every
+    other process takes the choice from the environment, and TMPDIR overrides it."""
+    if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ENOUGH:
+        os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
+
+
+choose_temporary_folder()
+settings.register_profile(
+    "sqlanon", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+settings.load_profile("sqlanon")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -48,6 +59,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     out |= set() if config.getoption("-m") else {"long"}
     runs, left = [], []
     for item in items:
+        if item.nodeid.startswith(EXTERNAL):  # each of its claims is also checked on generated data
+            item.add_marker(pytest.mark.full)
         marked = {name for name in ("full", "long") if item.get_closest_marker(name) is not None}
         property_ = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
         known = config.getoption("--rest") and not marked and not property_
@@ -133,9 +146,19 @@ def postgres_url() -> Iterator[str]:
     # Not below pytest's own folder: another run of pytest takes the right to enter that from the server's user.
     folder = tempfile.mkdtemp(prefix="sqlanon-pgserver-")
     server = pgserver.get_server(folder)
+    forget_durability(server.get_uri())
     yield server.get_uri()
     server.cleanup()
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def forget_durability(url: str) -> None:
+    """No test pulls the plug of this server, so that its commits need not wait for the disk."""
+    engine = connect(url)
+    for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+        engine._connection.execute(f"ALTER SYSTEM SET {setting} = off")  # type: ignore[attr-defined]
+    engine._connection.execute("SELECT pg_reload_conf()")  # type: ignore[attr-defined]
+    engine.close()
 
 
 @pytest.fixture(params=["duckdb", "postgres"])

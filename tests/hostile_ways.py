@@ -27,7 +27,7 @@ serve:
 # Words that only an engine, a parser, Python or a file system would say.
 ENGINES = re.compile(
     r"duckdb|sqlglot|binder error|parser error|catalog error|conversion error|candidate|traceback|exception|"
-    r"macro|\bline \d|errno|/tmp/|/home|/root|\.py\b|\.duckdb|\.ledger|worker|0x[0-9a-f]{6}",
+    r"macro|\bline \d|errno|/tmp/|/dev/shm|/home|/root|\.py\b|\.duckdb|\.ledger|worker|0x[0-9a-f]{6}",
     re.IGNORECASE,
 )
 

@@ -242,7 +242,7 @@ def running_proxy(
 ) -> Iterator[Server]:
     """`sqlanon serve` with users of its own, over a DuckDB file with the tables of the suite; or over those that are
     in another server."""
-    folder = Path(tempfile.mkdtemp(prefix="sqlanon-proxy-", dir="/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix="sqlanon-proxy-"))
     try:
         port = free_port()
         served = POLICY

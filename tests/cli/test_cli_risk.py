@@ -56,6 +56,7 @@ def test_as_json(file: str) -> None:
     assert not [secret for secret in SECRETS if secret in done.output]
 
 
+@pytest.mark.full
 def test_a_policy_and_its_release(file: str, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yml"
     policy.write_text(

@@ -86,6 +86,7 @@ def test_a_full_disk_is_told(command: str) -> None:
     assert done.stderr == "sqlanon: the output cannot be written: No space left on device\n"
 
 
+@pytest.mark.full
 def test_a_reader_may_stop_reading() -> None:
     with subprocess.Popen([*COMMAND, "models"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         assert running.stdout is not None and running.stderr is not None

@@ -23,6 +23,7 @@ models: [{k_anonymity: {k: 5}}]
 """
 
 
+@pytest.mark.full
 def test_the_notebook_runs_from_top_to_bottom(
     tmp_path: Path, demonstrated: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

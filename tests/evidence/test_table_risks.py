@@ -135,6 +135,7 @@ def test_the_search_finds_a_release_if_and_only_if_a_node_holds(
 
 @settings(max_examples=examples(20))
 @given(rows=PEOPLE)
+@pytest.mark.full
 def test_a_release_that_leaves_rows_out_holds_as_written(duck: Database, rows: list[tuple[int, str]]) -> None:
     """With another model, what that suppresses changes the average: it is measured until nothing is broken."""
     fill(duck, rows)

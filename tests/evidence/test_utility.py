@@ -272,6 +272,7 @@ def test_a_release_that_is_its_source_loses_nothing(database: Database, table: l
     assert found.propensity is not None and found.propensity.pmse == pytest.approx(0, abs=1e-9)
 
 
+@pytest.mark.full
 def test_units_do_not_matter(database: Database) -> None:
     before, after = noisy()
     one = measured(database, before, after)
@@ -440,6 +441,7 @@ def test_keys_that_are_none(database: Database) -> None:
             utility(policy(), database.engine, Source(table="r"), key=key)
 
 
+@pytest.mark.full
 def test_too_many_columns_to_predict_by(duck: Database) -> None:
     names = [f"n{at}" for at in range(MOST_FEATURES + 1)]
     kinds = {"id": "INTEGER"} | dict.fromkeys(names, "DOUBLE")

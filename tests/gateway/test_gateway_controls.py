@@ -472,6 +472,7 @@ OVERLAPS: dict[str, Any] = {
 
 @given(**OVERLAPS)
 @settings(max_examples=examples(8))
+@pytest.mark.full
 def test_overlap_is_as_brute_force_says(tmp_path_factory: Any, **drawn: Any) -> None:
     overlap_is_as_brute_force_says(tmp_path_factory, **drawn)
 

@@ -52,6 +52,7 @@ def test_three_queries_that_no_two_of_them_break(site: Site) -> None:
     assert report.exposures == (Exposure("exams.score", (1, 3, 5), 3, pair=False),)
 
 
+@pytest.mark.full
 def test_counts_and_sums_are_told_apart(site: Site) -> None:
     gate = site.gate(query_set_size=2)
     ask(gate, "SELECT COUNT(*) FROM exams WHERE id < 10")
@@ -154,6 +155,7 @@ def test_isolated_columns_are_those_of_the_row_space(rows: list[list[int]]) -> N
 
 @given(sets=st.lists(st.sets(st.integers(0, 7), min_size=2, max_size=6), max_size=6), twice=st.sets(st.integers(0, 7)))
 @settings(max_examples=examples(20))
+@pytest.mark.full
 def test_persons_are_exposed_as_brute_force_says(tmp_path_factory: Any, sets: list[set[int]], twice: set[int]) -> None:
     site = Site(Database(connect(":memory:")), tmp_path_factory.mktemp("site"))
     # Some persons have a second row, which counts for as much as the first.

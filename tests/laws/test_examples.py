@@ -159,7 +159,13 @@ def in_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return enter
 
 
-@pytest.mark.parametrize("topic", [topic for topic in TOPICS if topic not in OWN_TEST])
+SHORT = {"check", "hierarchies"}  # these run wherever the tests do, and the others in `make test-full`
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [pytest.param(topic, marks=[pytest.mark.full] * (topic not in SHORT)) for topic in TOPICS if topic not in OWN_TEST],
+)
 def test_guide(topic: str, in_guide: Any, demonstrated: tuple[Path, str]) -> None:
     """The sessions of a guide, command by command."""
     in_guide(topic)
@@ -223,6 +229,7 @@ def run_psql(step: Step, words: list[str], environment: dict[str, str]) -> None:
         guides.compare(Step((statement,), shown, step.place), warned + printed, noisy=True)
 
 
+@pytest.mark.full
 def test_guide_serving(in_guide: Any, demonstrated: tuple[Path, str]) -> None:
     if missing := [name for name in ("psql", "curl") if shutil.which(name) is None]:
         pytest.skip(f"needs {' and '.join(missing)} (packages postgresql-client, curl)")

@@ -76,6 +76,7 @@ def killed(path: Path, times: int) -> None:
     assert found["between"] > 0
 
 
+@pytest.mark.full
 def test_kill_9_never_gives_an_answer_for_free(path: Path) -> None:
     killed(path, 40)
 

@@ -32,6 +32,7 @@ def test_cells_of_each_reading(duck: Database, size: int) -> None:
 
 
 @pytest.mark.parametrize("spared", ["roof", "kin"])
+@pytest.mark.full
 def test_importance_spares_a_column(duck: Database, spared: str) -> None:
     """The most important column keeps its cells where others can be suppressed instead, under either reading."""
     rows = generate_households(6, 300)

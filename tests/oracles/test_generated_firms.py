@@ -19,6 +19,7 @@ def test_groups_are_those_of_mdav_in_numpy(database: Database, count: int, k: in
     assert 0 < information_loss(numbers, found) < 100
 
 
+@pytest.mark.full
 def test_blocks_lose_little_more(duck: Database) -> None:
     """Without `exact` the table is cut into blocks first."""
     header, numbers = generate_firms(1200, width=4, seed=8)
@@ -26,6 +27,7 @@ def test_blocks_lose_little_more(duck: Database) -> None:
     assert information_loss(numbers, microaggregate(duck, header, numbers, {"k": 5})) < 1.08 * exact
 
 
+@pytest.mark.full
 def test_measures_of_microaggregated_firms(duck: Database) -> None:
     """IL1s, eigenvalues and the share of records within a twentieth of a deviation, as sdcMicro defines them."""
     header, numbers = generate_firms(300, width=2, seed=4)

@@ -44,7 +44,9 @@ def test_hierarchy_files_are_read(folder: Path) -> None:
 # The lattice --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("limit", [0.0, 0.04, 1.0])
+@pytest.mark.parametrize(
+    "limit", [0.04, pytest.param(0.0, marks=pytest.mark.full), pytest.param(1.0, marks=pytest.mark.full)]
+)
 def test_the_optimum_of_a_large_lattice(duck: Database, folder: Path, limit: float) -> None:
     """240 nodes of 4,000 rows: numpy tries every one of them, the search finds the same and tries fewer."""
     load_adult(duck, folder)
@@ -77,6 +79,7 @@ def test_mondrian_loses_less_than_any_full_domain_generalization(duck: Database,
     assert found.loss < least_losses(folder, FIVE, 5, 0.0)["ncp"] / 2
 
 
+@pytest.mark.full
 def test_recoding_loses_less_than_any_full_domain_generalization(duck: Database, folder: Path) -> None:
     load_adult(duck, folder)
     found, solution, _ = recode(duck, adult_policy(folder, FIVE, None, [K5]))
@@ -88,14 +91,17 @@ def test_recoding_loses_less_than_any_full_domain_generalization(duck: Database,
 # Attacks, risks and estimates ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_similarity_attack(duck: Database, folder: Path) -> None:
     attacked(duck, folder, ["age", "education", "sex"], 1000)
 
 
+@pytest.mark.full
 def test_similarity_attack_on_four_diseases(duck: Database, folder: Path) -> None:
     attacked_at_four(duck, folder, ["age", "education", "marital-status", "sex"], 2000)
 
 
+@pytest.mark.full
 def test_counts_against_mondrian(duck: Database, folder: Path) -> None:
     errors = compared(duck, folder, records=2000, queries=200)
     assert errors["own"]["all"] < errors["safe"]["all"]

@@ -70,6 +70,7 @@ def test_more_privacy_costs_more(database: Database) -> None:
     assert not [name for name in names if name in (ORIGINAL, RELEASED)]
 
 
+@pytest.mark.full
 def test_methods_that_change_values(database: Database) -> None:
     database.table("people", KINDS, people())
     found = compare([policy("plain.yml"), policy("noise.yml", transformations=NOISE)], database.engine, secret=KEY)
@@ -279,6 +280,7 @@ def test_bad_arguments(folder: Path, arguments: tuple[str, ...], message: str) -
     assert done.exit_code == 2 and message in done.output
 
 
+@pytest.mark.full
 def test_a_release_that_hides_all_is_the_worst_of_all(database: Database) -> None:
     """In all measures of loss, though nothing of what it shows is wrong."""
     database.table("people", KINDS, people())

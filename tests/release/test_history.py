@@ -298,6 +298,7 @@ def test_a_record_of_before_versions_goes_on(database: Database) -> None:
     assert [(item.version, item.status) for item in found] == [(2, "current"), (1, "superseded")]
 
 
+@pytest.mark.full
 def test_keys_of_another_type_are_not_taken_for_newcomers(duck: Database) -> None:
     rng = random.Random(5)
     people = [person(rng, number) for number in range(60)]
@@ -331,6 +332,7 @@ def test_a_history_that_was_lost_is_not_begun_anew(database: Database) -> None:
         refresh(database, asked)
 
 
+@pytest.mark.full
 def test_three_of_a_kind_wait_whatever_the_model(duck: Database) -> None:
     """t-closeness says nothing of parts of a class: newcomers who all have the same would be known to have it."""
     text = POLICY.replace("{distinct_l_diversity: {l: 2}}", "{t_closeness: {t: 0.9}}")
@@ -368,6 +370,7 @@ def test_one_row_a_person(database: Database) -> None:
         refresh(database, policy("history: {}\n", TABLE_VIII))
 
 
+@pytest.mark.full
 def test_the_levels_stay(duck: Database) -> None:
     """A search would find other levels for other data; classes that are cut anew would tell more."""
     rng = random.Random(3)

@@ -156,6 +156,7 @@ def test_versions_that_were_not_kept_cannot_be_joined(duck: Database) -> None:
         release(duck, SECOND + BESIDE)
 
 
+@pytest.mark.full
 def test_who_was_joined_goes_on_being_joined(duck: Database) -> None:
     patients(duck)
     release(duck, FIRST + "history: {beside: []}\n")

@@ -172,6 +172,7 @@ def test_levels_are_raised_for_bcf(duck: Database) -> None:
         refresh(duck, fixed)
 
 
+@pytest.mark.full
 def test_bcf_needs_levels_and_the_same_hierarchies(duck: Database) -> None:
     rng = random.Random(2)
     history = "history: {hold_back: 1, models: [{bcf_anonymity: {k: 2}}]}\n"

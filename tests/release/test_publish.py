@@ -563,6 +563,7 @@ def test_the_order_of_rows_does_not_follow_exact_values(database: Database, coun
         assert abs(rising - (len(notes) - 1) / 2) <= 6 * ((len(notes) + 1) / 12) ** 0.5
 
 
+@pytest.mark.full
 def test_passwords_stay_out_of_the_evidence(database: Database) -> None:
     asked = simple(database, ["a"] * 4, source={"table": "t", "database": "postgresql://ann:s3cret@host/db"})
     assert "s3cret" not in json.dumps(publish(asked, database.engine).document)
@@ -577,6 +578,7 @@ def test_the_person_key_is_not_left_in_the_table(database: Database) -> None:
     assert sorted(item.name for item in columns) == ["s", "zip"]
 
 
+@pytest.mark.full
 def test_the_person_key_is_not_in_a_script(database: Database) -> None:
     """Whoever runs the SQL by hand drops no column afterwards."""
     asked = simple(database, ["a"] * 4 + ["b"], person="who", suppression_limit=0.5)
@@ -844,6 +846,7 @@ def test_what_somebody_else_makes_during_the_search_is_not_replaced(
     assert [name for name in database.engine.tables() if name.startswith("r")] == ["r"]
 
 
+@pytest.mark.full
 def test_a_dropped_release_leaves_no_right_to_what_follows_it(database: Database) -> None:
     publish(simple(database, ["a"] * 4), database.engine)
     database.run("DROP TABLE r")

@@ -181,7 +181,12 @@ def require_sound(database: Database, asked: Policy, rows: list[Row], document: 
 
 
 # Suppressed rows are kept or dropped; where there are none, that makes no difference.
-WAYS = [(name, kept) for name, (_, _, limit) in CASES.items() for kept in (False, True) if limit or not kept]
+WAYS = [
+    pytest.param(name, kept, id=f"{name}-{kept}", marks=[pytest.mark.full] * kept)
+    for name, (_, _, limit) in CASES.items()
+    for kept in (False, True)
+    if limit or not kept
+]
 
 
 @pytest.mark.parametrize(("name", "kept"), WAYS)

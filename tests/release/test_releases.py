@@ -189,6 +189,7 @@ def run(*args: str, code: int = 0, given: str = "") -> str:
     return done.output
 
 
+@pytest.mark.full
 def test_the_commands(folder: Path) -> None:
     policy = str(folder / "policy.yml")
     assert "plan " in run("plan", policy)
@@ -254,6 +255,7 @@ def test_backfill_reads_each_time_as_it_was(folder: Path) -> None:
 # ---- folders
 
 
+@pytest.mark.full
 def test_a_folder_has_one_file_a_version(folder: Path) -> None:
     text = (folder / "policy.yml").read_text().replace("person: id\n", "").replace("history: {hold_back: 1}\n", "")
     policy = folder / "files.yml"
@@ -325,6 +327,7 @@ def test_a_file_that_is_read_is_replaced(folder: Path) -> None:
     assert sorted(item.name for item in folder.iterdir() if "next" in item.name or "wal" in item.name) == []
 
 
+@pytest.mark.full
 def test_an_error_leaves_the_file_and_a_writer_is_waited_for(folder: Path) -> None:
     path = folder / "w.duckdb"
     with held(path, "r") as reader:

@@ -357,6 +357,7 @@ def test_a_run_that_died_after_its_release_is_set_right(job: Job) -> None:
     assert [(run.outcome, run.version) for run in job.runs.listed("released")] == [("done", 2), ("done", 1)]
 
 
+@pytest.mark.full
 def test_the_commands(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SQLANON_KEY", KEY)
 

@@ -98,6 +98,7 @@ def filled(name: str, params: dict[str, Any]) -> dict[str, Any]:
 
 @settings(max_examples=examples(150), deadline=None)
 @given(st.data())
+@pytest.mark.full
 def test_other_parameters_have_other_seeds_and_the_same_ones_have_the_same(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(PARAMS)))
     first, second = data.draw(PARAMS[name]), data.draw(PARAMS[name])
@@ -638,6 +639,7 @@ def test_a_part_of_a_table_is_the_same_rows(postgres: Database) -> None:
     assert "of the same rows" in str(refused(postgres, noisy(0.5, "two", source=changed_rows)))
 
 
+@pytest.mark.full
 def test_rows_whose_source_is_gone_may_be_the_same(duck: Database, tmp_path: Path) -> None:
     """A table that was renamed, or a file that was moved, can no longer be compared."""
     with_people(duck, people(120, nulls=False))
@@ -725,6 +727,7 @@ def test_another_identity_is_another_draw(duck: Database, what: str) -> None:
     assert "identify rows by id (integer), as that release does" in str(error.hint)
 
 
+@pytest.mark.full
 def test_the_order_of_identifiers_and_of_columns_is_part_of_an_identity(duck: Database) -> None:
     with_people(duck, people(120, nulls=False))
     roles = dict.fromkeys(transforming.TYPES, "insensitive") | {"age": "quasi_identifier"}

@@ -114,6 +114,7 @@ def _long_labels(document: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("change", [lambda document: None, _long_labels], ids=["sample", "long labels"])
+@pytest.mark.full
 def test_nothing_overlaps_or_is_cut(browser: Browser, tmp_path: Path, change: Callable[[dict[str, Any]], None]) -> None:
     document = sample()
     change(document)

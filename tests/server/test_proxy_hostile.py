@@ -127,6 +127,7 @@ def test_stacked_statements_pass_one_by_one(world: World) -> None:
     assert (status, answer["error"]["sqlstate"]) == (400, "0A000")
 
 
+@pytest.mark.full
 def test_nul_bytes_end_nothing(world: World) -> None:
     with world.raw() as raw:
         assert raw.kinds(b"Q" + (4 + 30).to_bytes(4, "big") + b"SELECT 1\0; SELECT * FROM visi\0") == "08P01"
@@ -136,6 +137,7 @@ def test_nul_bytes_end_nothing(world: World) -> None:
     assert status == 400
 
 
+@pytest.mark.full
 def test_a_name_that_hides_a_table_widens_no_rights(world: World) -> None:
     before = world.server.charges()
     assert simple(world, "WITH visits AS (SELECT city FROM cities) SELECT city FROM visits LIMIT 1").rows

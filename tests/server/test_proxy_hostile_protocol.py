@@ -114,6 +114,7 @@ def test_rows_that_wait_are_bounded_for_all_cursors_together(world: World) -> No
         assert raw.kinds(query("FETCH 1 c")) == "T D C"
 
 
+@pytest.mark.full
 def test_answers_that_nobody_reads_hold_little(world: World) -> None:
     """Without a Sync and without a reader: what is sent back waits in the client's own way."""
     with world.raw() as raw:
@@ -187,6 +188,7 @@ def _sent(raw: Raw, data: bytes, times: int) -> None:
 # ---- messages out of place
 
 
+@pytest.mark.full
 def test_many_parameters(world: World) -> None:
     with world.raw() as raw:
         many = struct.pack("!h", 0) + struct.pack("!H", 65_535) + (struct.pack("!i", 1) + b"1") * 65_535

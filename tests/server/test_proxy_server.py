@@ -138,6 +138,7 @@ def test_the_budget_is_shown_and_cannot_be_overdrawn(here: Running) -> None:
         assert here.spent("poor") == pytest.approx(0.5)
 
 
+@pytest.mark.full
 def test_roles_see_their_own_tables(here: Running) -> None:
     with here.connect("bob") as connection:
         with pytest.raises(psycopg.Error) as error:
@@ -166,6 +167,7 @@ def test_describe_spends_nothing(here: Running) -> None:
     assert [entry for entry in here.log if entry["principal"] == "ann"] == written
 
 
+@pytest.mark.full
 def test_cursors_and_fetch_sizes_are_charged_once(here: Running) -> None:
     before = here.spent()
     with here.connect(autocommit=False) as connection, connection.cursor("c") as cursor:
@@ -385,6 +387,7 @@ def test_off_loopback_nobody_comes_in_without_encryption(encrypted: Running) -> 
             assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
+@pytest.mark.full
 def test_bytes_before_the_encryption_are_not_read_after_it(encrypted: Running) -> None:
     """What somebody in between puts behind a request for encryption must not count as the client's."""
     with socket.create_connection(("127.0.0.1", encrypted.server.port), timeout=10) as link:
@@ -397,6 +400,7 @@ def test_bytes_before_the_encryption_are_not_read_after_it(encrypted: Running) -
         assert b"08P01" in found
 
 
+@pytest.mark.full
 def test_half_open_handshakes_keep_nobody_out(encrypted: Running) -> None:
     """200 who ask for encryption and then say nothing, or only half of it; a client comes in, encrypted, and works."""
     begun = struct.pack("!ii", 8, 80877103)
@@ -427,6 +431,7 @@ def test_old_encryption_is_refused(encrypted: Running) -> None:
             context.wrap_socket(link)
 
 
+@pytest.mark.full
 def test_questions_about_the_catalog_are_answered_anew_where_they_must(here: Running) -> None:
     tables = "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname NOT LIKE 'pg%' ORDER BY 1"
     with here.connect("ann") as ann, here.connect("bob") as bob:

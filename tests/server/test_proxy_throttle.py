@@ -91,6 +91,7 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(throttle._tried) <= 50 and len(throttle._welcome) <= 50
 
 
+@pytest.mark.full
 def test_one_principal_has_so_many_statements_and_no_more(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with pool_of(make(tmp_path), size=2) as pool:

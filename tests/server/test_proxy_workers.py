@@ -87,6 +87,7 @@ def test_answers_of_each_kind(policy: Path) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.full
 def test_values_that_are_not_computed_with_come_as_they_are(policy: Path) -> None:
     async def scenario() -> None:
         async with pool_of(policy) as pool:
@@ -142,6 +143,7 @@ def test_a_whole_table_in_order(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.full
 def test_parameters_have_types_before_they_have_values(policy: Path) -> None:
     async def scenario() -> None:
         async with pool_of(policy) as pool:
@@ -407,6 +409,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.full
 def test_no_worker_outlives_its_parent(policy: Path) -> None:
     code = PARENT.format(paths=[str(TESTS), str(TESTS.parent)])
     with subprocess.Popen([sys.executable, "-c", code, str(policy)], stdout=subprocess.PIPE, text=True) as parent:
@@ -423,6 +426,7 @@ def test_no_worker_outlives_its_parent(policy: Path) -> None:
 # ---- the pool
 
 
+@pytest.mark.full
 def test_a_full_queue_and_who_is_next(policy: Path) -> None:
     async def scenario() -> None:
         async with pool_of(policy, waiting=4) as pool:
@@ -445,6 +449,7 @@ def test_a_full_queue_and_who_is_next(policy: Path) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.full
 def test_one_principal_cannot_fill_the_queue(policy: Path) -> None:
     async def scenario() -> None:
         async with pool_of(policy, waiting=4) as pool:

@@ -120,6 +120,7 @@ def test_on_a_duckdb_file(tmp_path: Path) -> None:
         assert "refreshed, version 2" in ended(process)
 
 
+@pytest.mark.full
 def test_on_postgres(postgres: Database, tmp_path: Path) -> None:
     postgres.run("CREATE TABLE people (id INT, town TEXT, illness TEXT, n INT)")
     row = "i, (ARRAY['A', 'B'])[i % 2 + 1], (ARRAY['flu', 'cold'])[i / 2 % 2 + 1]"

@@ -273,6 +273,7 @@ def careless_policy() -> Policy:
     return parse(json.dumps(written))
 
 
+@pytest.mark.full
 def test_a_careless_release_meets_nothing(database: Database) -> None:
     database.table("s", CARELESS, careless())
     database.table("r", CARELESS, careless())
