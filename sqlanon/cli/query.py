@@ -279,9 +279,14 @@ def _csv(answer: Answer) -> str:
 
 
 def _json(answer: Answer) -> str:
+    return json.dumps(answer_document(answer), indent=2, ensure_ascii=False) + "\n"
+
+
+def answer_document(answer: Answer) -> dict[str, Any]:
+    """An answer with its cost as JSON has it."""
     names = _distinct(answer.columns)
     left = answer.left
-    document = {
+    return {
         "columns": names,
         "rows": [dict(zip(names, map(_plain, row), strict=True)) for row in answer.rows],
         "cost": {"epsilon": answer.cost.epsilon, "delta": answer.cost.delta},
@@ -293,7 +298,6 @@ def _json(answer: Answer) -> str:
         "left_out_below": answer.threshold,
         "without_bars": list(answer.bare),
     }
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
