@@ -15,6 +15,8 @@ A family of SQL plug-ins is a folder below `sql/`. The header of a file is its m
     -- makes: class_risks (the relation that the statement makes for other files of the family)
     -- bounds: share(value, h) (what a model bounds in a class, and by which parameters; the words are `BOUNDS`)
     -- traits: wait, join (what others must know of it; the words are `TRAITS`)
+    -- no_guess: why an attack guesses nothing about a person that could be right or wrong; any other attack has a file
+    --   of its name in `guesses/`
 """
 
 from __future__ import annotations
@@ -31,7 +33,10 @@ from typing import Any, Literal
 
 from sqlanon.errors import PolicyError, did_you_mean
 
-KEYS = ("cite", "param", "measures", "needs", "monotone", "classes", "counts", "excess", "makes", "bounds", "traits")
+KEYS = (
+    "cite", "param", "measures", "needs", "monotone", "classes", "counts", "excess", "makes", "bounds", "traits",
+    "no_guess",
+)  # fmt: skip
 # What a model may bound in a class. A model with another condition has no `bounds:`, and nobody concludes from it.
 BOUNDS = {
     "size": "at least so many records, and nothing else",
@@ -153,6 +158,7 @@ class Plugin:
     makes: str = ""
     bounds: ClassBound | None = None
     traits: frozenset[str] = frozenset()
+    no_guess: str = ""
     needs: tuple[str, ...] = ()
     params: tuple[Param, ...] = field(default=())
 
@@ -294,6 +300,7 @@ def parse(family: str, name: str, text: str) -> Plugin:
         makes=" ".join(values["makes"]),
         bounds=_parse_bound(" ".join(values["bounds"]), params, where),
         traits=_parse_traits(family, values["traits"], where),
+        no_guess=" ".join(values["no_guess"]),
         needs=tuple(word.strip() for line in values["needs"] for word in line.split(",") if word.strip()),
         params=params,
     )

@@ -5,6 +5,7 @@
 -- cite: Fung, Wang, Fu and Pei 2008
 -- param: certainty number > 0 <= 1 default 1: a person is broken if the confidence is at least this
 -- measures: confidence, 1 over the number of records that are left; 0 if a person matches no pair of classes
+-- no_guess: it narrows down how many records are possible, and guesses none of them
 -- needs: other, sensitive
 WITH pairs AS (
     SELECT f.group_id, f.class_id, g.class_id AS other_id

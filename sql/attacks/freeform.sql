@@ -5,6 +5,8 @@
 -- cite: Wang, Xu, Fu and Wong 2009
 -- param: certainty number > 0 <= 1 default 1: a person is broken if their value is inferred with at least this confidence
 -- measures: confidence, with which the most telling set of columns infers the value of a person
+-- no_guess: it takes the columns that tell most about the value that a row has, which nobody knows who guesses that
+--   value
 -- needs: sensitive, freeform
 -- traits: slow
 SELECT persons, confidence, CASE WHEN confidence >= :certainty - 1e-12 THEN 1 ELSE 0 END AS broken

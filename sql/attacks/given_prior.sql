@@ -6,6 +6,8 @@
 -- param: gain number >= 0 <= 1 default 0.2: a person is broken if the probability of a value rises by more than this
 -- param: ratio number >= 0 default 0: also broken if a value becomes this many times as likely; 0 leaves that out
 -- measures: confidence, in the value whose probability rises most
+-- no_guess: what is believed before the release is compared with what is believed after it, so that no base rate is
+--   left
 -- needs: targets, sensitive, prior
 WITH crowds AS (
     SELECT f.class_id, p.value, SUM(t.persons * p.prior) AS weight

@@ -8,6 +8,7 @@
 -- cite: Fung, Wang, Fu and Pei 2008; Byun, Sohn, Bertino and Li 2006
 -- param: certainty number > 0 <= 1 default 1: a person is broken if this share of the remaining records has one value
 -- measures: confidence, that a newcomer has the most frequent value of the records that are not old
+-- no_guess: who came between two releases is not known of the persons of one table
 -- needs: other, sensitive, comparable
 WITH earlier AS (
     SELECT c.class_id, w.value, SUM(w.records) AS records

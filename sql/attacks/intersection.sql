@@ -5,6 +5,7 @@
 -- cite: Ganta, Kasiviswanathan and Smith 2008
 -- param: certainty number > 0 <= 1 default 1: a person is broken if the confidence is at least this
 -- measures: confidence, 1 over the number of values that are left; 0 if none is left, because the releases disagree
+-- no_guess: it narrows down which values are possible, and persons outside of the table are in neither release
 -- needs: other, sensitive
 WITH ours AS (
     SELECT DISTINCT f.group_id, v.value FROM target_classes AS f JOIN named_values AS v ON v.class_id = f.class_id

@@ -5,6 +5,7 @@
 -- cite: Wang and Fung 2006
 -- param: certainty number > 0 <= 1 default 1: a person is broken if this share of a class of the join has one value
 -- measures: confidence, that a person of a class of the join has its most frequent value
+-- no_guess: rows of two releases are joined, and no person is looked up
 -- needs: other, sensitive, views
 SELECT
     LEAST(j.ours, j.theirs) AS persons,

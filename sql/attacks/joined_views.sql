@@ -4,6 +4,7 @@
 -- cite: Wang and Fung 2006; Yao, Wang and Jajodia 2005
 -- param: certainty number > 0 <= 1 default 1: a person is broken if the confidence is at least this
 -- measures: confidence, 1 over the number of records of a class of the join
+-- no_guess: rows of two releases are joined, and no person is looked up
 -- needs: other
 SELECT
     LEAST(ours, theirs) AS persons,

@@ -4,6 +4,7 @@
 -- cite: Nergiz, Clifton and Nergiz 2007; de Montjoye, Hidalgo, Verleysen and Blondel 2013
 -- param: certainty number > 0 <= 1 default 1: a person is broken if their set of rows is found with at least this confidence
 -- measures: confidence, that a set of rows belongs to a person; 0 if none matches
+-- no_guess: whole sets of rows are looked for, and which sets persons outside of the table have is not known
 -- needs: targets, linked
 -- traits: singles_out
 WITH places AS (

@@ -17,6 +17,7 @@
 -- cite: Wong, Fu, Wang and Pei 2007; Fung, Wang, Chen and Yu 2010
 -- param: certainty number > 0 <= 1 default 1: a person is broken if they have the value with at least this confidence
 -- measures: confidence, that a person has the guarded value, or the value that is most likely
+-- no_guess: it says how likely a value is in all worlds that fit the algorithm, of persons who are in one of them
 -- needs: requirement, sensitive
 SELECT records, matching, sizes, COUNT(*) AS classes
 FROM (

@@ -6,6 +6,7 @@
 -- cite: Xiao, Tao and Chen 2009; Li, Chen, Li and Zhang 2012
 -- param: closeness number > 0 default 0.1: a row is broken if at most this share of the noise of the better version is left in it
 -- measures: confidence, the share of the noise of the better version that disappears; its standard deviation counts
+-- no_guess: it measures how much noise is left in numbers, and guesses none of them
 -- needs: other, noise
 WITH noises AS (
     SELECT

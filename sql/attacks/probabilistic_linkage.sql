@@ -5,6 +5,7 @@
 -- cite: Fellegi and Sunter 1969; Linacre, Lindsay, Manassis, Slade, Hepworth, Kennedy and Bond 2022
 -- param: certainty number > 0 <= 1 default 0.9: a person is broken if their record is found with at least this confidence
 -- measures: confidence, the share of the best record in the odds of all records; 0 where no column agrees
+-- no_guess: its links are those of a model that is trained anew for each list; `linkage` counts false links
 -- needs: targets, splink
 -- traits: slow
 WITH scored AS (

@@ -4,6 +4,7 @@
 -- param: epsilon number >= 0: numbers no farther apart than this count as equal
 -- param: certainty number > 0 <= 1 default 1: a person is broken if this share of their class is close to their number
 -- measures: confidence, that a person's number lies where most numbers of their class do, near their own
+-- no_guess: it looks at the numbers near the one that a person has, which nobody knows who guesses that number
 -- needs: sensitive, numeric, epsilon
 WITH near AS (
     SELECT

@@ -60,6 +60,20 @@ def test_an_attack_tells_how_sure_it_is() -> None:
         assert used == {param.name for param in plugin.params} - {"rounds"}, plugin.name
 
 
+def test_a_guess_is_right_or_wrong_about_a_person() -> None:
+    for plugin in family("guesses").values():
+        assert plugin.summary.endswith(".") and plugin.measures, plugin.name
+        tree = sqlglot.parse_one(plugin.sql, read=FILE_DIALECT)
+        used = {node.name for node in tree.find_all(exp.Placeholder)}
+        assert used == {param.name for param in plugin.params}, plugin.name
+        if not plugin.makes:
+            assert plugin.cite and tree.named_selects == ["group_id", "truth", "attacked", "by_margins"], plugin.name
+            # A guess takes no other parameter than its attack.
+            assert {param.name for param in plugin.params} <= {
+                param.name for param in family("attacks")[plugin.name].params
+            }
+
+
 CANONICAL = {
     "classes": "class_id BIGINT, records BIGINT",
     "class_values": "class_id BIGINT, value BIGINT, records BIGINT, known INT",
@@ -189,6 +203,16 @@ SETS = {
 }
 OWN = {
     "attacks": ATTACKED,
+    "guesses": ATTACKED
+    | {
+        "truths": "group_id BIGINT, value TEXT",
+        "known_persons": "group_id BIGINT, value TEXT, held INT, person TEXT, records BIGINT",
+        "margins": "value TEXT, records BIGINT",
+        "kinds": "value TEXT, kind TEXT",
+        "fitting_shares": "group_id BIGINT, place INT, share DOUBLE PRECISION",
+        "revised_beliefs": "group_id BIGINT, value TEXT, share DOUBLE PRECISION, belief DOUBLE PRECISION",
+        "guesses": "group_id BIGINT, truth TEXT, attacked INT, by_margins DOUBLE PRECISION",
+    },
     "linking": SETS,
     "parting": PARTED,
     "transformations": TRANSFORMED,
@@ -248,6 +272,7 @@ def test_every_sql_file_runs_as_it_stands(database: Database) -> None:
         "parting",
         "utility",
         "attacks",
+        "guesses",
         "linking",
     ):
         for name, columns in {**CANONICAL, **RECODING, **OWN.get(folder, {})}.items():
@@ -268,6 +293,7 @@ def test_every_sql_file_belongs_to_a_family() -> None:
         "parting",
         "utility",
         "attacks",
+        "guesses",
         "linking",
     }  # fmt: skip
 

@@ -26,7 +26,9 @@ from sqlanon.evidence.attacks import (
 from sqlanon.evidence.attacks.attacked_table import NotJudged, Side, Targets, find_target_classes, side_of, targets_of
 from sqlanon.evidence.attacks.attacker_knowledge import AttackParams, read_params
 from sqlanon.evidence.attacks.bucket_attacks import OF_GROUPS, Apart, apart_of
+from sqlanon.evidence.attacks.guess_advantage import Advantage, Guesser, judged_targets
 from sqlanon.evidence.attacks.minimality import draw_conclusions
+from sqlanon.evidence.attacks.success_rates import LEAST_ADVANTAGE
 from sqlanon.evidence.hierarchies import require_valid
 from sqlanon.evidence.linked_rows import RowLink, find_link
 from sqlanon.families import Plugin, family, plugin
@@ -84,6 +86,13 @@ class Attacks:
     attacks: tuple[Attack, ...]
     not_judged: Mapping[str, str] = field(default_factory=dict)  # attacks that could not be tried, and why
     notes: tuple[str, ...] = ()
+    advantages: tuple[Advantage, ...] = ()  # of attacks on the release that guess something about persons
+    not_compared: Mapping[str, str] = field(default_factory=dict)  # attacks without an advantage, and why
+    least_advantage: float = LEAST_ADVANTAGE
+
+    @property
+    def findings(self) -> tuple[Advantage, ...]:
+        return tuple(item for item in self.advantages if item.finding)
 
 
 def attack(
@@ -95,6 +104,8 @@ def attack(
     other: Source | None = None,
     prior: Source | None = None,
     earlier: Source | None = None,
+    control: Source | None = None,
+    least_advantage: float = LEAST_ADVANTAGE,
     names: Sequence[str] = (),
     **asked: Any,
 ) -> Attacks:
@@ -104,8 +115,11 @@ def attack(
     everybody in the source. `other` is another release of the same persons, an earlier one where they were released one
     after the other. `prior` is a table of values of a sensitive column and their `probability`, for everybody or for
     each combination of some quasi-identifiers. `earlier` is a table of the persons of `other`, with their key and their
-    quasi-identifiers at that time, where `other` is an earlier release. `names` are the attacks to try, all by default;
-    what else may be `asked` are parameters of the attacks: certainty, knowledge, gain, ratio, level, epsilon, rounds.
+    quasi-identifiers at that time, where `other` is an earlier release. `control` is a table of persons of the same
+    population who are not in the source: how much more often attacks are right about those who are is their advantage.
+    It is a finding where the lower end of its interval is over `least_advantage`. `names` are the attacks to try, all by
+    default; what else may be `asked` are parameters of the attacks: certainty, knowledge, gain, ratio, level, epsilon,
+    rounds.
     """
     unknown = [name for name in names if name not in family("attacks")]
     if unknown:
@@ -116,7 +130,16 @@ def attack(
         raise PolicyError("another release is given, but not the one to compare it with", hint="name it: --release")
     if earlier is not None and other is None:
         raise PolicyError("the persons of an earlier release are given, but not that release", hint="name it: --other")
-    run = _Attacking(policy, engine, release, external, other, prior, earlier, wanted)
+    if control is not None and release is None:
+        raise PolicyError("a control group is given, but no release to guess from", hint="name it: --release")
+    if control is not None and external is not None:
+        raise PolicyError(
+            "a control group and a list of persons are given",
+            hint="the control group is compared with the persons of the source: leave --external out",
+        )
+    if not 0 <= least_advantage < 1:
+        raise PolicyError("the least advantage must be at least 0 and below 1", hint="0.05 is the default")
+    run = _Attacking(policy, engine, release, external, other, prior, earlier, wanted, control, least_advantage)
     try:
         return run.all(names)
     finally:
@@ -138,19 +161,22 @@ class _Attacking:
     prior: Source | None
     earlier: Source | None
     asked: AttackParams
+    control: Source | None = None
+    least_advantage: float = LEAST_ADVANTAGE
     notes: list[str] = field(default_factory=list)
     sides: dict[str, Side] = field(default_factory=dict)
     targets: Targets | None = None
     apart: Apart | None = None  # a release that parts rows
     everybody: Targets | None = None  # of the source, where an attacker has a list of others
     before: Targets | None = None  # the persons of an earlier release
+    judged: Targets | None = None  # the persons of the source, and those of the control group
     links: dict[bool, RowLink | None] = field(default_factory=dict)  # of the release, or of the source
     several: dict[str, bool] = field(default_factory=dict)  # whether persons of a table have several rows
 
     def drop(self) -> None:
         for side in (*self.sides.values(), *([self.apart.groups] if self.apart else [])):
             side.drop()
-        for targets in (self.targets, self.everybody, self.before):
+        for targets in (self.targets, self.everybody, self.before, self.judged):
             if targets is not None:
                 targets.drop()
 
@@ -169,6 +195,10 @@ class _Attacking:
         source = self.sides["source"]
         require_valid(source.compiler.policy, self.engine, source.compiler.hierarchies, source.prelude)
         source.work.done = len(source.prelude.steps)
+        if self.control is not None:  # before anything that takes long
+            if (reason := self._incomparable()) is not None:
+                raise PolicyError(f"a control group is given, but {reason}", hint="leave it out")
+            self.judged = judged_targets(self.policy, self.engine, self.control)
         tried: list[Attack] = []
         not_judged: dict[str, str] = {}
         for item in family("attacks").values():
@@ -191,13 +221,76 @@ class _Attacking:
                 not_judged[item.name] = next(iter(reasons.values()))
             else:
                 not_judged |= {f"{item.name} of {column}": reason for column, reason in reasons.items()}
+        advantages, not_compared = self._advantages(names, tried)
         return Attacks(
             counts="persons" if self.policy.person else "rows",
             quasi_identifiers=self.policy.quasi_identifiers,
             attacks=tuple(tried),
             not_judged=not_judged,
             notes=tuple(dict.fromkeys(self.notes)),
+            advantages=advantages,
+            not_compared=not_compared,
+            least_advantage=self.least_advantage,
         )
+
+    def _advantages(
+        self, names: Sequence[str], tried: Sequence[Attack]
+    ) -> tuple[tuple[Advantage, ...], dict[str, str]]:
+        """How much better the attacks on the release are than guesses without it, and which of them guess nothing."""
+        done = {(item.name, item.attribute): item for item in tried if item.after is not None}
+        wanted: list[tuple[Plugin, str | None]] = []
+        for item in family("attacks").values():
+            if item.makes or (names and item.name not in names):
+                continue
+            for attribute in self._attacked(item):
+                # Who is in the table is also asked where the attacker has no list but that of the control group.
+                unlisted = "external" in item.needs and self.control is not None
+                if (item.name, attribute) in done or unlisted:
+                    wanted.append((item, attribute))
+        if "release" not in self.sides or not wanted:
+            return (), {}
+        reason = self._incomparable()
+        if reason is not None:
+            return (), {item.name: item.no_guess or reason for item, _ in wanted}
+        guesser = self._guesser()
+        found: list[Advantage] = []
+        lacking: dict[str, str] = {}
+        for item, attribute in wanted:
+            try:
+                self._require_readable(item, attribute, guesser.side)
+                if self.apart is not None:
+                    self._require_groups(item, attribute)
+                one = done.get((item.name, attribute))
+                found.append(guesser.judge(item, attribute, {} if one is None else one.params))
+            except NotJudged as error:
+                alone = item.no_guess or attribute is None
+                lacking[item.name if alone else f"{item.name} of {attribute}"] = error.message
+        return tuple(found), lacking
+
+    def _incomparable(self) -> str | None:
+        """Why no guess about persons can be right or wrong."""
+        if self.external is not None:
+            return "what persons of the external table have is not known"
+        if self.policy.nulls == "unique":
+            return "NULLs that match nothing cannot be looked up"
+        if self.policy.source.joins:
+            return "persons of joined tables are not looked up: join them in a view or 'query:'"
+        return None
+
+    def _guesser(self) -> Guesser:
+        if self.judged is None:
+            self.judged = judged_targets(self.policy, self.engine, None)
+        return Guesser(
+            self.policy, self.judged, self.sides["release"], self.apart, self.control is not None,
+            self.least_advantage, self.asked.rounds, self.asked.level, self.notes,
+        )  # fmt: skip
+
+    def _require_groups(self, item: Plugin, attribute: str | None) -> None:
+        assert self.apart is not None
+        if attribute is None:
+            self.apart.require_whole_rows()
+        elif set(item.needs) <= OF_GROUPS:
+            self.apart.require_groups(attribute)
 
     def _attacked(self, item: Plugin) -> Sequence[str | None]:
         """The columns that an attack is tried on, each by itself."""
@@ -516,4 +609,4 @@ def sum_up(told: Sequence[tuple[int, float]], certainty: float) -> Outcome:
     return Outcome(targets, broken, highest, sum(persons * sure for persons, sure in told) / targets)
 
 
-__all__ = ["Attack", "Attacks", "Outcome", "as_data", "attack", "plugin"]
+__all__ = ["Advantage", "Attack", "Attacks", "Outcome", "as_data", "attack", "plugin"]

@@ -26,13 +26,14 @@ def beliefs(targets: Targets, side: Side, attribute: str, rounds: int) -> str:
     return revised_beliefs(targets, side, learning_relations.first_beliefs(side.prelude, fitting, values), rounds)
 
 
-def revised_beliefs(targets: Targets, side: Side, first: str, rounds: int) -> str:
+def revised_beliefs(targets: Targets, side: Side, first: str, rounds: int, learners: str | None = None) -> str:
+    """`learners` are the targets with the number of persons to learn from, if not from all."""
     known = learning_relations.features(targets.work.prelude, targets.table, len(targets.known))
     targets.work.run()
     step = plugin("attacks", "definetti_step")
     made = first
     for number in range(1, rounds + 1):
-        own = {"beliefs": made, "features": known, "targets": targets.table}
+        own = {"beliefs": made, "features": known, "targets": learners or targets.table}
         key = (first, number)
         made = side.prelude.once("beliefs", key, lambda own=own: bind(step.sql, {}, own))  # type: ignore[misc]
     side.work.run()
