@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,11 +11,19 @@ import click
 from sqlanon import __version__
 from sqlanon.cli.policy_options import database_to_read, policy_to_look_at, source_named, table_options
 from sqlanon.cli.terminal import open_console, plain_text
+from sqlanon.errors import PolicyError
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.text import Text
 
-    from sqlanon.evidence.attacks import Attacks, Outcome
+    from sqlanon.engines import Engine
+    from sqlanon.evidence.attacks import Advantage, Attacks, Outcome
+    from sqlanon.evidence.attacks.success_rates import SuccessRate
+    from sqlanon.policy import Policy
+
+
+MADE_FOR_IT = "a release of those who were not set aside"
 
 
 @click.command()
@@ -24,6 +33,19 @@ if TYPE_CHECKING:
 @click.option("--other", help="Another release (table or file) of the same persons, put together with the first.")
 @click.option("--earlier", help="Table or file of the persons of --other, where that is an earlier release.")
 @click.option("--prior", help="Table or file of sensitive values and their probability, as the attacker believes.")
+@click.option("--control", help="Table or file of persons of the same population who are not in the source.")
+@click.option(
+    "--holdout",
+    type=float,
+    metavar="SHARE",
+    help="Set this share of the persons aside as a control group, and attack a release of the others, made for that.",
+)
+@click.option(
+    "--advantage",
+    "least_advantage",
+    type=float,
+    help="An attack is a finding if its advantage is over this at the lower end of its interval; 0.05 by default.",
+)
 @click.option("--attack", "names", multiple=True, metavar="NAME", help="Try this attack only. May be repeated.")
 @click.option("--certainty", type=float, help="How sure an attacker must be for a person to count as broken.")
 @click.option("--knowledge", type=int, help="How many values the attacker can rule out for a person; 1 by default.")
@@ -44,6 +66,9 @@ def attack(
     other: str | None,
     earlier: str | None,
     prior: str | None,
+    control: str | None,
+    holdout: float | None,
+    least_advantage: float | None,
     names: tuple[str, ...],
     as_json: bool,
     memory_limit: str | None,
@@ -57,36 +82,59 @@ def attack(
 
     TARGET is a policy file, a file of rows or a folder of them, a DuckDB file, or a postgresql:// URL; with a database,
     TABLE names the table in it. A table that was published is attacked beside the source of its policy. Without
-    --external the attacker knows the quasi-identifiers of everybody in the source. Numbers are shown, never persons.
+    --external the attacker knows the quasi-identifiers of everybody in the source. With --control or --holdout the same
+    attacker also guesses about persons who are not in the data. How much more often they are right about the others, or
+    than somebody who guesses from the margins of the release, is their advantage. --holdout draws persons by the key in
+    the environment variable SQLANON_KEY. Numbers are shown, never persons.
     'sqlanon explain NAME' says what an attack does, and what withstands it.
     """
     from sqlanon.engines import connect
     from sqlanon.evidence.attacks import as_data
     from sqlanon.evidence.attacks import attack as run
 
+    if least_advantage is not None:
+        asked["least_advantage"] = least_advantage
+    alone = {"release": release, "external": external, "other": other, "earlier": earlier, "control": control}
+    if holdout is not None:
+        _require_alone([name for name, value in alone.items() if value is not None])
     options = {"qi": qi, "sensitive": sensitive, "person": person, "nulls": nulls}
     policy, url, release = policy_to_look_at(target, table, release, options)
     engine = connect(database_to_read(policy, url), memory_limit=memory_limit)
     try:
-        shown, where = _released(policy, engine, release)
-        found = run(
-            policy,
-            engine,
-            release=shown,
-            external=source_named(external) if external is not None else None,
-            other=source_named(other) if other is not None else None,
-            prior=source_named(prior) if prior is not None else None,
-            earlier=source_named(earlier) if earlier is not None else None,
-            names=names,
-            **asked,
-        )
+        given = {"external": external, "other": other, "prior": prior, "earlier": earlier, "control": control}
+        sources: dict[str, Any] = {name: source_named(text) for name, text in given.items() if text is not None}
+        if holdout is not None:
+            where = None
+            found = _of_policy(policy, engine, target, holdout=holdout, names=names, **sources, **asked)
+        else:
+            shown, where = _released(policy, engine, release)
+            found = run(policy, engine, release=shown, names=names, **sources, **asked)
     finally:
         engine.close()
     if as_json:
         head = {"sqlanon": __version__, "policy": policy.name, "source": policy.source.text, "release": where}
         click.echo(json.dumps({**head, **as_data(found)}, indent=2, ensure_ascii=False))
         return
-    print_attacks(policy.source.text, where, found)
+    print_attacks(policy.source.text, MADE_FOR_IT if holdout is not None else where, found)
+
+
+def _require_alone(given: list[str]) -> None:
+    if given:
+        raise PolicyError(
+            f"--holdout makes a release of its own: it does not go with --{given[0]}",
+            hint="a release that exists was made of everybody; name persons who are not in it with --control",
+        )
+
+
+def _of_policy(policy: Policy, engine: Engine, target: str, **asked: Any) -> Attacks:
+    from sqlanon.release.hold_out_persons import attack_policy
+
+    if not target.lower().endswith((".yml", ".yaml")):
+        raise PolicyError(
+            "--holdout makes a release, which needs a policy file",
+            hint="'sqlanon init' drafts one: sqlanon attack policy.yml",
+        )
+    return attack_policy(policy, engine, secret=os.environ.get("SQLANON_KEY"), **asked)
 
 
 def _released(policy: Any, engine: Any, release: str | None) -> tuple[Any, str | None]:
@@ -125,8 +173,49 @@ def print_attacks(source: str, release: str | None, found: Attacks) -> None:
             console.print(_line("release", item.after), soft_wrap=True)
         elif item.not_judged is not None:
             console.print(plain_text(f"  release not judged: {item.not_judged}", style="yellow"), soft_wrap=True)
+        for advantage in found.advantages:
+            if (advantage.attack, advantage.attribute) == (item.name, item.attribute):
+                _print_advantage(console, advantage)
+    tried = {(item.name, item.attribute) for item in found.attacks}
+    for advantage in found.advantages:
+        if (advantage.attack, advantage.attribute) not in tried:
+            title = f"{advantage.attack} of {advantage.attribute}" if advantage.attribute else advantage.attack
+            console.print(plain_text(title, style="bold"))
+            _print_advantage(console, advantage)
+    if found.advantages:
+        console.print(plain_text(_conclusion(found)), soft_wrap=True)
+    for name, reason in found.not_compared.items():
+        console.print(plain_text(f"no advantage measured: {name}: {reason}", style="dim"), soft_wrap=True)
     for name, reason in found.not_judged.items():
         console.print(plain_text(f"not judged: {name}: {reason}", style="dim"), soft_wrap=True)
+
+
+def _print_advantage(console: Console, item: Advantage) -> None:
+    """What the attacker guesses about persons of the source, beside what they achieve without their data."""
+    told = f"  guesses {_rate(item.attacked)} right in the source"
+    told += f", {_rate(item.control)} in the control group" if item.control else ""
+    console.print(plain_text(f"{told}, {item.by_margins.rate:.1%} from the margins"), soft_wrap=True)
+    over = "the control group" if item.against == "control" else "the margins"
+    line = plain_text(f"  advantage {item.advantage:.1%} over {over}, 95% interval {item.low:.1%} to {item.high:.1%}: ")
+    style = "red" if item.finding else "green"
+    console.print(line.append("a finding" if item.finding else "no finding", style=style), soft_wrap=True)
+
+
+def _rate(found: SuccessRate) -> str:
+    right = f"{found.right:,.0f} of {found.guesses:,}"
+    return f"{right} ({found.rate:.1%}, {found.low:.1%} to {found.high:.1%})"
+
+
+def _conclusion(found: Attacks) -> str:
+    """One line that says what the advantages are compared with, and how many are findings."""
+    limit = f"{found.least_advantage:.0%}" if found.least_advantage >= 0.01 else f"{found.least_advantage:.2%}"
+    many = f"{len(found.findings)} of {len(found.advantages)} advantages are findings: their interval is above {limit}"
+    if any(item.control_targets for item in found.advantages):
+        return many
+    return (
+        f"{many}; no control group given: over the margins, an advantage also holds what the release tells about "
+        "anybody (--control, --holdout)"
+    )
 
 
 def _line(side: str, outcome: Outcome) -> Text:

@@ -32,7 +32,7 @@ from sqlanon.evidence.attacks import Attacks
 from sqlanon.evidence.checks import Evidence
 from sqlanon.evidence.risk import Risk
 from sqlanon.policy import Policy, Source
-from sqlanon.release import compare_policies, publish_release
+from sqlanon.release import compare_policies, hold_out_persons, publish_release
 from sqlanon.release.publication import Progress, Published
 
 RELEASE = "release"  # what rows of a release are called beside those of the source
@@ -125,6 +125,9 @@ def attack(
     other: Any = None,
     prior: Any = None,
     earlier: Any = None,
+    control: Any = None,
+    holdout: float | None = None,
+    secret: str | None = None,
     names: Sequence[str] = (),
     **asked: Any,
 ) -> Attacks:
@@ -132,9 +135,11 @@ def attack(
 
     `data`, `engine` and `policy` are as for `check`; a release that `anonymize` gave knows its policy. `external` are
     persons whom the attacker knows, `other` is another release of the same persons, `earlier` the persons of an earlier
-    one, `prior` what is known of the sensitive values: rows, files, tables or `Source`s. `names` are the attacks to
-    try, all by default; further keywords are their parameters: certainty, knowledge, gain, ratio, level, epsilon,
-    rounds.
+    one, `prior` what is known of the sensitive values, `control` persons of the same population who are not in the
+    data: rows, files, tables or `Source`s. With a policy, `holdout=0.1` sets a tenth of the persons aside as a control
+    group and attacks a release of the others, which it makes; `secret` is the key that they are drawn by. `names` are
+    the attacks to try, all by default; further keywords are their parameters: certainty, knowledge, gain, ratio, level,
+    epsilon, rounds, and `least_advantage`, from which an advantage is a finding.
     """
     if release is None and is_tabular(engine):
         engine, release = None, engine
@@ -142,9 +147,20 @@ def attack(
     release, policy = _of_release(release, policy, given)
     with _open(data, engine, policy, connection, given, needs_model=False) as (policy_asked, opened):
         beside = {RELEASE: release, "external": external, "other": other, "prior": prior, "earlier": earlier}
+        beside["control"] = control
         sources: dict[str, Any] = {
             name: None if rows is None else add_rows(opened, rows, name) for name, rows in beside.items()
         }
+        if holdout is not None:
+            clashing = [name for name, rows in beside.items() if rows is not None and name != "prior"]
+            if clashing:
+                raise PolicyError(
+                    f"'holdout' makes a release of its own: it does not go with '{clashing[0]}'",
+                    hint="a release that exists was made of everybody; give persons who are not in it as 'control'",
+                )
+            return hold_out_persons.attack_policy(
+                policy_asked, opened, holdout=holdout, secret=secret, prior=sources["prior"], names=names, **asked
+            )
         return attacking.attack(policy_asked, opened, names=names, **sources, **asked)
 
 

@@ -57,3 +57,5 @@ def _without_source(found: dict[str, Any]) -> None:
     found.get("risks", {}).pop("source", None)
     for item in found.get("attacks", {}).get("attacks", ()):
         item["before"] = None
+    if "advantages" in found.get("attacks", {}):
+        found["attacks"]["advantages"] = ()  # rates of persons of the source

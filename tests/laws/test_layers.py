@@ -48,6 +48,7 @@ LAYERS = [
     {"release"},  # its public names alone
     {
         "release.publish_release", "release.plan_refresh", "release.compare_policies", "release.gather_report",
+        "release.hold_out_persons",
         "release.retire_release", "release.release_script",
     },
     {"release.publish_buckets", "release.raise_levels", "release.gather_verdict"},

@@ -117,9 +117,9 @@ def attack(
     each combination of some quasi-identifiers. `earlier` is a table of the persons of `other`, with their key and their
     quasi-identifiers at that time, where `other` is an earlier release. `control` is a table of persons of the same
     population who are not in the source: how much more often attacks are right about those who are is their advantage.
-    It is a finding where the lower end of its interval is over `least_advantage`. `names` are the attacks to try, all by
-    default; what else may be `asked` are parameters of the attacks: certainty, knowledge, gain, ratio, level, epsilon,
-    rounds.
+    It is a finding where the lower end of its interval is over `least_advantage`. `names` are the attacks to try, all
+    by default; what else may be `asked` are parameters of the attacks: certainty, knowledge, gain, ratio, level,
+    epsilon, rounds.
     """
     unknown = [name for name in names if name not in family("attacks")]
     if unknown:
@@ -131,7 +131,9 @@ def attack(
     if earlier is not None and other is None:
         raise PolicyError("the persons of an earlier release are given, but not that release", hint="name it: --other")
     if control is not None and release is None:
-        raise PolicyError("a control group is given, but no release to guess from", hint="name it: --release")
+        raise PolicyError(
+            "a control group is given, but no release to guess from", hint="publish, or name it: --release"
+        )
     if control is not None and external is not None:
         raise PolicyError(
             "a control group and a list of persons are given",
@@ -226,7 +228,10 @@ class _Attacking:
             counts="persons" if self.policy.person else "rows",
             quasi_identifiers=self.policy.quasi_identifiers,
             attacks=tuple(tried),
-            not_judged=not_judged,
+            # Who is in the table may have been asked of the control group alone.
+            not_judged={
+                name: why for name, why in not_judged.items() if name not in {one.attack for one in advantages}
+            },
             notes=tuple(dict.fromkeys(self.notes)),
             advantages=advantages,
             not_compared=not_compared,
