@@ -3,8 +3,8 @@
 A rate has the interval of Wilson (1927). An advantage is (attack - control) / (1 - control), as in Anonymeter (Giomi,
 Boenisch, Wehmeyer and Tasnadi 2023): of what the control leaves open, the share that the attack gets. It is made of the
 centers of the intervals, and its own interval of their widths, as if the two rates were independent. That interval is
-too narrow where nearly all guesses are right: it is widened to the one that follows from the difference of the rates
-(Newcombe 1998, method 10), so that it holds 0 wherever the rates may be the same.
+too narrow where nearly all guesses are right. Where the two rates may be the same by the interval of their difference
+(Newcombe 1998, method 10), it is widened to that one, so that it holds 0.
 """
 
 from __future__ import annotations
@@ -51,8 +51,9 @@ def residual(attack: SuccessRate, control: SuccessRate) -> tuple[float, float, f
     gap = attack.rate - control.rate
     below = math.hypot(attack.rate - attack.low, control.high - control.rate)
     above = math.hypot(attack.high - attack.rate, control.rate - control.low)
-    low = min(value - error, (gap - below) / (1 - theirs))
-    high = max(value + error, (gap + above) / (1 - theirs))
+    low, high = value - error, value + error
+    if gap - below <= 0 <= gap + above:
+        low, high = min(low, (gap - below) / (1 - theirs)), max(high, (gap + above) / (1 - theirs))
     return value, max(low, -1.0), min(high, 1.0)
 
 
