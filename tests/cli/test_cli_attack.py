@@ -92,6 +92,7 @@ def test_the_report_shows_what_attacks_achieve(file: str, tmp_path: Path) -> Non
         assert ("attacks" in sections) == shown and ("risk-measures" in sections) == shown
         if shown:
             assert "50%2 of 4" in sections["attacks"] and "0%0 of 4" in sections["attacks"]
+            assert "Advantage" in sections["attacks"] and "No control group was given" in sections["attacks"]
             assert "Not judged" in sections["attacks"] and "Marketer risk" in sections["risk-measures"]
             assert not [secret for secret in SECRETS if secret in sections["attacks"]]
 

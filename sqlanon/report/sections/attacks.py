@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlanon.evidence.json_values import items, mapping, part, quantity, ratio, text
+from sqlanon.evidence.json_values import items, mapping, number, part, quantity, ratio, text
 from sqlanon.evidence.release_evidence import ReleaseEvidence
 from sqlanon.families import family
 from sqlanon.report.markup import Content, element
@@ -82,13 +82,18 @@ def _row(title: str, meaning: str, attribute: str | None, values: list[float | N
 
 def attacks(document: ReleaseEvidence) -> Section | None:
     found = document.attacks or {}
-    rows = [row for item in items(found.get("attacks")) if (row := _attack(mapping(item))) is not None]
+    attacked = [item for item in map(mapping, items(found.get("attacks"))) if _attack(item) is not None]
+    rows = [row for item in attacked if (row := _attack(item)) is not None]
     unjudged = mapping(found.get("not_judged")) or mapping(found.get("left_out"))  # as it was called before 1.0
     not_judged = [f"{_title(text(key))}: {text(why)}" for key, why in unjudged.items()]
     notes = [text(note) for note in items(found.get("notes"))]
     if not rows and not notes:
         return None
+    advantages = [mapping(item) for item in items(found.get("advantages"))]
     columns = [ReportColumn("Attack"), ReportColumn("Before", True), ReportColumn("After", True)]
+    if advantages:
+        columns.append(ReportColumn("Advantage", True))
+        rows = [[*row, _advantage(row_of, advantages)] for row, row_of in zip(rows, attacked, strict=True)]
     made = (
         table("How many persons or rows each attack breaks, and how surely", columns, rows, stacked=True)
         if rows
@@ -102,6 +107,7 @@ def attacks(document: ReleaseEvidence) -> Section | None:
         paragraph("Each attack was carried out on the source and on the release, by someone who knows the "
                   "quasi-identifiers of everybody. A person is broken if the attack finds them, or their value, with "
                   "the confidence that it asks for. Below it is how sure the attacker is, at most and on average."),
+        paragraph(_compared(advantages)) if advantages else None,
         bullets([shorten(note, 300) for note in notes]) if notes else None,
         made,
         skipped,
@@ -122,6 +128,40 @@ def _attack(raw: Mapping[str, Any]) -> list[Content] | None:
     if raw.get("after") is None and raw.get("not_judged"):
         after = [strong("not judged"), small(element("bdi", shorten(text(raw.get("not_judged")), 300)))]
     return [told, _outcome(mapping(raw.get("before"))), after]
+
+
+def _compared(advantages: list[Mapping[str, Any]]) -> str:
+    """What the column of advantages is compared with."""
+    told = (
+        "The advantage is how much more often the attacker guesses rightly about persons of the source than {over}, of "
+    )
+    told += "what that leaves open, with its 95 % interval."
+    if any(text(item.get("against")) == "control" for item in advantages):
+        return told.format(over="about persons of a control group, who are not in the data")
+    told = told.format(over="somebody does who guesses from the margins of the release alone")
+    return f"{told} No control group was given, so it also holds what the release tells about anybody."
+
+
+def _advantage(raw: Mapping[str, Any], advantages: list[Mapping[str, Any]]) -> Content:
+    """How much better an attack guesses than without the data, or nothing where it guesses nothing."""
+    key = (text(raw.get("name")), text(raw.get("attribute")))
+    own = [item for item in advantages if (text(item.get("attack")), text(item.get("attribute"))) == key]
+    if not own:
+        return NOTHING
+    value, low, high = (number(own[0].get(name)) for name in ("advantage", "low", "high"))
+    if value is None or low is None or high is None:
+        return NOTHING
+    rates = {name: part(mapping(own[0].get(name)).get("rate")) for name in ("attacked", "control", "by_margins")}
+    words = [f"{_signed(low)} to {_signed(high)}"]
+    titles = {"attacked": "right", "control": "control group", "by_margins": "margins"}
+    words += [f"{titles[name]} {share(rate)}" for name, rate in rates.items() if rate is not None]
+    if own[0].get("finding") is True:
+        words.append("finding")
+    return [strong(_signed(value)), *(small(word) for word in words)]
+
+
+def _signed(value: float) -> str:
+    return share(value) if value >= 0 else f"\u2212{share(-value)}"
 
 
 def _title(key: str) -> str:
