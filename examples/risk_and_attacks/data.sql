@@ -15,3 +15,4 @@ SELECT *, CASE WHEN age < 40 THEN 12.0 ELSE 9.0 END AS weight FROM town WHERE dr
 CREATE TABLE register AS SELECT person, age, zip, sex FROM town;
 CREATE TABLE beliefs AS
 SELECT disease, count(*) / (SELECT count(*) FROM town) AS probability FROM town GROUP BY disease;
+CREATE TABLE neighbors AS SELECT * FROM town WHERE person NOT IN (SELECT person FROM survey) AND person % 5 = 0;

@@ -196,9 +196,15 @@ def _print_advantage(console: Console, item: Advantage) -> None:
     told += f", {_rate(item.control)} in the control group" if item.control else ""
     console.print(plain_text(f"{told}, {item.by_margins.rate:.1%} from the margins"), soft_wrap=True)
     over = "the control group" if item.against == "control" else "the margins"
-    line = plain_text(f"  advantage {item.advantage:.1%} over {over}, 95% interval {item.low:.1%} to {item.high:.1%}: ")
+    value, low, high = (_signed(each) for each in (item.advantage, item.low, item.high))
+    line = plain_text(f"  advantage {value} over {over}, 95% interval {low} to {high}: ")
     style = "red" if item.finding else "green"
     console.print(line.append("a finding" if item.finding else "no finding", style=style), soft_wrap=True)
+
+
+def _signed(share: float) -> str:
+    shown = f"{share:.1%}"
+    return "0.0%" if shown == "-0.0%" else shown
 
 
 def _rate(found: SuccessRate) -> str:
@@ -209,7 +215,7 @@ def _rate(found: SuccessRate) -> str:
 def _conclusion(found: Attacks) -> str:
     """One line that says what the advantages are compared with, and how many are findings."""
     limit = f"{found.least_advantage:.0%}" if found.least_advantage >= 0.01 else f"{found.least_advantage:.2%}"
-    many = f"{len(found.findings)} of {len(found.advantages)} advantages are findings: their interval is above {limit}"
+    many = f"findings: {len(found.findings)} of {len(found.advantages)} advantages have an interval above {limit}"
     if any(item.control_targets for item in found.advantages):
         return many
     return (

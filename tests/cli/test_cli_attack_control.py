@@ -52,7 +52,7 @@ def test_an_attack_beside_its_control_group(policy: Path) -> None:
     assert re.search(
         r"guesses \d+ of 300 \(\d+\.\d%, .* right in the source, \d+ of 100 .* in the control group", done.output
     )
-    assert "over the control group, 95% interval" in done.output and "advantages are findings" in done.output
+    assert "over the control group, 95% interval" in done.output and "findings: " in done.output
     assert "no control group given" not in done.output and "not judged: membership" not in done.output
     assert not [name for name in ("leprosy", "scurvy", "Athens") if name in done.output]
     without = run(str(policy), "--attack", "attribute_linkage", "--attack", "freeform")
