@@ -27,9 +27,17 @@ READING = "each criterion with its measured test; never a finding that data are 
     "--regulation", "names", multiple=True, metavar="NAME",
     help="Judge by this one only, such as safe_harbor; exit code 1 if it is not met. May be repeated.",
 )  # fmt: skip
+@click.option("--control", help="Table or file of persons who are not in the source: attacks are compared with them.")
 @click.option("--no-attacks", is_flag=True, help="Try no attacks: what depends on them is not assessed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def verdict(policy_file: str, release: str | None, names: tuple[str, ...], no_attacks: bool, as_json: bool) -> None:
+def verdict(
+    policy_file: str,
+    release: str | None,
+    names: tuple[str, ...],
+    control: str | None,
+    no_attacks: bool,
+    as_json: bool,
+) -> None:
     """Tell for each criterion of a regulation whether the release meets it, by a test that is measured now.
 
     A criterion is met, not met, or not assessed. Its threshold is set by law, by guidance, or is our default. Nothing
@@ -43,7 +51,9 @@ def verdict(policy_file: str, release: str | None, names: tuple[str, ...], no_at
         if name not in known:
             hint = did_you_mean(name, known) or f"there are {', '.join(known)}"
             raise PolicyError(f"there is no regulation called '{name}'", hint=hint)
-    found = _judge(policy_file, release, attacked=not no_attacks)
+    if control is not None and no_attacks:
+        raise PolicyError("a control group is given, but no attacks are tried", hint="leave --no-attacks out")
+    found = _judge(policy_file, release, control, attacked=not no_attacks)
     found = [item for item in found if not names or item.ident in names]
     if as_json:
         head = {"sqlanon": __version__, "policy": policy_file, "release": release, "reading": READING}
@@ -54,7 +64,7 @@ def verdict(policy_file: str, release: str | None, names: tuple[str, ...], no_at
         sys.exit(1)
 
 
-def _judge(policy_file: str, release: str | None, *, attacked: bool) -> list[RegulationVerdict]:
+def _judge(policy_file: str, release: str | None, control: str | None, *, attacked: bool) -> list[RegulationVerdict]:
     from sqlanon.engines import connect
     from sqlanon.policy.files import has_section, load_gateway
     from sqlanon.release.gather_verdict import count_persons, verdict_of_release
@@ -69,11 +79,13 @@ def _judge(policy_file: str, release: str | None, *, attacked: bool) -> list[Reg
         engine = connect(url)
         try:
             source: Any = source_named(release) if release is not None else None
-            found += verdict_of_release(policy, engine, release=source, attacked=attacked)
+            beside = source_named(control) if control is not None else None
+            found += verdict_of_release(policy, engine, release=source, attacked=attacked, control=beside)
         finally:
             engine.close()
-    elif release is not None:
-        raise PolicyError("the file has no policy to publish, so that it has no release", hint="leave --release out")
+    elif release is not None or control is not None:
+        option = "--release" if release is not None else "--control"
+        raise PolicyError("the file has no policy to publish, so that it has no release", hint=f"leave {option} out")
     persons = count_persons(gateway) if gateway is not None else None
     return [*found, *judge_gateway(GatewayFacts(gateway, persons))]
 

@@ -41,12 +41,15 @@ def verdict_of_release(
     release: Source | None = None,
     attacked: bool = True,
     evidence: ReleaseEvidence | None = None,
+    control: Source | None = None,
 ) -> tuple[RegulationVerdict, ...]:
     """Judge a policy's release, or another table that is named, by all regulations.
 
     `evidence` is what a report has gathered already, with risks and attacks; what it lacks is measured here.
+    `control` are persons of the same population who are not in the source: attacks are compared with them.
     """
-    return judge_release(gather_facts(policy, engine, release=release, attacked=attacked, evidence=evidence))
+    facts = gather_facts(policy, engine, release=release, attacked=attacked, evidence=evidence, control=control)
+    return judge_release(facts)
 
 
 def gather_facts(
@@ -56,6 +59,7 @@ def gather_facts(
     release: Source | None = None,
     attacked: bool = True,
     evidence: ReleaseEvidence | None = None,
+    control: Source | None = None,
 ) -> ReleaseFacts:
     reasons: dict[str, str] = {}
     if release is None and evidence is None:
@@ -85,7 +89,7 @@ def gather_facts(
         chances=chances,
         evidence=evidence,
         risks=risks,
-        attacks=_attacks(policy, engine, tables[0], evidence, reasons, attacked=attacked),
+        attacks=_attacks(policy, engine, tables[0], evidence, reasons, control, attacked=attacked),
         dominance=_dominance(policy, engine, tables[0], columns, reasons),
         others=_other_releases(policy, engine, release),
         reasons=reasons,
@@ -129,16 +133,20 @@ def _attacks(
     release: Source,
     evidence: ReleaseEvidence | None,
     reasons: dict[str, str],
+    control: Source | None,
     *,
     attacked: bool,
 ) -> Mapping[str, Any] | None:
-    if evidence is not None and evidence.attacks is not None:
+    if control is None and evidence is not None and evidence.attacks is not None:
         return evidence.attacks
     if not attacked:
         reasons["attacks"] = "attacks were not tried"
         return None
+    names = names_with_trait("attacks", *ASKED)
+    if control is not None:  # one that cannot serve as a control group is an error of whoever gave it
+        return attack_data(attack(policy, engine, release=release, control=control, names=names))
     try:
-        return attack_data(attack(policy, engine, release=release, names=names_with_trait("attacks", *ASKED)))
+        return attack_data(attack(policy, engine, release=release, names=names))
     except (PolicyError, SourceError) as error:
         reasons["attacks"] = f"attacks were not judged: {error.message}"
         return None

@@ -50,6 +50,24 @@ class AttackResult:
 
 
 @dataclass(frozen=True)
+class FoundAdvantage:
+    """How much more often an attack guesses rightly about persons of the source than about a control group, or than
+    somebody does who guesses from the margins of the release."""
+
+    name: str
+    attribute: str | None
+    over_control: bool
+    advantage: float
+    low: float
+    high: float
+    finding: bool
+
+    def __str__(self) -> str:
+        of = f" of {self.attribute}" if self.attribute else ""
+        return f"{self.name}{of} {self.advantage:.1%} ({self.low:.1%} to {self.high:.1%})"
+
+
+@dataclass(frozen=True)
 class ReleaseFacts:
     policy: Policy
     columns: tuple[ReleasedColumn, ...]
@@ -84,6 +102,18 @@ class ReleaseFacts:
         values = [part(found.get(key)) for key in ("guessed", "guessed_without", "highest")]
         guessed, without, highest = values
         return None if guessed is None or without is None or highest is None else (guessed, without, highest)
+
+    def advantages_of(self, *names: str) -> list[FoundAdvantage]:
+        """The advantages of these attacks on sensitive values."""
+        found: list[FoundAdvantage] = []
+        for raw in map(mapping, items(mapping(self.attacks).get("advantages"))):
+            name, attribute = text(raw.get("attack")), text(raw.get("attribute")) or None
+            value, low, high = (number(raw.get(key)) for key in ("advantage", "low", "high"))
+            if name in names and attribute is not None and value is not None and low is not None and high is not None:
+                over_control = text(raw.get("against")) == "control"
+                is_finding = raw.get("finding") is True
+                found.append(FoundAdvantage(name, attribute, over_control, value, low, high, is_finding))
+        return found
 
     def results_of(self, *names: str) -> list[AttackResult]:
         """The results of these attacks against the release, with those that were not judged."""

@@ -6,6 +6,8 @@ how likely a conclusion must be is our default.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlanon.families import names_with_trait
 from sqlanon.verdict.criteria import Criterion, Judgement, Regulation, decide, met, not_assessed, not_met
 from sqlanon.verdict.release_facts import AttackResult, ReleaseFacts
@@ -80,6 +82,22 @@ def judge_attacks(facts: ReleaseFacts, names: tuple[str, ...], needed: tuple[str
     return met(f"nobody broken by {tried}; the surest conclusion {surest:.4f}{_guesses(facts)}")
 
 
+def _judge_likely(facts: ReleaseFacts) -> Judgement:
+    """The attacks that learn or know more. An advantage over a control group is a finding, since the release tells it
+    about its own persons; one over the margins is shown, and may be what the release tells about anybody."""
+    judged = judge_attacks(facts, LEARNING, LIKELY)
+    found = facts.advantages_of(*LEARNING, *CERTAIN)
+    if not found:
+        return judged
+    largest = max(found, key=lambda item: item.advantage)
+    over = "a control group" if any(item.over_control for item in found) else "the margins, without a control group"
+    measured = f"{judged.measured}; largest advantage over {over}: {largest}"
+    findings = [item for item in found if item.over_control and item.finding]
+    if findings:
+        return not_met(f"{measured}; findings: {', '.join(map(str, findings))}")
+    return replace(judged, measured=measured)
+
+
 def _says(item: AttackResult) -> str:
     return f"{item.title} breaks {item.broken:,} of {item.targets:,}"
 
@@ -146,10 +164,11 @@ WP29 = Regulation(
             "wp29.inference_likely",
             "Inference with significant probability",
             "WP216, sections 3 and 3.2.2",
-            f"persons whom attacks that learn or know more break ({', '.join(LEARNING)})",
-            "0 at the default certainty of each attack",
+            f"persons whom attacks that learn or know more break ({', '.join(LEARNING)}), and the "
+            "advantage of all attacks on values over a control group",
+            "0 at the default certainty of each attack; no advantage above 5 %",
             "our default",
-            lambda facts: judge_attacks(facts, LEARNING, LIKELY),
+            _judge_likely,
         ),
     ),
 )  # fmt: skip
