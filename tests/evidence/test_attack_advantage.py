@@ -137,6 +137,17 @@ def test_what_is_learned_from_members_is_applied_to_everybody(
     require_alike(made, "definetti", members, control, lambda own, v: brute.most_believed(own, v, believe, rows))
 
 
+def test_nothing_is_learned_from_the_control_group(duck: Database) -> None:
+    """With the same values in each column, guesses about members are the same whatever control group is beside them."""
+    members = population(120, 9, of_age=True)
+    one = next(row for row in members if row["job"] == "clerk")
+    shown = released(members, (1, 1))
+    alone = attacked(duck, members, None, shown, names=["definetti"])
+    beside = attacked(duck, members, [one] * 2000, shown, names=["definetti"])
+    rates = [advantages(made)["definetti", "s"].attacked for made in (alone, beside)]
+    assert rates[0] == rates[1]
+
+
 PERSONAL = """
 source: {table: t}
 person: id
