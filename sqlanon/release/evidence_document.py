@@ -17,6 +17,7 @@ from sqlanon.evidence.linked_rows import Linked
 from sqlanon.evidence.release_evidence import (
     Attribute,
     ClassRisk,
+    Distribution,
     FoundByValues,
     MeasuredNode,
     MethodEvidence,
@@ -66,7 +67,7 @@ def describe_release(
     if found is None or target is None or staged is None:
         return evidence
     released = relation(task.engine.resolve(staged.source), task.engine.dialect)
-    sizes, risk, spread = count_classes(task, how, released)
+    sizes, risk, spread = count_classes(task, solution, how, released)
     if found.linked is not None:
         linked = found.linked
         risk = replace(risk, after=ClassRisk(1 / linked.fewest, linked.sets / linked.persons, linked.alone))
@@ -160,7 +161,12 @@ def linked_rows(found: Linked) -> dict[str, Any]:
 def without_originals(evidence: ReleaseEvidence) -> ReleaseEvidence:
     """Leave out what is told of the source itself: from version to version it would tell of single rows, and of those
     that are held back."""
-    spread = {name: replace(item, before=None) for name, item in (evidence.distributions or {}).items()}
+    spread = {
+        # A bin that the release does not show would tell of a value of the source.
+        name: Distribution(after=tuple(each for each in item.after or () if each[1]), ordered=item.ordered)
+        for name, item in (evidence.distributions or {}).items()
+        if not item.ranges
+    }
     return replace(
         evidence,
         class_sizes=replace(evidence.sizes, before=None),

@@ -56,6 +56,7 @@ LAYERS = [
     {"release.versions"},
     {"release.targets"},
     {"release.solve_policy", "release.give_advice", "release.count_evidence", "release.measure_resistance"},
+    {"release.count_distributions"},
     {
         "release.record", "release.rewrite_release", "release.publication", "release.fingerprint",
         "release.algorithm_kind", "release.region_digest", "release.explain_infeasible", "release.same_persons",
