@@ -73,7 +73,7 @@ class ModelEvidence:
 @dataclass(frozen=True)
 class Attribute:
     """The level of a quasi-identifier, or its levels where rows have several, and the mean share of its domain that a
-    released value leaves open."""
+    released value leaves open. `what` is the kind of its hierarchy, `released_as` what readers get, in words."""
 
     name: str
     role: str
@@ -83,6 +83,7 @@ class Attribute:
     loss: float | None
     what: str
     weight: float | None
+    released_as: str | None = None
 
 
 @dataclass(frozen=True)
@@ -388,6 +389,7 @@ def _attribute(raw: Mapping[str, Any]) -> Attribute:
         loss=drawable(raw.get("loss")),
         what=text(raw.get("what")),
         weight=number(raw.get("weight")),
+        released_as=text(raw.get("released_as")) or None,
     )
 
 

@@ -33,6 +33,9 @@ from sqlanon.sqltree.tree import (
     select,
     sum_bigint,
     table,
+    text,
+    union_all,
+    window,
 )
 
 CLASSES = "sqlanon_released_classes"  # table (c1, …, records) of the release as it was written
@@ -40,8 +43,8 @@ CLASSES = "sqlanon_released_classes"  # table (c1, …, records) of the release 
 
 def count_classes(
     task: Problem, solution: Solution, how: Rewriting, released: exp.Select
-) -> tuple[ClassSizes, RiskSides, dict[str, Distribution]]:
-    """Classes and values, before and after."""
+) -> tuple[ClassSizes, RiskSides, dict[str, Distribution], dict[str, str]]:
+    """Classes and values, before and after, and the most frequent label of each quasi-identifier."""
     labels = [alias(column(domain.name), f"c{place}") for place, domain in enumerate(task.domains, start=1)]
     names = [column(domain.name) for domain in task.domains]
     rows = released.subquery(alias="release")
@@ -54,10 +57,31 @@ def count_classes(
         after = _matching_sizes(task, released) if matches else sizes_of(task.engine, shown)
         before = sizes_of(task.engine, _classes_before(task))
         risk = RiskSides(**{"before": before[1], "after": after[1]} | _risk_of_persons(task, released))
-        return ClassSizes(before=before[0], after=after[0]), risk, count_distributions(task, solution, how, CLASSES)
+        spread = count_distributions(task, solution, how, CLASSES)
+        return ClassSizes(before=before[0], after=after[0]), risk, spread, _frequent_labels(task)
     finally:
         with suppress(SqlanonError):
             task.engine.drop_temporary([CLASSES])
+
+
+def _frequent_labels(task: Problem) -> dict[str, str]:
+    """By the table CLASSES."""
+    parts: list[exp.Query] = []
+    for place in range(1, len(task.domains) + 1):
+        label = text(exp.column(f"c{place}"))
+        most = window(exp.RowNumber())
+        order = [exp.Ordered(this=exp.Sum(this=exp.column("records")), desc=True), exp.Ordered(this=label.copy())]
+        most.set("order", exp.Order(expressions=order))
+        shown = exp.column(f"c{place}").is_(exp.Null()).not_()
+        chosen = [alias(label, "label"), alias(most, "number")]
+        counted = select(*chosen, source=table(CLASSES), where=shown, groups=[label.copy()])
+        first = exp.column("number").eq(1)
+        parts.append(
+            select(alias(literal(place), "place"), "label", source=nest_query(counted, "counted"), where=first)
+        )
+    if not parts:
+        return {}
+    return {task.domains[int(place) - 1].name: str(label) for place, label in task.engine.query(union_all(parts))}
 
 
 def _matching_sizes(task: Problem, released: exp.Select) -> tuple[tuple[SizeBin, ...], ClassRisk]:

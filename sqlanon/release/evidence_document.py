@@ -33,6 +33,7 @@ from sqlanon.plan import Plan
 from sqlanon.policy import Policy, TransformationUse
 from sqlanon.relations.source import relation
 from sqlanon.release.count_evidence import count_classes
+from sqlanon.release.level_words import describe_levels
 from sqlanon.release.rewrite_release import Rewriting
 from sqlanon.release.targets.target import Staged, Target
 from sqlanon.sqltree.tree import threshold
@@ -67,7 +68,8 @@ def describe_release(
     if found is None or target is None or staged is None:
         return evidence
     released = relation(task.engine.resolve(staged.source), task.engine.dialect)
-    sizes, risk, spread = count_classes(task, solution, how, released)
+    sizes, risk, spread, examples = count_classes(task, solution, how, released)
+    evidence = replace(evidence, attributes=attributes(task, solution, examples))
     if found.linked is not None:
         linked = found.linked
         risk = replace(risk, after=ClassRisk(1 / linked.fewest, linked.sets / linked.persons, linked.alone))
@@ -259,8 +261,9 @@ def losses(task: Problem, solution: Solution, plan: Plan) -> dict[str, float]:
     return task.losses_by_sql(solution.passes[0], metrics)
 
 
-def attributes(task: Problem, solution: Solution) -> tuple[Attribute, ...]:
-    """Per quasi-identifier its level, and the mean share of its domain that a released value leaves open."""
+def attributes(task: Problem, solution: Solution, examples: Mapping[str, str] | None = None) -> tuple[Attribute, ...]:
+    """Per quasi-identifier its level, and the mean share of its domain that a released value leaves open. `examples`
+    are labels that the release shows."""
     found = []
     marginals = task.marginals()
     for place, domain in enumerate(task.domains):
@@ -280,6 +283,7 @@ def attributes(task: Problem, solution: Solution) -> tuple[Attribute, ...]:
                 loss=loss,
                 what=use.kind if use else "shown or hidden",
                 weight=task.policy.columns[domain.name].weight,
+                released_as=describe_levels(use, levels, domain.height, (examples or {}).get(domain.name)),
             )
         )
     return tuple(found)

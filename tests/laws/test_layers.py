@@ -60,6 +60,7 @@ LAYERS = [
     {
         "release.record", "release.rewrite_release", "release.publication", "release.fingerprint",
         "release.algorithm_kind", "release.region_digest", "release.explain_infeasible", "release.same_persons",
+        "release.level_words",
     },
     {"verdict"},
     {"algorithms", "evidence.attacks", "evidence.risk", "evidence.utility", "report"},
