@@ -18,6 +18,7 @@ class Section:
     ident: str
     title: str
     body: Html
+    annex: bool = False
 
 
 @dataclass(frozen=True)
