@@ -50,14 +50,14 @@ def _surest_attacks(document: ReleaseEvidence) -> Iterator[Finding]:
         of = f" of {shorten(text(item.get('attribute')), 40)}" if text(item.get("attribute")) else ""
         unit = text(after.get("counts")) or "rows"
         said = f"reaches {share(sure)} certainty" if sure is not None else "succeeds"
-        if broken:
-            said += f", and breaks {count(broken)} of {count(targets)} {unit} ({share(ratio(broken, targets or 0))})"
+        if broken and targets:
+            said += f", and breaks {count(broken)} of {count(targets)} {unit} ({share(ratio(broken, targets))})"
         yield Finding(f"{model_title(text(item.get('name')))}{of}", said, _advice(text(item.get("attribute"))))
 
 
 def _advice(attribute: str) -> str:
     if attribute:
-        return "no requirement speaks of this attack: ask whether the attacker is realistic, or add a model"
+        return "it succeeds although the requirements hold: ask whether such an attacker is realistic"
     return "ask whether an attacker may know that much, or demand larger classes"
 
 
@@ -109,7 +109,7 @@ def _spent_limit(document: ReleaseEvidence) -> Iterator[Finding]:
 
 
 def _left_out(document: ReleaseEvidence) -> Iterator[Finding]:
-    overall = ratio(document.suppressed or 0, document.records or 0) or 0.0
+    overall = ratio(document.suppressed or 0, document.records) if document.records else 0.0
     for line in left_out(document):
         value = f"{shorten(line.column, 40)} {shown_label(line.label)}"
         if line.gone == line.records:

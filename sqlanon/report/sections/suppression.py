@@ -33,7 +33,7 @@ class LeftOut:
 
     @property
     def share(self) -> float:
-        return ratio(self.gone, self.records) or 0.0
+        return ratio(self.gone, self.records)
 
 
 def shown_label(label: str | None) -> str:
