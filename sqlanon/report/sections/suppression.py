@@ -92,7 +92,9 @@ def _by_value(document: ReleaseEvidence) -> Content:
         return None
     found = left_out(document)
     if not found:
-        return paragraph("Of which values they are was not measured for this release.")
+        rare = any(item.suppressed is not None for item in (document.distributions or {}).values())
+        told = "They have rare values, which are not named here."
+        return paragraph(told if rare else "Of which values they are was not measured for this release.")
     columns = [
         ReportColumn("Value"), ReportColumn("Rows in the source", True), ReportColumn("Left out", True),
         ReportColumn("Share left out"),
