@@ -209,7 +209,7 @@ def test_who_was_left_out_follows_from_the_rows(duck: Database, tmp_path: Path) 
 
 @pytest.mark.full
 def test_a_release_of_many_columns_has_a_report(duck: Database, tmp_path: Path) -> None:
-    """The lattice of 18 columns has more nodes than memory: other choices are left out, and the page says why."""
+    """The lattice of 18 columns has more nodes than memory: a search of it would not end."""
     rng = random.Random(18)
     names = [f"c{place}" for place in range(18)]
     rows = [{name: rng.randrange(6) for name in names} | {"ill": rng.choice("abc")} for _ in range(200)]
@@ -225,7 +225,7 @@ def test_a_release_of_many_columns_has_a_report(duck: Database, tmp_path: Path) 
     )
     given = policy.load(file)
     publish(given, duck.engine)
-    document = report(given, duck.engine, explore=5)
+    document = report(given, duck.engine, explore=5, attacked=False)
     page = parse(render(document))
-    assert "map" not in document and "18 quasi-identifiers" in _words(page.with_id("verdict"))
+    assert "map" not in document and "privacy requirement holds" in _words(page.with_id("verdict"))
     assert len(page.with_id("columns").every("tbody")[0].every("tr")) == 18
