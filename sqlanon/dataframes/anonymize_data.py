@@ -89,7 +89,7 @@ class AnonymizedTable:
             ) as opened:
                 add_rows(opened.engine, self._rows, RELEASED)
                 asked = self.policy.model_copy(update={"source": opened.source, "release": Release(table=RELEASED)})
-                document = {**document, **resistance(asked, opened.engine, int(document["records"]))}
+                document = {**document, **resistance(asked, opened.engine, ReleaseEvidence.from_json(document))}
         file = Path(path)
         file.write_text(render(document), encoding="utf-8")
         return file

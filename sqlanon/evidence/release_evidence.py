@@ -73,7 +73,7 @@ class ModelEvidence:
 @dataclass(frozen=True)
 class Attribute:
     """The level of a quasi-identifier, or its levels where rows have several, and the mean share of its domain that a
-    released value leaves open."""
+    released value leaves open. `what` is the kind of its hierarchy, `released_as` what readers get, in words."""
 
     name: str
     role: str
@@ -83,6 +83,7 @@ class Attribute:
     loss: float | None
     what: str
     weight: float | None
+    released_as: str | None = None
 
 
 @dataclass(frozen=True)
@@ -131,12 +132,19 @@ Counted = tuple[tuple[str | None, int], ...]
 
 @dataclass(frozen=True)
 class Distribution:
-    """Values and how many rows have them; `more` values are not listed. None where a side is not given."""
+    """Values, or bins of values, and how many rows have them: before in the source, after in the release, in the same
+    bins; `more` of them are not listed. `suppressed` of the rows before were left out; `outside` rows after show a
+    label that belongs to no single bin. `ranges` says that bins are named by original values, which a release may not
+    show. None where a side is not given."""
 
     after: Counted | None = None
     after_more: int | None = None
     before: Counted | None = None
     before_more: int | None = None
+    suppressed: Counted | None = None
+    outside: int | None = None
+    ordered: bool | None = None
+    ranges: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -381,6 +389,7 @@ def _attribute(raw: Mapping[str, Any]) -> Attribute:
         loss=drawable(raw.get("loss")),
         what=text(raw.get("what")),
         weight=number(raw.get("weight")),
+        released_as=text(raw.get("released_as")) or None,
     )
 
 
@@ -434,7 +443,15 @@ def _distribution(raw: Mapping[str, Any]) -> Distribution:
         after_more=quantity(raw.get("after_more")),
         before=_counted(raw.get("before")),
         before_more=quantity(raw.get("before_more")),
+        suppressed=_counted(raw.get("suppressed")),
+        outside=quantity(raw.get("outside")),
+        ordered=_flag(raw.get("ordered")),
+        ranges=_flag(raw.get("ranges")),
     )
+
+
+def _flag(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
 
 
 def _counted(value: Any) -> Counted | None:

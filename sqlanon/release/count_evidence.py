@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -15,10 +15,11 @@ from sqlanon.evidence.ranges import boxes_at
 from sqlanon.evidence.release_evidence import ClassRisk, ClassSizes, Distribution, RiskSides, SizeBin
 from sqlanon.evidence.workload import workload
 from sqlanon.lattice.problem import Problem
+from sqlanon.lattice.solution import Solution
 from sqlanon.relations.classes import Grouping, Prelude, classes
-from sqlanon.relations.compressed_rows import Domain, code
 from sqlanon.relations.matching_classes import matches_any_value, matching_classes
 from sqlanon.relations.source import relation
+from sqlanon.release.count_distributions import count_distributions
 from sqlanon.release.rewrite_release import Rewriting
 from sqlanon.sqltree.tree import (
     alias,
@@ -37,15 +38,13 @@ from sqlanon.sqltree.tree import (
     window,
 )
 
-MOST_LABELS = 12
-SHOWN = "sqlanon_shown"  # the part of a statement that holds the cells that are released
 CLASSES = "sqlanon_released_classes"  # table (c1, …, records) of the release as it was written
 
 
 def count_classes(
-    task: Problem, how: Rewriting, released: exp.Select
-) -> tuple[ClassSizes, RiskSides, dict[str, Distribution]]:
-    """Classes and values, before and after."""
+    task: Problem, solution: Solution, how: Rewriting, released: exp.Select
+) -> tuple[ClassSizes, RiskSides, dict[str, Distribution], dict[str, str]]:
+    """Classes and values, before and after, and the most frequent label of each quasi-identifier."""
     labels = [alias(column(domain.name), f"c{place}") for place, domain in enumerate(task.domains, start=1)]
     names = [column(domain.name) for domain in task.domains]
     rows = released.subquery(alias="release")
@@ -58,10 +57,31 @@ def count_classes(
         after = _matching_sizes(task, released) if matches else sizes_of(task.engine, shown)
         before = sizes_of(task.engine, _classes_before(task))
         risk = RiskSides(**{"before": before[1], "after": after[1]} | _risk_of_persons(task, released))
-        return ClassSizes(before=before[0], after=after[0]), risk, distributions(task, how)
+        spread = count_distributions(task, solution, how, CLASSES)
+        return ClassSizes(before=before[0], after=after[0]), risk, spread, _frequent_labels(task)
     finally:
         with suppress(SqlanonError):
             task.engine.drop_temporary([CLASSES])
+
+
+def _frequent_labels(task: Problem) -> dict[str, str]:
+    """By the table CLASSES."""
+    parts: list[exp.Query] = []
+    for place in range(1, len(task.domains) + 1):
+        label = text(exp.column(f"c{place}"))
+        most = window(exp.RowNumber())
+        order = [exp.Ordered(this=exp.Sum(this=exp.column("records")), desc=True), exp.Ordered(this=label.copy())]
+        most.set("order", exp.Order(expressions=order))
+        shown = exp.column(f"c{place}").is_(exp.Null()).not_()
+        chosen = [alias(label, "label"), alias(most, "number")]
+        counted = select(*chosen, source=table(CLASSES), where=shown, groups=[label.copy()])
+        first = exp.column("number").eq(1)
+        parts.append(
+            select(alias(literal(place), "place"), "label", source=nest_query(counted, "counted"), where=first)
+        )
+    if not parts:
+        return {}
+    return {task.domains[int(place) - 1].name: str(label) for place, label in task.engine.query(union_all(parts))}
 
 
 def _matching_sizes(task: Problem, released: exp.Select) -> tuple[tuple[SizeBin, ...], ClassRisk]:
@@ -156,35 +176,6 @@ def workload_of(task: Problem, how: Rewriting, progress: Callable[[int, int], No
     return {"queries": found.queries, "all": found.all, "small": found.small, "large": found.large}
 
 
-def distributions(task: Problem, how: Rewriting) -> dict[str, Distribution]:
-    """The most frequent values of each quasi-identifier in the released rows, before and after: by the table CLASSES.
-    Neither a rare value nor what all the unnamed ones add up to may tell of few rows."""
-    least = int(max((use.params["k"] for use in task.policy.models if "k" in use.params), default=5))
-    wanted: list[tuple[str, str, exp.Select]] = []
-    for place, domain in enumerate(task.domains, start=1):
-        label = text(exp.column(f"c{place}"))
-        chosen = [alias(label, "label"), alias(sum_bigint(exp.column("records")), "records")]
-        wanted.append((domain.name, "after", select(*chosen, source=table(CLASSES), groups=[label.copy()])))
-        if len(how.passes) == 1:
-            wanted.append((domain.name, "before", _values(domain)))
-    listed = task.engine.query(_most_frequent(task, how, [tree for *_, tree in wanted]))
-    found: dict[str, Any] = {domain.name: {} for domain in task.domains}
-    for place, (name, side, _) in enumerate(wanted):
-        found[name] |= _named(side, [row for number, *row in listed if number == place], least)
-    return {name: Distribution(**sides) for name, sides in found.items()}
-
-
-def _values(domain: Domain) -> exp.Select:
-    """The original values of the rows that a single pass released: those in SHOWN."""
-    key = exp.BitwiseAnd(this=exp.column(f"k{domain.key + 1}"), expression=bigint(literal(domain.masks[0])))
-    counted = [alias(key, "code"), alias(sum_bigint(exp.column("n")), "records")]
-    cells = select(*counted, source=table(SHOWN), groups=[key.copy()])
-    own = select(alias(code(domain), "code"), "original", source=table(domain.dictionary))
-    chosen = [alias(text(exp.column("original", table="d")), "label"), exp.column("records", table="c")]
-    same = exp.column("code", table="d").eq(exp.column("code", table="c"))
-    return select(*chosen, source=nest_query(cells, "c"), joins=[join_clause(nest_query(own, "d"), same)])
-
-
 def shown_cells(task: Problem, how: Rewriting) -> exp.Expr:
     """The rows of the compressed table that the single pass of a release shows."""
     item = how.passes[0]
@@ -194,31 +185,3 @@ def shown_cells(task: Problem, how: Rewriting) -> exp.Expr:
     gone = exp.select("class_id").from_(table(item.broken))
     cells = exp.select("*").from_(table(task.compressed.table)).where(own.isin(query=gone).not_())
     return cells.subquery(alias="cells")
-
-
-def _most_frequent(task: Problem, how: Rewriting, sides: Sequence[exp.Select]) -> exp.Select:
-    """(place, label, records, number of labels, all records) of the most frequent labels of each side."""
-    for place, tree in enumerate(sides):
-        tree.args["expressions"].insert(0, alias(literal(place), "place"))
-    same = [exp.column("place")]
-    labels, rows = window(count_all(), partition=same), window(exp.Sum(this=exp.column("records")), partition=same)
-    number = window(exp.RowNumber(), partition=same)
-    most = [exp.Ordered(this=exp.column("records"), desc=True), exp.Ordered(this=exp.column("label"))]
-    number.set("order", exp.Order(expressions=most))
-    counted = [alias(labels, "labels"), alias(bigint(rows), "rows_"), alias(number, "number")]
-    every = select("place", "label", "records", *counted, source=nest_query(union_all(sides), "sides"))
-    first = select("place", "label", "records", "labels", "rows_", source=nest_query(every, "every_label"))
-    first = first.where(exp.column("number") <= MOST_LABELS)
-    if len(how.passes) == 1:
-        first = first.with_(SHOWN, as_=exp.select("*").from_(shown_cells(task, how)))
-    return first
-
-
-def _named(side: str, rows: Sequence[Sequence[Any]], least: int) -> dict[str, Any]:
-    # The order of a union is anybody's guess.
-    found = sorted(rows, key=lambda row: (-int(row[1]), row[0] is None, row[0] or ""))
-    count, records = (int(number) for number in found[0][2:]) if found else (0, 0)
-    top = [("NULL" if label is None else label, int(number)) for label, number, *_ in found if number >= least]
-    while top and 0 < records - sum(number for _, number in top) < least:
-        top.pop()
-    return {side: tuple(top), f"{side}_more": count - len(top)}

@@ -17,6 +17,7 @@ from sqlanon.evidence.linked_rows import Linked
 from sqlanon.evidence.release_evidence import (
     Attribute,
     ClassRisk,
+    Distribution,
     FoundByValues,
     MeasuredNode,
     MethodEvidence,
@@ -32,6 +33,7 @@ from sqlanon.plan import Plan
 from sqlanon.policy import Policy, TransformationUse
 from sqlanon.relations.source import relation
 from sqlanon.release.count_evidence import count_classes
+from sqlanon.release.level_words import describe_levels
 from sqlanon.release.rewrite_release import Rewriting
 from sqlanon.release.targets.target import Staged, Target
 from sqlanon.sqltree.tree import threshold
@@ -66,7 +68,8 @@ def describe_release(
     if found is None or target is None or staged is None:
         return evidence
     released = relation(task.engine.resolve(staged.source), task.engine.dialect)
-    sizes, risk, spread = count_classes(task, how, released)
+    sizes, risk, spread, examples = count_classes(task, solution, how, released)
+    evidence = replace(evidence, attributes=attributes(task, solution, examples))
     if found.linked is not None:
         linked = found.linked
         risk = replace(risk, after=ClassRisk(1 / linked.fewest, linked.sets / linked.persons, linked.alone))
@@ -160,7 +163,12 @@ def linked_rows(found: Linked) -> dict[str, Any]:
 def without_originals(evidence: ReleaseEvidence) -> ReleaseEvidence:
     """Leave out what is told of the source itself: from version to version it would tell of single rows, and of those
     that are held back."""
-    spread = {name: replace(item, before=None) for name, item in (evidence.distributions or {}).items()}
+    spread = {
+        # A bin that the release does not show would tell of a value of the source.
+        name: Distribution(after=tuple(each for each in item.after or () if each[1]), ordered=item.ordered)
+        for name, item in (evidence.distributions or {}).items()
+        if not item.ranges
+    }
     return replace(
         evidence,
         class_sizes=replace(evidence.sizes, before=None),
@@ -253,8 +261,9 @@ def losses(task: Problem, solution: Solution, plan: Plan) -> dict[str, float]:
     return task.losses_by_sql(solution.passes[0], metrics)
 
 
-def attributes(task: Problem, solution: Solution) -> tuple[Attribute, ...]:
-    """Per quasi-identifier its level, and the mean share of its domain that a released value leaves open."""
+def attributes(task: Problem, solution: Solution, examples: Mapping[str, str] | None = None) -> tuple[Attribute, ...]:
+    """Per quasi-identifier its level, and the mean share of its domain that a released value leaves open. `examples`
+    are labels that the release shows."""
     found = []
     marginals = task.marginals()
     for place, domain in enumerate(task.domains):
@@ -274,6 +283,7 @@ def attributes(task: Problem, solution: Solution) -> tuple[Attribute, ...]:
                 loss=loss,
                 what=use.kind if use else "shown or hidden",
                 weight=task.policy.columns[domain.name].weight,
+                released_as=describe_levels(use, levels, domain.height, (examples or {}).get(domain.name)),
             )
         )
     return tuple(found)

@@ -6,7 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from sqlanon.engines import Engine
+from sqlanon.errors import SourceError
 from sqlanon.evidence.apply_transformations import needs_secret
+from sqlanon.evidence.json_values import mapping, quantity
 from sqlanon.evidence.release_evidence import ReleaseEvidence
 from sqlanon.policy import Policy
 from sqlanon.release.algorithm_kind import is_parted
@@ -28,13 +30,13 @@ def report(
     """The stored evidence of a release, with the map of what other k and suppression limits would cost, for which at
     most `explore` seconds are spent; 0 leaves it out. So does a policy with draws whose `secret` is not given. Risks
     are measured and attacks carried out on source and release as they are now, if `attacked`."""
-    evidence = ReleaseEvidence.from_json(load_evidence(policy, engine))
+    evidence = kept = ReleaseEvidence.from_json(load_evidence(policy, engine))
     if attacked:
         tell(progress, "attacking the release", 0, 1)
         from sqlanon.release.gather_verdict import verdict_of_release
         from sqlanon.release.measure_resistance import resistance  # loads all attacks
 
-        evidence = replace(evidence, **resistance(policy, engine, evidence.records or 0))
+        evidence = replace(evidence, **resistance(policy, engine, evidence))
         found = verdict_of_release(policy, engine, evidence=evidence)
         evidence = replace(evidence, verdicts=tuple(as_data(found)))
         tell(progress, "attacking the release", 1, 1)
@@ -49,4 +51,29 @@ def report(
                 evidence = replace(evidence, map=risk_utility_map(task, (asked, policy.suppression_limit)))
         finally:
             task.close()
-    return evidence.to_json()
+    require_same_version(policy, engine, kept)
+    return note_changed_source(evidence).to_json()
+
+
+def require_same_version(policy: Policy, engine: Engine, evidence: ReleaseEvidence) -> None:
+    """A report is of one version. The file of a folder stays; what else is replaced meanwhile was measured in part."""
+    if policy.release is not None and policy.release.is_folder:
+        return
+    now = ReleaseEvidence.from_json(load_evidence(policy, engine))
+    if (now.created, now.plan_hash, now.release) != (evidence.created, evidence.plan_hash, evidence.release):
+        raise SourceError(
+            "the release was published anew while its report was made",
+            hint="write the report again, of what is shown now",
+        )
+
+
+def note_changed_source(evidence: ReleaseEvidence) -> ReleaseEvidence:
+    """Say that the source has other rows than those that were published."""
+    now = quantity(mapping(mapping(evidence.risks).get("source")).get("records"))
+    if now is None or evidence.records is None or now == evidence.records:
+        return evidence
+    said = (
+        f"the source had {evidence.records:,} rows when the release was made, and has {now:,} now: risks, attacks and "
+    )
+    said += "other choices are measured with those of now"
+    return replace(evidence, notes=(*(evidence.notes or ()), said))

@@ -20,6 +20,7 @@ from sqlanon.families import names_with_trait
 from sqlanon.policy import Policy, Source
 from sqlanon.policy.gateway import Gateway
 from sqlanon.relations.source import relation
+from sqlanon.release.measure_resistance import published_source
 from sqlanon.release.record import current_sources
 from sqlanon.release.stored_evidence import load_evidence
 from sqlanon.sqltree.tree import column, count_all, nest_query, select
@@ -98,14 +99,12 @@ def gather_facts(
 
 def _released_tables(policy: Policy, evidence: ReleaseEvidence | None) -> list[Source]:
     """The table, view or file that was written, and those that belong to it."""
-    given = policy.release
-    assert given is not None
+    main = published_source(policy, evidence)
+    assert main is not None
+    if main.path is not None:
+        return [main]
     about = mapping(evidence.release) if evidence is not None else {}
-    if given.path is not None:
-        newest = text(about.get("file")) if given.is_folder else ""
-        return [Source(path=given.path + newest)]
-    companions = [Source(table=text(name)) for name in mapping(about.get("companions"))]
-    return [Source(table=given.table or given.view), *companions]
+    return [main, *(Source(table=text(name)) for name in mapping(about.get("companions")))]
 
 
 def _year(evidence: ReleaseEvidence | None) -> int:

@@ -7,6 +7,8 @@ from typing import Any
 from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError, SourceError
 from sqlanon.evidence.attacks import as_data, attack
+from sqlanon.evidence.json_values import text
+from sqlanon.evidence.release_evidence import ReleaseEvidence
 from sqlanon.evidence.risk import risks_of_release
 from sqlanon.families import family
 from sqlanon.policy import Policy, Source
@@ -20,11 +22,12 @@ def _names(records: int) -> list[str]:
     return [item.name for item in family("attacks").values() if not item.makes and "slow" not in item.traits]
 
 
-def resistance(policy: Policy, engine: Engine, records: int) -> dict[str, Any]:
-    """The parts `risks` and `attacks` of a document. What cannot be measured is told there: that is no reason to
-    withhold the other evidence."""
+def resistance(policy: Policy, engine: Engine, evidence: ReleaseEvidence) -> dict[str, Any]:
+    """The parts `risks` and `attacks` of a document, for the release that it describes. What cannot be measured is told
+    there: that is no reason to withhold the other evidence."""
     found: dict[str, Any] = {}
-    release = _published(policy)
+    records = evidence.records or 0
+    release = published_source(policy, evidence)
     if release is None:
         return found
     said: list[str] = []
@@ -45,11 +48,16 @@ def resistance(policy: Policy, engine: Engine, records: int) -> dict[str, Any]:
     return found
 
 
-def _published(policy: Policy) -> Source | None:
+def published_source(policy: Policy, evidence: ReleaseEvidence | None) -> Source | None:
+    """The table, view or file that was published. Of a folder, the file that the evidence speaks of: another version
+    may be shown by now."""
     given = policy.release
     if given is None:
         return None
-    return Source(path=given.path) if given.path is not None else Source(table=given.table or given.view)
+    if given.path is None:
+        return Source(table=given.table or given.view)
+    file = text((evidence.release or {}).get("file")) if evidence is not None and given.is_folder else ""
+    return Source(path=given.path + file)
 
 
 def _without_source(found: dict[str, Any]) -> None:

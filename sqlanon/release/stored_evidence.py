@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 from sqlanon.engines import Engine
@@ -21,6 +22,7 @@ from sqlanon.release.record import of_file, of_name, of_relation
 
 KS = (2, 3, 5, 10, 20, 50)
 LIMITS = (0.0, 0.01, 0.05, 0.1)
+MOST_LIMITS = 3  # beside one another: each takes a search for each k
 
 
 def load_evidence(policy: Policy, engine: Engine) -> dict[str, Any]:
@@ -60,18 +62,20 @@ def too_wide_to_map(task: Problem) -> str | None:
 
 
 def risk_utility_map(task: Problem, chosen: tuple[int | None, float]) -> tuple[MapPoint, ...]:
-    """The least loss for other k and other suppression limits, on the table that is compressed already."""
+    """The least loss for the k and the suppression limit that are asked for, for larger k and for other limits, on the
+    table that is compressed already. What asks for less than the policy is no choice."""
+    asked, own = chosen
     has_k = any("k" in item.use.params for item in task.requirements.models)
     points: list[MapPoint] = []
-    for k in KS if has_k else (None,):
-        for limit in LIMITS:
+    for k in larger_ks(asked) if has_k else (None,):
+        for limit in limits_beside(own):
             if task.state.out_of_time():
                 return tuple(points)
             if limit and not task.requirements.may_suppress:
                 continue
-            allowed = int(limit * task.records + 1e-9)
-            asked = tuple(_with_k(item, k) for item in task.requirements.models) if k else task.requirements.models
-            variant = task.ask_again(models=asked, limit=allowed)
+            allowed = math.floor(Fraction(repr(limit)) * task.records)
+            asks = tuple(_with_k(item, k) for item in task.requirements.models) if k else task.requirements.models
+            variant = task.ask_again(models=asks, limit=allowed)
             search = Search(variant, build_metric(variant))
             best = search.run()
             if best is None or not search.complete:
@@ -81,7 +85,29 @@ def risk_utility_map(task: Problem, chosen: tuple[int | None, float]) -> tuple[M
     return tuple(points)
 
 
+def larger_ks(asked: int | None) -> tuple[int, ...]:
+    """What is asked for, and some larger ones.
+
+    >>> larger_ks(5), larger_ks(7), larger_ks(100), larger_ks(None)
+    ((5, 10, 20, 50), (7, 10, 20, 50), (100, 200, 500), (2, 3, 5, 10, 20, 50))
+    """
+    if asked is None:
+        return KS
+    larger = tuple(k for k in KS if k > asked)
+    return (asked, *(larger if len(larger) > 1 else (2 * asked, 5 * asked)))
+
+
+def limits_beside(own: float) -> tuple[float, ...]:
+    """The policy's suppression limit, with the nearest others.
+
+    >>> limits_beside(0.02), limits_beside(0.0), limits_beside(0.05), limits_beside(0.3)
+    ((0.0, 0.01, 0.02), (0.0, 0.01, 0.05), (0.0, 0.01, 0.05), (0.05, 0.1, 0.3))
+    """
+    nearest = sorted((limit for limit in LIMITS if limit != own), key=lambda limit: abs(limit - own))
+    return tuple(sorted([own, *nearest[: MOST_LIMITS - 1]]))
+
+
 def _with_k(item: Requirement, k: int) -> Requirement:
-    if "k" not in item.use.params:
+    if int(item.use.params.get("k", k)) >= k:  # also where models ask for different k
         return item
     return replace(item, use=item.use.model_copy(update={"params": {**item.use.params, "k": k}}))

@@ -41,8 +41,21 @@ def _header(document: ReleaseEvidence) -> Html:
 
 
 def contents(made: Sequence[Section]) -> Html:
-    links = [element("li", element("a", section.title, href=f"#{section.ident}")) for section in made]
+    links = [
+        element("li", element("a", section.title, href=f"#{section.ident}"), class_="annex" if section.annex else None)
+        for section in made
+    ]
     return element("nav", element("h2", "Contents"), element("ol", *links), aria_label="Contents")
+
+
+def with_annex(made: Sequence[Section]) -> list[Html]:
+    """The sections, with a line above the annex."""
+    bodies: list[Html] = []
+    for before, section in zip([None, *made], made, strict=False):
+        if section.annex and (before is None or not before.annex):
+            bodies.append(element("p", "Annex: how it was measured, and how to repeat it", class_="divider"))
+        bodies.append(section.body)
+    return bodies
 
 
 def _confidential(document: ReleaseEvidence) -> str:
@@ -54,7 +67,7 @@ def _confidential(document: ReleaseEvidence) -> str:
 
 def page(document: ReleaseEvidence, made: Sequence[Section]) -> str:
     footer = element("footer", element("p", f"Written by sqlanon {document.sqlanon}. {_confidential(document)}"))
-    main = element("main", *(section.body for section in made))
+    main = element("main", *with_annex(made))
     body = element("body", _header(document), element("div", contents(made), main, class_="columns"), footer)
     return document_of(f"Release report: {shorten(document.name, 80)}", body)
 

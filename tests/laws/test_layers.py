@@ -57,9 +57,11 @@ LAYERS = [
     {"release.versions"},
     {"release.targets"},
     {"release.solve_policy", "release.give_advice", "release.count_evidence", "release.measure_resistance"},
+    {"release.count_distributions"},
     {
         "release.record", "release.rewrite_release", "release.publication", "release.fingerprint",
         "release.algorithm_kind", "release.region_digest", "release.explain_infeasible", "release.same_persons",
+        "release.level_words",
     },
     {"verdict"},
     {"algorithms", "evidence.attacks", "evidence.risk", "evidence.utility", "report"},

@@ -44,6 +44,7 @@ SECTIONS = {
     "policy": "policy",
     "sql": "sql",
 }
+ALWAYS = {"verdict", "columns", "losses", "findings", "versions", "signatures"}
 TAGS = {
     "document", "html", "head", "meta", "title", "style", "body", "header", "nav", "main", "section", "article",
     "footer", "h1", "h2", "h3", "h4", "p", "ol", "ul", "li", "a", "span", "bdi", "code", "pre", "strong", "i", "dl",
@@ -75,7 +76,8 @@ def rich() -> Node:
 def test_the_sample_has_every_section_and_the_verdict_is_first(rich: Node) -> None:
     found = sections_of(rich)
     assert found[0] == "verdict"
-    assert set(found) == {"verdict", "losses", "versions", *SECTIONS}
+    assert found[-1] == "signatures"
+    assert set(found) == ALWAYS | set(SECTIONS)
     assert [link.attributes["href"] for link in rich.every("nav")[0].every("a")] == [f"#{ident}" for ident in found]
 
 
@@ -126,7 +128,7 @@ def test_the_verdict_in_one_sentence(rich: Node) -> None:
         f"{released} of 4,000 rows of patients were released as the table patients_released, "
         "and all 3 privacy requirements hold."
     )
-    assert spaced(rich.with_class("badge")[0]) == "✓ Holds"
+    assert spaced(rich.with_class("badge")[0]) == "! Holds, with findings"
 
 
 def _break_a_check(document: dict[str, Any]) -> None:
@@ -199,9 +201,12 @@ def test_a_table_of_risks_before_and_after(rich: Node) -> None:
 
 def test_losses_are_told_overall_and_by_attribute(rich: Node) -> None:
     document = sample()
-    overall, each = rich.with_id("losses").every("table")
+    overall, others = rich.with_id("losses").every("table")
+    (each,) = rich.with_id("columns").every("table")
     assert f"{document['loss']['ncp']:.1%}" in overall.text and "minimized" in overall.text
-    assert f"{document['loss']['discernibility']:,.0f}" in overall.text
+    # A privacy officer sees one number; who wants the other metrics unfolds them.
+    (folded,) = rich.with_id("losses").every("details")
+    assert others in list(folded.walk()) and f"{document['loss']['discernibility']:,.0f}" in others.text
     for attribute in document["attributes"]:
         row = next(row for row in each.every("tr") if spaced(row).startswith(attribute["name"]))
         if "level" in attribute:
@@ -270,8 +275,8 @@ def test_a_part_that_is_missing_has_no_section(ident: str, part: str) -> None:
     del document[part]
     found = sections_of(page_of(document))
     assert ident not in found
-    expected = {"verdict", "losses", "versions", *SECTIONS} - {ident}
-    assert set(found) == expected
+    # What is found in the part goes with it.
+    assert set(found) - {"findings"} == (ALWAYS | set(SECTIONS)) - {ident, "findings"}
 
 
 @pytest.mark.full
@@ -283,7 +288,7 @@ def test_malformed_parts_do_not_break_the_report(empty: Any) -> None:
 
 
 def test_the_least_document() -> None:
-    assert sections_of(page_of(MINIMAL)) == ["verdict", "versions"]
+    assert sections_of(page_of(MINIMAL)) == ["verdict", "versions", "signatures"]
 
 
 def test_one_side_is_enough() -> None:

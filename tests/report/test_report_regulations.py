@@ -39,7 +39,7 @@ def test_the_section_follows_the_verdict_and_counts_its_criteria() -> None:
     page = shown(criterion("met"), criterion("not met"), criterion("not met"), criterion("not assessed"))
     assert re.findall(r'<section id="([\w-]+)"', page)[:2] == ["verdict", "regulations"]
     summary = section(page).split("<details")[0]
-    assert re.findall(r'<td[^>]*class="number"[^>]*>(\d+)</td>', summary) == ["1", "2", "1"]
+    assert re.findall(r'<td[^>]*class="number"[^>]*><div>(\d+)</div></td>', summary) == ["1", "2", "1"]
     assert "set by guidance" in section(page) and "A note." in section(page) and "WP216" in section(page)
     assert "None of this says that the data are anonymous" in page
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from sqlanon.evidence.attacks.attacked_table import Side, Targets, find_target_classes, fits_of
-from sqlanon.families import plugin
 from sqlanon.relations.attacks import attack_relations as relations
 from sqlanon.relations.attacks import learning_relations
-from sqlanon.sqltree.tree import bind
 
 MOST_TARGETS = 1_000  # groups of persons that are compared with every class
 MOST_PAIRS = 20_000_000
@@ -28,14 +26,9 @@ def beliefs(targets: Targets, side: Side, attribute: str, rounds: int) -> str:
 
 def revised_beliefs(targets: Targets, side: Side, first: str, rounds: int, learners: str | None = None) -> str:
     """`learners` are the targets with the number of persons to learn from, if not from all."""
-    known = learning_relations.features(targets.work.prelude, targets.table, len(targets.known))
     targets.work.run()
-    step = plugin("attacks", "definetti_step")
-    made = first
-    for number in range(1, rounds + 1):
-        own = {"beliefs": made, "features": known, "targets": learners or targets.table}
-        key = (first, number)
-        made = side.prelude.once("beliefs", key, lambda own=own: bind(step.sql, {}, own))  # type: ignore[misc]
+    known = len(targets.known)
+    made = learning_relations.learn_beliefs(side.prelude, learners or targets.table, known, first, rounds)
     side.work.run()
     return made
 

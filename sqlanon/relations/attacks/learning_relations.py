@@ -1,7 +1,6 @@
 """The canonical relations of attacks that learn, or that look for what is near.
 
 truths(group_id, value, persons)                what persons really have; empty where that is not known
-features(group_id, feature, label)              what is known of persons, a row for each column
 beliefs(group_id, value, share, belief)         what is believed of them; share is that of their class
 chosen_targets(group_id, persons)               those who are compared with every class
 distances(group_id, class_id, distance)
@@ -24,10 +23,10 @@ from sqlanon.sqltree.tree import (
     double,
     join_clause,
     literal,
+    nest_query,
     rows_relation,
     select,
     table,
-    union_all,
     window,
 )
 
@@ -40,18 +39,6 @@ def truths(prelude: Prelude, grouping: Grouping, attribute: str | None) -> str:
     made = named_values(prelude, grouping, attribute)
     chosen = [alias(exp.column("class_id"), "group_id"), exp.column("value"), alias(exp.column("records"), "persons")]
     return prelude.once("truths", (grouping, attribute), lambda: select(*chosen, source=table(made)))
-
-
-def features(prelude: Prelude, targets: str, columns: int) -> str:
-    def build() -> exp.Query:
-        parts: list[exp.Query] = [
-            select("group_id", alias(literal(place), "feature"), alias(exp.column(f"c{place}"), "label"),
-                   source=table(targets))
-            for place in range(1, columns + 1)
-        ]  # fmt: skip
-        return union_all(parts)
-
-    return prelude.once("features", (targets,), build)
 
 
 def first_beliefs(prelude: Prelude, fitting: str, values: str) -> str:
@@ -74,6 +61,108 @@ def first_beliefs(prelude: Prelude, fitting: str, values: str) -> str:
         )  # fmt: skip
 
     return prelude.once("beliefs", (fitting, values, 0), build)
+
+
+def learn_beliefs(prelude: Prelude, targets: str, columns: int, first: str, rounds: int) -> str:
+    """What is believed after rounds of learning by naive Bayes (Kifer 2009).
+
+    From the beliefs about persons it is counted how often each label of a column occurs beside a sensitive value, each
+    count one higher than it is. From that, and from the shares of the classes, come the new beliefs. Labels and values
+    are numbered first, and each belief has the labels of its person beside it: a round reads them several times.
+    """
+    if rounds == 0:
+        return first
+    numbers = [f"k{place}" for place in range(1, columns + 1)]
+
+    def code_targets() -> exp.Query:
+        ranks = [
+            alias(window(exp.DenseRank(), order=[exp.column(f"c{place}")]), name)
+            for place, name in enumerate(numbers, start=1)
+        ]
+        return select("group_id", "persons", *ranks, source=table(targets))
+
+    def code_values() -> exp.Query:
+        rank = alias(window(exp.DenseRank(), order=[exp.column("value")]), "code")
+        return select("value", rank, source=select("value", source=table(first)).distinct().subquery(alias="v"))
+
+    coded = prelude.once("coded_targets", (targets,), code_targets)
+    values = prelude.once("coded_values", (first,), code_values)
+
+    def begin() -> exp.Query:
+        own = [exp.column(name, table="t") for name in ("persons", *numbers)]
+        believed = [exp.column(name, table="b") for name in ("group_id", "share", "belief")]
+        person = exp.column("group_id", table="t").eq(exp.column("group_id", table="b"))
+        value = exp.column("value", table="v").eq(exp.column("value", table="b"))
+        joins = [join_clause(table(coded, alias="t"), person), join_clause(table(values, alias="v"), value)]
+        return select(
+            *believed, exp.column("code", table="v"), *own, source=table(first, alias="b"), joins=joins
+        )  # fmt: skip
+
+    made = prelude.once("coded_beliefs", (first, targets, 0), begin)
+    for number in range(1, rounds + 1):
+        made = prelude.once("coded_beliefs", (first, targets, number), lambda made=made: _learn(made, coded, numbers))  # type: ignore[misc]
+    same = exp.column("code", table="v").eq(exp.column("code", table="b"))
+    named = select(
+        exp.column("group_id", table="b"), exp.column("value", table="v"), exp.column("share", table="b"),
+        exp.column("belief", table="b"),
+        source=table(made, alias="b"), joins=[join_clause(table(values, alias="v"), same)],
+    )  # fmt: skip
+    return prelude.once("beliefs", (first, targets, rounds), lambda: named)
+
+
+def _learn(beliefs: str, coded: str, numbers: Sequence[str]) -> exp.Select:
+    """One round: (group_id, share, belief, code, persons, k1, k2, …) from the same of the round before."""
+    weight = exp.Sum(this=exp.Mul(this=exp.column("persons"), expression=exp.column("belief")))
+    whole = select("code", alias(weight, "weight"), source=table(beliefs), groups=["code"])
+    parts: list[tuple[str, exp.Query]] = [("whole", whole)]
+    score: exp.Expr = exp.Ln(this=exp.column("share", table="b"))
+    joins = []
+    for place, number in enumerate(numbers, start=1):
+        beside = select(
+            number, "code", alias(weight.copy(), "weight"), source=table(beliefs),
+            groups=[exp.column(number), exp.column("code")],
+        )  # fmt: skip
+        labels = select(exp.Max(this=exp.column(number)), source=table(coded)).subquery(copy=False)
+        often = exp.Add(this=exp.column("weight", table="s"), expression=literal(1.0))
+        of = exp.Add(this=exp.column("weight", table="w"), expression=labels)
+        fact = alias(exp.Ln(this=exp.Div(this=exp.paren(often), expression=exp.paren(of))), "fact")
+        same = exp.column("code", table="w").eq(exp.column("code", table="s"))
+        own = [exp.column(name, table="s") for name in (number, "code")]
+        facts = select(
+            *own, fact, source=nest_query(beside, "s"), joins=[join_clause(table("whole", alias="w"), same)]
+        )  # fmt: skip
+        short = f"s{place}"
+        parts.append((f"facts_{place}", facts))
+        found = exp.and_(
+            exp.column(number, table=short).eq(exp.column(number, table="b")),
+            exp.column("code", table=short).eq(exp.column("code", table="b")),
+        )
+        joins.append(join_clause(table(f"facts_{place}", alias=short), found))
+        score = exp.Add(this=score, expression=exp.column("fact", table=short))
+    kept = [exp.column(name, table="b") for name in ("group_id", "share", "code", "persons", *numbers)]
+    scores = select(*kept, alias(score, "score"), source=table(beliefs, alias="b"), joins=joins)
+    best = select(
+        "group_id", alias(exp.Max(this=exp.column("score")), "best"), source=table("scores"), groups=["group_id"]
+    )
+    # The best of a person weighs 1, so that none is too small for a number.
+    gap = exp.Sub(this=exp.column("score", table="b"), expression=exp.column("best", table="m"))
+    person = exp.column("group_id", table="m").eq(exp.column("group_id", table="b"))
+    weighed = select(
+        *(item.copy() for item in kept), alias(exp.Exp(this=gap), "weight"), source=table("scores", alias="b"),
+        joins=[join_clause(table("best", alias="m"), person)],
+    )  # fmt: skip
+    every = select(
+        "group_id", alias(exp.Sum(this=exp.column("weight")), "weight"), source=table("weighed"), groups=["group_id"]
+    )
+    parts += [("scores", scores), ("best", best), ("weighed", weighed), ("every", every)]
+    belief = exp.Div(this=exp.column("weight", table="b"), expression=exp.column("weight", table="m"))
+    tree = select(
+        *(item.copy() for item in kept), alias(belief, "belief"), source=table("weighed", alias="b"),
+        joins=[join_clause(table("every", alias="m"), person.copy())],
+    )  # fmt: skip
+    for name, query in parts:
+        tree = tree.with_(name, as_=query)
+    return tree
 
 
 def chosen_targets(prelude: Prelude, targets: str, columns: int, most: int) -> str:

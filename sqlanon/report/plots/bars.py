@@ -25,9 +25,12 @@ def label_room(labels: Iterable[str]) -> float:
     return min(max(longest * CHARACTER, 24.0), 124.0)
 
 
-def bars(title: str, rows: Sequence[tuple[str, float, str]], class_: str, *, room: float, width: float = WIDTH) -> Html:
-    """A horizontal bar for each (label, value, value in words)."""
-    most = max((value for _, value, _ in rows), default=0.0)
+def bars(
+    title: str, rows: Sequence[tuple[str, float, str]], class_: str, *, room: float, width: float = WIDTH,
+    top: float = 0.0,
+) -> Html:  # fmt: skip
+    """A horizontal bar for each (label, value, value in words). Plots with one `top` have one scale."""
+    most = top or max((value for _, value, _ in rows), default=0.0)
     value_room = 8 + CHARACTER * max((len(shown) for _, _, shown in rows), default=0)
     bar_room = width - room - 8 - value_room
     drawn: list[Html] = []
@@ -42,10 +45,10 @@ def bars(title: str, rows: Sequence[tuple[str, float, str]], class_: str, *, roo
     return frame(title, told, width, max(ROW * len(rows), ROW) + 2, drawn)
 
 
-def columns(title: str, rows: Sequence[tuple[str, int]], class_: str) -> Html:
+def columns(title: str, rows: Sequence[tuple[str, int]], class_: str, most: int = 0) -> Html:
     """A column for each value; numbers stand where they belong on a line, other values side by side."""
     placed, slots = _places(rows)
-    top = max((records for _, records in rows), default=0)
+    top = most or max((records for _, records in rows), default=0)
     base, ceiling, left = COLUMNS_HEIGHT - 20, 16.0, 0.0
     width = (WIDTH - left) / max(slots, 1)
     gap = min(width * 0.15, 2.0)
@@ -84,8 +87,8 @@ def _places(rows: Sequence[tuple[str, int]]) -> tuple[list[tuple[int, str, int]]
     return [(at - start, name, records) for at, (name, records) in ordered], end - start + 1
 
 
-def distribution(title: str, rows: Sequence[tuple[str, int]], class_: str, room: float) -> Html:
+def distribution(title: str, rows: Sequence[tuple[str, int]], class_: str, room: float, top: int = 0) -> Html:
     """The distribution of one attribute, in the form that suits the number of its values."""
     if len(rows) > MOST_BARS:
-        return columns(title, rows, class_)
-    return bars(title, [(name, records, count(records)) for name, records in rows], class_, room=room)
+        return columns(title, rows, class_, top)
+    return bars(title, [(name, records, count(records)) for name, records in rows], class_, room=room, top=top)

@@ -52,7 +52,7 @@ def _heat(points: Mapping[tuple[float, int], MapPoint], minimize: str) -> Html:
 
 def _heat_cell(point: MapPoint | None, low: float, high: float, minimize: str) -> Html:
     if point is None or point.loss is None:
-        return element("td", NOTHING, title="no solution" if point else None)
+        return element("td", NOTHING, title="no solution" if point else "not found in the time given")
     step = round((point.loss - low) / (high - low) * (STEPS - 1)) if high > low else 0
     rows = small(compact(point.suppressed)) if point.suppressed is not None else None
     chosen = element("span", " (this release)", class_="unseen") if point.chosen else None
@@ -118,7 +118,9 @@ def _why_not(candidate: MeasuredNode, document: ReleaseEvidence, ours: float | N
 
 
 def candidates(document: ReleaseEvidence) -> Section | None:
-    found = document.candidates
+    levels_ = document.levels
+    # The release itself is among what was measured, and is the first line of the table.
+    found = [item for item in document.candidates if not levels_ or item.levels != levels_]
     if not found:
         return None
     ours = document.loss.get(document.minimize) if document.minimize else None

@@ -18,6 +18,7 @@ class Section:
     ident: str
     title: str
     body: Html
+    annex: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,10 +85,18 @@ def table(
         element("caption", caption),
         element("thead", element("tr", *heads, role="row"), role="rowgroup"),
         element("tbody", *body, role="rowgroup"),
-        class_="stacked" if stacked else "narrow" if narrow else None,
+        class_=_shape(columns, narrow=narrow, stacked=stacked),
         role="table",
     )
     return element("div", made, class_="scroll")
+
+
+def _shape(columns: Sequence[ReportColumn], *, narrow: bool, stacked: bool) -> str | None:
+    """The first column explains, and has the more room the fewer words stand beside it."""
+    if not stacked:
+        return "narrow" if narrow else None
+    words = [column for column in columns[1:] if not column.numeric]
+    return "stacked few" if not words else "stacked wordy" if len(words) == 1 and len(columns) > 3 else "stacked"
 
 
 def _cell(tag: str, column: ReportColumn, content: Content, **attributes: str) -> Html:

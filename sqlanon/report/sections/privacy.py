@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
-from sqlanon.evidence.json_values import items, ratio, text
+from sqlanon.evidence.json_values import items, text
 from sqlanon.evidence.release_evidence import ModelEvidence, ReleaseEvidence, SizeBin
-from sqlanon.report.markup import Content, Html, element
+from sqlanon.report.markup import Content, element
 from sqlanon.report.plots.bullet import bullet
 from sqlanon.report.plots.class_sizes import SizeBand, pyramid
 from sqlanon.report.sections.parts import (
@@ -217,36 +217,3 @@ def not_protected(document: ReleaseEvidence) -> Section | None:
         paragraph("The requirements above promise nothing about the following."),
         bullets(document.not_protected, "wrong"),
     )
-
-
-def suppression(document: ReleaseEvidence) -> Section | None:
-    if document.suppressed is None:
-        return None
-    return section("suppressed", "Suppressed rows", paragraph(_suppressed_words(document)), _limit(document))
-
-
-def _suppressed_words(document: ReleaseEvidence) -> list[Content]:
-    number = document.suppressed or 0
-    if not number:
-        return ["No row was suppressed: every row is in the release."]
-    of = f" of {plural(document.records, 'row')} ({share(ratio(number, document.records))})" if document.records else ""
-    names = list(dict.fromkeys(model_title(check.model) for check in document.checks or ()))
-    why = f" ({list_names(names)})" if names else ""
-    were = "was" if number == 1 else "were"
-    return [
-        strong(f"{count(number)}{of}" if of else plural(number, "row")),
-        f" {were} left out: with the chosen levels their classes would have broken a requirement{why}. The way to keep "
-        "them is to make all other rows coarser as well.",
-    ]
-
-
-def _limit(document: ReleaseEvidence) -> Html | None:
-    if document.suppression_limit is None:
-        return None
-    words: list[Content] = [f"The policy allows {share(document.suppression_limit)}"]
-    if document.allowed is not None:
-        words.append(f", which is {plural(document.allowed, 'row')}")
-        if document.allowed and document.suppressed is not None:
-            used = ratio(document.suppressed, document.allowed)
-            words.append(f"; {share(used)} of that was used")
-    return paragraph(words, ".")

@@ -41,7 +41,7 @@ def regulations(document: ReleaseEvidence) -> Section | None:
             "missing, are not assessed. None of this says that the data are anonymous: that is for those who answer "
             "for the release."
         ),
-        table("Criteria by regulation", heads, rows, narrow=True),
+        table("Criteria by regulation", heads, rows, stacked=True),
         *(_details(item) for item in found),
     )
 

@@ -23,6 +23,7 @@ from sqlanon.report.sections.parts import (
     strong,
     table,
 )
+from sqlanon.report.sections.suppression import shown_label
 from sqlanon.report.sections.verdict import is_share
 from sqlanon.report.wording import NOTHING, count, first_sentence, measure, plural, share, shorten
 
@@ -35,23 +36,31 @@ def loss_words(metric_name: str, value: float | None) -> str:
     return share(value) if is_share(metric_name) else measure(value)
 
 
-def _overall(document: ReleaseEvidence) -> Html | None:
+def losses(document: ReleaseEvidence) -> Section | None:
+    """The metric that was minimized; all others are folded, since they say the same in other units."""
     if not document.loss:
         return None
-    first = [document.minimize] if document.minimize in document.loss else []
+    first = document.minimize if document.minimize in document.loss else next(iter(document.loss))
+    others = [name_ for name_ in document.loss if name_ != first]
+    return section(
+        "losses",
+        "Loss of the whole table",
+        _metrics(document, [first], "Over all rows; larger is worse"),
+        details(f"{plural(len(others), 'other metric')}", _metrics(document, others, "The same loss in other units"))
+        if others
+        else None,
+    )
+
+
+def _metrics(document: ReleaseEvidence, names: Sequence[str], caption: str) -> Html:
     rows: list[list[Content]] = []
-    for metric_name in dict.fromkeys([*first, *document.loss]):
+    for metric_name in names:
         known = metric(metric_name)
         meaning = [small(shorten(first_sentence(known.summary), 300))] if known else []
-        target = [element("span", "minimized", class_="tag")] if metric_name in first else []
+        target = [element("span", "minimized", class_="tag")] if metric_name == document.minimize else []
         value = loss_words(metric_name, document.loss[metric_name])
         rows.append([[code(metric_name), *target, *meaning], strong(value)])
-    return table(
-        "Overall, over all rows; larger is worse",
-        [ReportColumn("Metric"), ReportColumn("Loss", True)],
-        rows,
-        narrow=True,
-    )
+    return table(caption, [ReportColumn("Metric"), ReportColumn("Loss", True)], rows)
 
 
 def _level(attribute: Attribute) -> Content:
@@ -67,31 +76,36 @@ def _level(attribute: Attribute) -> Content:
     return [steps, f"{attribute.level} of {attribute.height}"]
 
 
+def _released_as(item: Attribute) -> str:
+    return item.released_as or item.what or NOTHING
+
+
 def _per_attribute(attributes: Sequence[Attribute]) -> Html | None:
     if not attributes:
         return None
     weighted = any(item.weight not in (None, 1) for item in attributes)
-    columns = [ReportColumn("Attribute"), ReportColumn("Level"), ReportColumn("Released as"), ReportColumn("Loss")]
+    columns = [ReportColumn("Column"), ReportColumn("Level"), ReportColumn("Released as"), ReportColumn("Loss")]
     rows: list[list[Content]] = []
     for item in attributes:
         role = ROLES.get(item.role, item.role.replace("_", " "))
         lost = [meter(item.loss, 1.0), share(item.loss)] if item.loss is not None else NOTHING
         row: list[Content] = [
             [element("span", name(item.name), class_="title"), small(role)], _level(item),
-            name(item.what, 80) if item.what else NOTHING, element("span", lost, class_="metered"),
+            name(_released_as(item), 120), element("span", lost, class_="metered"),
         ]  # fmt: skip
         rows.append(row + ([measure(item.weight)] if weighted else []))
     columns += [ReportColumn("Weight", True)] if weighted else []
     return table(
-        "By attribute; level 0 is the original value, the last level tells nothing", columns, rows, stacked=True
+        "Level 0 is the original value, the last level tells nothing; larger losses are worse",
+        columns,
+        rows,
+        stacked=True,
     )
 
 
-def losses(document: ReleaseEvidence) -> Section | None:
-    overall, each = _overall(document), _per_attribute(document.attributes)
-    if not overall and not each:
-        return None
-    return section("losses", "What was lost", overall, each)
+def columns(document: ReleaseEvidence) -> Section | None:
+    each = _per_attribute(document.attributes)
+    return section("columns", "What happened to each column", each) if each else None
 
 
 def _values(rows: Sequence[tuple[str, int]], more: int) -> str:
@@ -103,10 +117,12 @@ def _labels(rows: Counted | None) -> tuple[tuple[str, int], ...] | None:
     """Values as they are shown: NULL and empty text can be seen."""
     if rows is None:
         return None
-    return tuple(("∅ NULL" if label is None else label or "(empty)", records) for label, records in rows)
+    return tuple((shown_label(label), records) for label, records in rows)
 
 
-def _side(attribute: str, side: str, rows: tuple[tuple[str, int], ...] | None, more: int, room: float) -> Html:
+def _side(
+    attribute: str, side: str, rows: tuple[tuple[str, int], ...] | None, more: int, room: float, top: int
+) -> Html:
     if rows is None:
         return element("div")
     shown = rows[:MOST_LABELS]
@@ -114,7 +130,7 @@ def _side(attribute: str, side: str, rows: tuple[tuple[str, int], ...] | None, m
     head = element("h4", side.capitalize(), " ", small(_values(shown, more)), class_=side)
     if not shown:
         return element("div", head, paragraph("no value", class_="small"))
-    return element("div", head, distribution(f"{shorten(attribute, 60)} {side}", shown, side, room))
+    return element("div", head, distribution(f"{shorten(attribute, 60)} {side}", shown, side, room, top))
 
 
 def _listed(attribute: str, found: Distribution) -> Html:
@@ -136,16 +152,21 @@ def _panel(attribute: str, found: Distribution, known: Attribute | None) -> Html
     told = None
     # The same room on both sides, so that their bars stand below each other.
     before, after = _labels(found.before), _labels(found.after)
+    top = max((records for rows in (before, after) for _, records in rows or ()), default=0)
+    outside = None
+    if found.outside:
+        outside = small(f"{plural(found.outside, 'row')} with a label that belongs to no single one of these")
     few = [rows for rows in (before, after) if rows and len(rows) <= MOST_BARS]
     room = label_room(label for rows in few for label, _ in rows)
     if known and known.level is not None and known.height is not None:
-        what = f": {shorten(known.what, 60)}" if known.what else ""
-        told = small(element("bdi", f"level {known.level} of {known.height}{what}"))
+        told = small(element("bdi", f"level {known.level} of {known.height}: {shorten(_released_as(known), 60)}"))
+    elif known:
+        told = small(element("bdi", shorten(_released_as(known), 60)))
     return element(
         "article",
         element("h3", name(attribute, 32), told),
-        _side(attribute, "before", before, found.before_more or 0, room),
-        _side(attribute, "after", after, found.after_more or 0, room),
+        _side(attribute, "before", before, found.before_more or 0, room, top),
+        element("div", _side(attribute, "after", after, found.after_more or 0, room, top), outside),
         _listed(attribute, found),
     )
 
@@ -159,7 +180,11 @@ def distributions(document: ReleaseEvidence) -> Section | None:
     return section(
         "distributions",
         "Distributions before and after",
-        paragraph("How many rows have which value in the source, and which label in the release."),
+        paragraph(
+            "How many rows of the source have which value, and how many rows of the release. Both are counted in "
+            "the same bins; values with an order stand in it. A label that spans several bins counts in that of "
+            "its middle."
+        ),
         element("div", *panels, class_="panels"),
     )
 

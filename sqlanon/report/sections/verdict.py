@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlanon.evidence.json_values import items, ratio, text
 from sqlanon.evidence.release_evidence import ModelEvidence, ReleaseEvidence
 from sqlanon.report.markup import Content, Html, element, together
+from sqlanon.report.sections.findings import Finding, findings
 from sqlanon.report.sections.parts import Section, bullets, code, metric, paragraph, strong
 from sqlanon.report.wording import count, distinguish, measure, model_title, odds, plural, share
 
+MOST_FINDINGS = 4
 KINDS = {"table": "the table ", "view": "the view ", "path": "the file "}
 
 
@@ -90,8 +94,9 @@ def is_share(name: str) -> bool:
 
 
 def verdict(document: ReleaseEvidence) -> Section:
+    found = findings(document)
     state, word, sign = {
-        True: ("good", "Holds", "✓"),
+        True: ("warn", "Holds, with findings", "!") if found else ("good", "Holds", "✓"),
         False: ("bad", "Does not hold", "✗"),
         None: ("unknown", "Not checked", "?"),
     }[document.verdict]
@@ -106,6 +111,7 @@ def verdict(document: ReleaseEvidence) -> Section:
         element("h2", "Verdict ", badge, id="verdict-title"),
         paragraph(_sentence(document), class_="sentence"),
         bullets(wrong, "wrong") if wrong else None,
+        _first_findings(found) if found else None,
         element("dl", *tiles, class_="tiles") if tiles else None,
         _notes(document),
         id="verdict",
@@ -113,6 +119,16 @@ def verdict(document: ReleaseEvidence) -> Section:
         aria_labelledby="verdict-title",
     )
     return Section("verdict", "Verdict", body)
+
+
+def _first_findings(found: Sequence[Finding]) -> Html:
+    listed = [
+        element("li", strong(element("bdi", item.about)), ": ", element("bdi", item.said))
+        for item in found[:MOST_FINDINGS]
+    ]
+    rest = f"All {count(len(found))} findings" if len(found) > len(listed) else "What the findings mean"
+    more = paragraph(element("a", rest, href="#findings"))
+    return element("div", element("ul", *listed, class_="found"), more, class_="found-first")
 
 
 def _notes(document: ReleaseEvidence) -> Html | None:

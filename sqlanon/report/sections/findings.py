@@ -1,0 +1,155 @@
+"""Findings: what a release that holds should be looked at for before it is passed on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import isfinite
+
+from sqlanon.evidence.json_values import items, mapping, part, quantity, ratio, text
+from sqlanon.evidence.release_evidence import ReleaseEvidence
+from sqlanon.report.markup import element
+from sqlanon.report.sections.parts import ReportColumn, Section, paragraph, section, table
+from sqlanon.report.sections.suppression import left_out, shown_label
+from sqlanon.report.wording import count, measure, model_title, plural, share, shorten
+
+SURE = 0.9  # an attacker who is as sure as that is a finding
+THIN = 0.01  # a margin below this part of the limit
+NEARLY = 0.95  # of the suppressed rows that a policy allows
+TWICE = 2  # as many rows left out as in the whole table, of some value
+NOTICEABLE = 0.02  # of the rows with some value; below it nobody misses them
+
+
+@dataclass(frozen=True)
+class Finding:
+    about: str
+    said: str
+    advice: str
+
+
+def findings(document: ReleaseEvidence) -> tuple[Finding, ...]:
+    """In the order in which they matter; none for a release that does not hold, which has graver faults."""
+    if document.verdict is not True:
+        return ()
+    return (
+        *_surest_attacks(document), *_linked_rows(document), *_unmet(document), *_thin_margins(document),
+        *_spent_limit(document), *_left_out(document), *_hidden(document),
+    )  # fmt: skip
+
+
+def _surest_attacks(document: ReleaseEvidence) -> Iterator[Finding]:
+    for item in map(mapping, items((document.attacks or {}).get("attacks"))):
+        after = mapping(item.get("after"))
+        sure, broken, targets = (
+            part(after.get("confidence")),
+            quantity(after.get("broken")),
+            quantity(after.get("targets")),
+        )
+        if not broken and (sure or 0) < SURE:
+            continue
+        of = f" of {shorten(text(item.get('attribute')), 40)}" if text(item.get("attribute")) else ""
+        unit = text(after.get("counts")) or "rows"
+        said = f"reaches {share(sure)} certainty" if sure is not None else "succeeds"
+        if broken and targets:
+            said += f", and breaks {count(broken)} of {count(targets)} {unit} ({share(ratio(broken, targets))})"
+        yield Finding(f"{model_title(text(item.get('name')))}{of}", said, _advice(text(item.get("attribute"))))
+
+
+def _advice(attribute: str) -> str:
+    if attribute:
+        return "it succeeds although the requirements hold: ask whether such an attacker is realistic"
+    return "ask whether an attacker may know that much, or demand larger classes"
+
+
+def _linked_rows(document: ReleaseEvidence) -> Iterator[Finding]:
+    found = document.linked_rows or {}
+    if items(found.get("problems")):
+        yield Finding(
+            "Several rows of a person",
+            shorten(text(found.get("uniqueness")), 200),
+            "the policy accepts it: record who decided so",
+        )
+
+
+def _unmet(document: ReleaseEvidence) -> Iterator[Finding]:
+    for raw in document.verdicts or ():
+        criteria = [mapping(item) for item in items(raw.get("criteria"))]
+        unmet = [shorten(text(item.get("title")), 80) for item in criteria if text(item.get("state")) == "not met"]
+        if unmet:
+            yield Finding(
+                shorten(text(raw.get("title")), 80),
+                f"not met: {', '.join(unmet)}",
+                "it matters where this applies",
+            )
+
+
+def _thin_margins(document: ReleaseEvidence) -> Iterator[Finding]:
+    for check in document.checks or ():
+        if check.margin is None or check.required is None or not isfinite(check.margin) or not check.required:
+            continue
+        counts = check.required == int(check.required) and check.measured == int(check.measured or 0)
+        # Classes of exactly k rows are what a search looks for; a measured share that close to its limit is chance.
+        if counts or not 0 <= check.margin < THIN * abs(check.required):
+            continue
+        of = f" of {shorten(check.attribute, 40)}" if check.attribute else ""
+        yield Finding(
+            f"{model_title(check.model)}{of}",
+            f"margin {measure(check.margin, 3)}, {share(check.margin / abs(check.required))} of the limit",
+            "likely to fail at the next refresh: new rows will move it",
+        )
+
+
+def _spent_limit(document: ReleaseEvidence) -> Iterator[Finding]:
+    allowed, gone = document.allowed, document.suppressed
+    if allowed and gone and gone >= NEARLY * allowed:
+        yield Finding(
+            "Suppression limit", f"{count(gone)} of {plural(allowed, 'row')} that may be suppressed are",
+            "likely to need coarser levels, or to fail, at the next refresh",
+        )  # fmt: skip
+
+
+def _left_out(document: ReleaseEvidence) -> Iterator[Finding]:
+    overall = ratio(document.suppressed or 0, document.records) if document.records else 0.0
+    for line in left_out(document):
+        value = f"{shorten(line.column, 40)} {shown_label(line.label)}"
+        if line.gone == line.records:
+            said = f"no row is in the release: all {count(line.records)} were suppressed"
+        elif line.share >= max(TWICE * overall, NOTICEABLE):
+            said = f"{share(line.share)} of the rows were suppressed, of all rows {share(overall)}"
+        else:
+            continue
+        yield Finding(value, said, "whoever analyzes the release must know that they are missing")
+
+
+def _hidden(document: ReleaseEvidence) -> Iterator[Finding]:
+    for item in document.attributes:
+        if item.level is not None and item.height is not None and item.level >= item.height > 0:
+            yield Finding(
+                shorten(item.name, 40),
+                "is hidden in every row",
+                "nobody can use it: an algorithm by regions may keep more",
+            )
+
+
+def findings_section(document: ReleaseEvidence) -> Section | None:
+    found = findings(document)
+    if not found:
+        return None
+    rows = [
+        [
+            element("span", element("bdi", item.about), class_="title"),
+            element("bdi", item.said),
+            element("bdi", item.advice),
+        ]
+        for item in found
+    ]
+    columns = [ReportColumn("About"), ReportColumn("Finding"), ReportColumn("What it means")]
+    return section(
+        "findings",
+        "Findings",
+        paragraph(
+            "Every requirement of the policy holds. These points are beyond what it asks for: decide on each before "
+            "the release is passed on."
+        ),
+        table(f"{plural(len(found), 'finding')}", columns, rows, stacked=True),
+    )  # fmt: skip

@@ -1,0 +1,91 @@
+"""Findings: what a release that holds must not hide, and the words of the verdict about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from report_page import Node, parse
+
+from sqlanon.report import render
+
+HOLDS = {
+    "sqlanon": "1.1.0", "created": "2026-11-16T05:00:00Z", "release": {"kind": "table", "name": "shown"},
+    "source": "patients", "records": 1000, "released": 980, "suppressed": 20, "suppression_limit": 0.05, "holds": True,
+    "checks": [{"model": "k_anonymity", "measures": "records in the class; worse when smaller", "measured": 5.0,
+                "required": 5.0, "holds": True, "classes": 90, "broken_classes": 0}],
+}  # fmt: skip
+
+
+def page_of(**more: Any) -> Node:
+    return parse(render({**HOLDS, **more}))
+
+
+def told(page: Node) -> str:
+    found = [node for node in page.every("section") if node.attributes.get("id") == "findings"]
+    return " ".join(found[0].text.split()) if found else ""
+
+
+def badge(page: Node) -> str:
+    return " ".join(page.with_class("badge")[0].text.split())
+
+
+def attack(**after: Any) -> dict[str, Any]:
+    item = {"name": "definetti", "attribute": "disease", "after": {"targets": 980, "counts": "rows", **after}}
+    return {"attacks": [item]}
+
+
+def test_a_release_without_findings_holds() -> None:
+    page = page_of(attacks=attack(broken=0, confidence=0.7))
+    assert badge(page) == "✓ Holds" and not told(page)  # classes of exactly k rows are no finding
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"attacks": attack(broken=4, confidence=0.942)}, "reaches 94.2% certainty, and breaks 4 of 980 rows (0.41%)"),
+        ({"attacks": attack(broken=0, confidence=0.9)}, "definetti of disease"),
+        ({"checks": [{"model": "t_closeness", "measures": "distance; worse when larger", "measured": 0.299025,
+                      "required": 0.3, "holds": True}]}, "margin 0.000975, 0.33% of the limit"),
+        ({"suppressed": 49}, "49 of 50 rows that may be suppressed are"),
+        ({"distributions": {"region": {"before": [["Ticino", 12], ["Bern", 500]],
+                                       "suppressed": [["Ticino", 12], ["Bern", 3]]}}},
+         "region Ticinono row is in the release: all 12 were suppressed"),
+        ({"distributions": {"region": {"before": [["Ticino", 100]], "suppressed": [["Ticino", 9]]}}},
+         "9% of the rows were suppressed, of all rows 2%"),
+        ({"attributes": [{"name": "age", "level": 4, "height": 4}]}, "is hidden in every row"),
+        ({"verdicts": [{"title": "Safe Harbor", "criteria": [{"title": "Dates", "state": "not met"}]}]},
+         "not met: Dates"),
+        ({"linked_rows": {"problems": ["x"], "uniqueness": "3 persons alone", "accepted": True}}, "3 persons alone"),
+    ],
+)  # fmt: skip
+def test_a_finding_stands_beside_the_verdict(more: dict[str, Any], words: str) -> None:
+    page = page_of(**more)
+    assert badge(page) == "! Holds, with findings"
+    assert words in told(page)
+    assert "the privacy requirement holds" in page.with_id("verdict").text
+    links = [link.attributes["href"] for link in page.with_id("verdict").every("a")]
+    assert links == ["#findings"]
+
+
+def test_a_release_that_does_not_hold_has_graver_faults() -> None:
+    page = page_of(holds=False, attacks=attack(broken=4, confidence=0.99))
+    assert badge(page) == "✗ Does not hold" and not told(page)
+
+
+def test_the_order_of_the_page() -> None:
+    page = page_of(
+        attacks=attack(broken=4, confidence=0.99), attributes=[{"name": "age", "level": 1, "height": 4}],
+        verdicts=[{"title": "Safe Harbor", "criteria": [{"title": "Dates", "state": "met"}]}],
+    )  # fmt: skip
+    found = [node.attributes.get("id") for node in page.every("section")]
+    assert found == ["verdict", "regulations", "columns", "suppressed", "findings", "requirements", "attacks",
+                     "versions", "signatures"]  # fmt: skip
+    inside = [node for node in page.every("main")[0].children if isinstance(node, Node)]
+    place = [node.attributes.get("class") for node in inside].index("divider")
+    assert inside[place - 1].attributes["id"] == "findings" and inside[place + 1].attributes["id"] == "requirements"
+
+
+def test_names_in_findings_are_text() -> None:
+    page = page_of(distributions={"<b>x": {"before": [["<i>", 9]], "suppressed": [["<i>", 9]]}})
+    assert "<b>x <i>" in told(page)
