@@ -34,7 +34,7 @@ from sqlanon.evidence.utility import BANDS, Utility, mean_distance, utility
 from sqlanon.policy import Column, Policy, Source
 from sqlanon.relations.source import relation
 from sqlanon.release.algorithm_kind import is_parted
-from sqlanon.release.evidence_document import losses
+from sqlanon.release.evidence_document import measure_losses
 from sqlanon.release.publication import Progress
 from sqlanon.release.rewrite_release import plan_rewriting
 from sqlanon.release.solve_policy import prepare_problem, solve_problem
@@ -188,7 +188,8 @@ def _compared(
             how = plan_rewriting(task, solution, secret)
             engine.create_temporary(RELEASED, how.select)
             measured = check(task.policy, engine, release=released, hidden=how.hidden, limit=0)
-            lost, hidden = losses(task, solution, plan), how.hidden
+            rows = relation(engine.resolve(released), engine.dialect)
+            lost, hidden = measure_losses(task, solution, plan, rows).metrics, how.hidden
         finally:
             task.close()
     except PolicyError as error:
