@@ -99,7 +99,8 @@ def compare(
                     "history": None,
                 }
             )
-            found.append(_compared(own, engine, secret, time_limit, asked))
+            by_levels = policy.history is not None  # what its algorithm is with a history
+            found.append(_compared(own, engine, secret, time_limit, asked, by_levels=by_levels))
     finally:
         with suppress(SqlanonError):  # of a connection that is lost; what broke it is the error to show
             engine.drop_temporary([RELEASED, ORIGINAL])
@@ -178,13 +179,19 @@ def _copy(policy: Policy, engine: Engine) -> None:
 
 
 def _compared(
-    policy: Policy, engine: Engine, secret: str | None, time_limit: float | None, asked: Mapping[str, Any]
+    policy: Policy,
+    engine: Engine,
+    secret: str | None,
+    time_limit: float | None,
+    asked: Mapping[str, Any],
+    *,
+    by_levels: bool,
 ) -> Compared:
     released = Source(table=RELEASED)
     try:
         task = prepare_problem(policy, engine, time_limit=time_limit, secret=secret)
         try:
-            solution, plan = solve_problem(task)
+            solution, plan = solve_problem(task, by_levels=by_levels)
             how = plan_rewriting(task, solution, secret)
             engine.create_temporary(RELEASED, how.select)
             measured = check(task.policy, engine, release=released, hidden=how.hidden, limit=0)
