@@ -47,7 +47,7 @@ BOUNDS = {
     "distance": "half the sum of the differences to the shares in the table is at most this",
     "range": "at least so many different numbers, which span at least this range",
 }
-# What others must know of a model across releases, or of an attack.
+# What others must know of a model across releases, of a loss metric, or of an attack.
 TRAITS = {
     "history": {
         "wait": "it holds in the end if the rows that break it wait for a later release",
@@ -57,6 +57,10 @@ TRAITS = {
         "own_models": "it also measures the models of both policies on the join",
         "cells": "persons with the same past and present are a cell of at least k persons and l values",
         "signatures": "a person keeps one set of at least m values in all releases",
+    },
+    "loss": {
+        "levels": "it asks what became of each value: defined where each column has one level",
+        "nodes": "it counts levels: defined where every label is a node of its hierarchy",
     },
     "attacks": {
         "slow": "it compares persons with classes again and again, or tries every set of columns",

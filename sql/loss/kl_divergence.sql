@@ -4,6 +4,7 @@
 -- cite: Kifer and Gehrke 2006
 -- measures: divergence in nats; worse when larger
 -- monotone: yes; not with suppression
+-- traits: levels
 SELECT
     COALESCE(
         SUM(records * LN(CAST(records AS DOUBLE PRECISION) * area / class_records))

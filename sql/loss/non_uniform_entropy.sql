@@ -3,6 +3,7 @@
 -- cite: Gionis and Tassa 2009; de Waal and Willenborg 1999
 -- measures: bits over all cells; worse when larger
 -- monotone: yes; not with suppression
+-- traits: levels
 WITH recoding AS (
     SELECT
         attribute,

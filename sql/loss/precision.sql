@@ -2,6 +2,7 @@
 -- cite: Sweeney 2002
 -- measures: mean share of the way up the hierarchies, 0 to 1; worse when larger
 -- monotone: yes; not with suppression
+-- traits: nodes
 SELECT AVG(loss) AS loss
 FROM (
     SELECT

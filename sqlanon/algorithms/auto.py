@@ -3,11 +3,14 @@
 It tries regions (`mondrian`), the best level of each column (`full_domain`, or `heuristic` where there are too many
 combinations of levels), the same with suppressed rows generalized again (`recode_suppressed`), and local recoding from
 the top (`top_down_recoding`), in this order. The first takes the time that it needs; all others together take at most
-twice that time, or four seconds. A way that cannot meet the models of the policy is left out.
+twice that time, or two seconds. A way that cannot meet the models of the policy is left out.
 
 All ways promise the same privacy, and differ in what readers get: one level for a whole column, or regions whose labels
 differ from row to row. Regions and passes are compared by `ncp` alone: where `minimize` names another metric, only the
 levels of the columns are searched. With `history` leave `algorithm` out: what was released before decides.
+
+This is the default. A policy that names no algorithm, and has a `history` or asks for what only levels can do
+(another metric to minimize, a population), gets `full_domain`, or `heuristic` where its lattice is too large.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from sqlanon.lattice.solution import Solution, Way
 
 TRAITS = AlgorithmTraits(brings=OF_NODES)
 COMPARED = "ncp"  # the loss that every way measures
-LEAST_SECONDS = 4.0  # for the ways after the first
+LEAST_SECONDS = 2.0  # for the ways after the first
 SHARE = 2.0  # of the seconds of the first
 EQUAL = 1e-12  # losses that differ by less are the same
 
@@ -85,8 +88,14 @@ def _complexity(solution: Solution) -> float:
 
 def _describe(best: Solution, found: list[Solution]) -> str:
     assert best.way is not None
+    # How many ways there was time for is not said: the plan of the same release must stay the same.
     name = best.way.algorithm
-    return f"{name}: {best.why}" if len(found) == 1 else f"{name}, the least loss of {len(found)} ways: {best.why}"
+    return f"{name}: {best.why}" if len(found) == 1 else f"{name}, the least loss of what was tried: {best.why}"
+
+
+def has_choice(problem: Problem) -> bool:
+    """Whether there is more than one way to try."""
+    return len(list(find_ways(problem))) > 1
 
 
 def find_ways(problem: Problem) -> Iterator[tuple[str, Mapping[str, Any]]]:

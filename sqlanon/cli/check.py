@@ -91,8 +91,6 @@ def _loss(policy: Any, engine: Any, source: Any) -> tuple[Any, str | None]:
         return None, None  # quasi-identifiers are shown as they are
     if policy.transformations:
         return None, "the loss was not measured: values of the release were changed by transformations"
-    if not policy.hierarchies:
-        return None, "the loss was not measured: the policy has no hierarchies"
     try:
         return loss(policy, engine, source), None
     except PolicyError as error:
@@ -240,6 +238,7 @@ def _losses(lost: Loss) -> Table:
     for name, value in lost.metrics.items():
         table.add_row(name, number(value), family("loss")[name].measures.split(";")[0])
     for name, value in lost.by_attribute.items():
-        level = f"level {lost.levels[name]}" if name in lost.levels else "not generalized"
+        level = "by region" if lost.by_region else "not generalized"
+        level = f"level {lost.levels[name]}" if name in lost.levels else level
         table.add_row(escape_markup(f"  ncp of {name}"), number(value), level)
     return table

@@ -34,7 +34,7 @@ from sqlanon.evidence.utility import BANDS, Utility, mean_distance, utility
 from sqlanon.policy import Column, Policy, Source
 from sqlanon.relations.source import relation
 from sqlanon.release.algorithm_kind import is_parted
-from sqlanon.release.evidence_document import losses
+from sqlanon.release.evidence_document import measure_losses
 from sqlanon.release.publication import Progress
 from sqlanon.release.rewrite_release import plan_rewriting
 from sqlanon.release.solve_policy import prepare_problem, solve_problem
@@ -99,7 +99,8 @@ def compare(
                     "history": None,
                 }
             )
-            found.append(_compared(own, engine, secret, time_limit, asked))
+            by_levels = policy.history is not None  # what its algorithm is with a history
+            found.append(_compared(own, engine, secret, time_limit, asked, by_levels=by_levels))
     finally:
         with suppress(SqlanonError):  # of a connection that is lost; what broke it is the error to show
             engine.drop_temporary([RELEASED, ORIGINAL])
@@ -178,17 +179,24 @@ def _copy(policy: Policy, engine: Engine) -> None:
 
 
 def _compared(
-    policy: Policy, engine: Engine, secret: str | None, time_limit: float | None, asked: Mapping[str, Any]
+    policy: Policy,
+    engine: Engine,
+    secret: str | None,
+    time_limit: float | None,
+    asked: Mapping[str, Any],
+    *,
+    by_levels: bool,
 ) -> Compared:
     released = Source(table=RELEASED)
     try:
         task = prepare_problem(policy, engine, time_limit=time_limit, secret=secret)
         try:
-            solution, plan = solve_problem(task)
+            solution, plan = solve_problem(task, by_levels=by_levels)
             how = plan_rewriting(task, solution, secret)
             engine.create_temporary(RELEASED, how.select)
             measured = check(task.policy, engine, release=released, hidden=how.hidden, limit=0)
-            lost, hidden = losses(task, solution, plan), how.hidden
+            rows = relation(engine.resolve(released), engine.dialect)
+            lost, hidden = measure_losses(task, solution, plan, rows).metrics, how.hidden
         finally:
             task.close()
     except PolicyError as error:

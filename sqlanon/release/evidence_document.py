@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from types import ModuleType
 from typing import Any
 
+from sqlglot import exp
+
 from sqlanon import __version__, algorithms, transformations
+from sqlanon.errors import PolicyError
 from sqlanon.evidence.checks import Evidence
 from sqlanon.evidence.linked_rows import Linked
+from sqlanon.evidence.loss import measure_by_labels
 from sqlanon.evidence.release_evidence import (
     Attribute,
     ClassRisk,
@@ -27,11 +31,13 @@ from sqlanon.evidence.release_evidence import (
 )
 from sqlanon.evidence.results import CheckResult
 from sqlanon.families import family, plugin
+from sqlanon.lattice.nodes import Node
 from sqlanon.lattice.problem import Problem
 from sqlanon.lattice.solution import Solution
 from sqlanon.plan import Plan
 from sqlanon.policy import Policy, TransformationUse
-from sqlanon.relations.source import relation
+from sqlanon.relations.loss_relations import Recoding
+from sqlanon.relations.source import SUPPRESSED, relation, rows_to_check
 from sqlanon.release.count_evidence import count_classes
 from sqlanon.release.level_words import describe_levels
 from sqlanon.release.rewrite_release import Rewriting
@@ -51,14 +57,17 @@ def describe_release(
     staged: Staged | None = None,
 ) -> ReleaseEvidence:
     """Everything that was measured. Without `found` it is the plan of a dry run."""
+    # Of the release as it was written; a dry run reads what would be written.
+    source = how.select if staged is None else relation(task.engine.resolve(staged.source), task.engine.dialect)
+    lost = measure_losses(task, solution, plan, source)
     evidence = outline_release(
         task.table.written,
         plan,
         task.records,
         solution.suppressed,
         sql=script(task, how),
-        loss=losses(task, solution, plan),
-        attributes=attributes(task, solution),
+        loss=lost.metrics,
+        attributes=attributes(task, solution, lost.by_attribute),
         candidates=candidates(task, solution),
     )
     if solution.found_by_values is not None:
@@ -67,9 +76,8 @@ def describe_release(
         evidence = replace(evidence, found_by_values=by_values, not_protected=said)
     if found is None or target is None or staged is None:
         return evidence
-    released = relation(task.engine.resolve(staged.source), task.engine.dialect)
-    sizes, risk, spread, examples = count_classes(task, solution, how, released)
-    evidence = replace(evidence, attributes=attributes(task, solution, examples))
+    sizes, risk, spread, examples = count_classes(task, solution, how, source)
+    evidence = replace(evidence, attributes=attributes(task, solution, lost.by_attribute, examples))
     if found.linked is not None:
         linked = found.linked
         risk = replace(risk, after=ClassRisk(1 / linked.fewest, linked.sets / linked.persons, linked.alone))
@@ -248,30 +256,64 @@ def describe_check(item: CheckResult) -> ModelEvidence:
     )
 
 
-def losses(task: Problem, solution: Solution, plan: Plan) -> dict[str, float]:
-    """Every loss metric for a single node; for several passes or regions the one that was minimized."""
-    if len(solution.passes) != 1:
-        return {plan.minimize: plan.loss}
-    asked = max((use.params["k"] for use in task.policy.models if "k" in use.params), default=1)
-    metrics = {
-        name: (metric.sql, metric.filled({"k": asked} if metric.param("k") else {}))
-        for name, metric in family("loss").items()
-        if task.requirements.target or "class_attribute" not in metric.needs
+@dataclass(frozen=True)
+class Losses:
+    """Loss metrics by name, and for each quasi-identifier the mean share of its domain that a released value leaves
+    open: rows that are not released count in the metrics alone."""
+
+    metrics: Mapping[str, float]
+    by_attribute: Mapping[str, float]
+
+
+def measure_losses(task: Problem, solution: Solution, plan: Plan, released: exp.Select) -> Losses:
+    """Every loss metric that is defined for a solution: of a node by its levels, else by the labels as released."""
+    if len(solution.passes) == 1:
+        asked = max((use.params["k"] for use in task.policy.models if "k" in use.params), default=1)
+        metrics = {
+            name: (metric.sql, metric.filled({"k": asked} if metric.param("k") else {}))
+            for name, metric in family("loss").items()
+            if task.requirements.target or "class_attribute" not in metric.needs
+        }
+        return Losses(task.losses_by_sql(solution.passes[0], metrics), _open_shares(task, solution.passes[0]))
+    if solution.assigned is not None:  # nobody can tell rows of nobody from others
+        return Losses({plan.minimize: plan.loss}, {})
+    names = tuple(domain.name for domain in task.domains)
+    recoding = Recoding(
+        columns=names,
+        levels={},
+        hierarchies={domain.name: domain.hierarchy for domain in task.domains},
+        weights={name: task.policy.columns[name].weight for name in names},
+    )
+    marker = SUPPRESSED if task.policy.suppressed_rows == "keep" else None
+    rows = rows_to_check(released, names, suppressed_marker=marker, number_rows=False, sensitive=task.policy.sensitive)
+    try:
+        found = measure_by_labels(task.state.tables, task.policy, rows, recoding, task.records)
+    except PolicyError:  # labels that a file spells otherwise, or too many: no reason to withhold what holds
+        return Losses({plan.minimize: plan.loss}, {})
+    kept = found.records - found.suppressed
+    of_kept = {
+        name: (share * found.records - found.suppressed) / kept if kept else 1.0
+        for name, share in found.by_attribute.items()
     }
-    return task.losses_by_sql(solution.passes[0], metrics)
+    return Losses(found.metrics, {name: max(share, 0.0) for name, share in of_kept.items()})
 
 
-def attributes(task: Problem, solution: Solution, examples: Mapping[str, str] | None = None) -> tuple[Attribute, ...]:
+def _open_shares(task: Problem, node: Node) -> dict[str, float]:
+    marginals = task.marginals()
+    return {
+        domain.name: (marginals[place][level] - 1) / (domain.leaves - 1) if domain.leaves > 1 else 0.0
+        for place, (domain, level) in enumerate(zip(task.domains, node, strict=True))
+    }
+
+
+def attributes(
+    task: Problem, solution: Solution, lost: Mapping[str, float], examples: Mapping[str, str] | None = None
+) -> tuple[Attribute, ...]:
     """Per quasi-identifier its level, and the mean share of its domain that a released value leaves open. `examples`
     are labels that the release shows."""
     found = []
-    marginals = task.marginals()
     for place, domain in enumerate(task.domains):
         levels = [node[place] for node in solution.passes]
-        loss = None
-        if len(levels) == 1:
-            leaves = marginals[place][levels[0]]
-            loss = (leaves - 1) / (domain.leaves - 1) if domain.leaves > 1 else 0.0
         use = task.policy.hierarchies.get(domain.name)
         found.append(
             Attribute(
@@ -280,7 +322,7 @@ def attributes(task: Problem, solution: Solution, examples: Mapping[str, str] | 
                 level=levels[0] if len(levels) == 1 else None,
                 levels=tuple(levels),
                 height=domain.height,
-                loss=loss,
+                loss=lost.get(domain.name),
                 what=use.kind if use else "shown or hidden",
                 weight=task.policy.columns[domain.name].weight,
                 released_as=describe_levels(use, levels, domain.height, (examples or {}).get(domain.name)),

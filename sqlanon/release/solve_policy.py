@@ -13,6 +13,7 @@ from typing import Any
 from sqlglot import exp
 
 from sqlanon import algorithms
+from sqlanon.algorithms import auto
 from sqlanon.engines import Engine
 from sqlanon.engines.temp_tables import drop_steps
 from sqlanon.errors import NotReleased, PolicyError
@@ -146,18 +147,18 @@ def _seed(policy: Policy, secret: str | None) -> str:
 
 
 def search_rows(policy: Policy, engine: Engine, rows: exp.Select) -> tuple[Problem, Solution]:
-    """The best generalization of rows that have columns beside those of the policy. The caller closes the problem."""
+    """The best levels of rows that have columns beside those of the policy. The caller closes the problem."""
     task = _prepared(policy, engine, None, None, Prelude(rows, engine.dialect, prefix="sqlanon_blind"))
     try:
-        return task, solve_problem(task)[0]
+        return task, solve_problem(task, by_levels=True)[0]
     except BaseException:
         task.close()
         raise
 
 
-def solve_problem(task: Problem) -> tuple[Solution, Plan]:
-    """Run the algorithm of the policy, or the one that fits the task."""
-    name, params, chosen = _algorithm(task)
+def solve_problem(task: Problem, *, by_levels: bool = False) -> tuple[Solution, Plan]:
+    """Run the algorithm of the policy, or those that fit the task: only those for levels if `by_levels`."""
+    name, params, chosen = _algorithm(task, by_levels)
     try:
         solution = algorithms.search_algorithm(name).run(task, params)
     except Infeasible:
@@ -200,13 +201,16 @@ def _params(use: AlgorithmUse) -> Any:
     return algorithms.algorithm(use.name).Params.model_validate(use.params)
 
 
-def _algorithm(task: Problem) -> tuple[str, Any, str]:
+def _algorithm(task: Problem, by_levels: bool) -> tuple[str, Any, str]:
     use = task.policy.algorithm
     if use is not None:
         return use.name, _params(use), ""
     if (kept := _earlier_levels(task)) is not None:
         params = algorithms.algorithm("fixed_levels").Params(levels=kept)
         return "fixed_levels", params, "fixed_levels, as in the release before: classes that are cut anew tell more"
+    if not by_levels and task.policy.history is None and auto.has_choice(task):
+        return "auto", auto.Params(), ""
+    # Models across releases compare classes on levels, and what only levels can do leaves no choice.
     nodes = math.prod(task.shape)
     if nodes <= MOST_NODES:
         return "full_domain", algorithms.algorithm("full_domain").Params(), f"full_domain, of {nodes:,} nodes"

@@ -17,6 +17,7 @@ from sqlanon.cli import main
 from sqlanon.errors import PolicyError
 from sqlanon.policy import Policy, parse
 from sqlanon.release import publish
+from sqlanon.release.compare_policies import compare
 from sqlanon.release.publication import Published
 
 TYPES = {"age": "INTEGER", "job": "TEXT", "ill": "TEXT"}
@@ -63,7 +64,7 @@ def test_the_least_loss_of_all_ways_is_taken(database: Database, monkeypatch: py
     assert found.plan.loss == pytest.approx(min(alone.values()))
     assert len(set(alone.values())) == len(WAYS)  # or nothing was chosen
     assert [way.loss for way in found.ways] == pytest.approx(list(alone.values()))
-    assert found.plan.algorithm == "mondrian" and found.plan.why.startswith("mondrian, the least loss of 4 ways")
+    assert found.plan.algorithm == "mondrian" and found.plan.why.startswith("mondrian, the least loss of what was")
     classes = Counter(row[:2] for row in database.fetch("SELECT age, job, ill FROM r"))
     assert min(classes.values()) >= 5 and classes.total() == 300
 
@@ -126,6 +127,42 @@ def test_releases_over_time_are_not_left_to_it(duck: Database) -> None:
         done(duck, columns=roles, person="p", history={"hold_back": 1})
 
 
+def test_it_is_the_default(duck: Database) -> None:
+    """But what only levels can do is done as before, with the plan of before."""
+    duck.table("t", TYPES, people())
+    found = done(duck, algorithm=None)
+    assert found.plan.algorithm == "mondrian" and len(found.ways) > 1
+    assert found.plan.loss == done(duck).plan.loss
+    levels = done(duck, algorithm=None, minimize="discernibility")
+    assert levels.plan.algorithm == "full_domain" and levels.ways == ()
+    assert levels.plan.why == "full_domain, of 15 nodes: no other node can lose less"
+
+
+def test_a_policy_with_history_stays_with_its_levels(duck: Database) -> None:
+    """A history compares classes of the same levels: no version is in regions unless the policy says so."""
+    duck.table("t", TYPES | {"p": "INTEGER"}, [row | {"p": place} for place, row in enumerate(people())])
+    roles = {"age": "quasi_identifier", "job": "quasi_identifier", "ill": "sensitive", "p": "identifier"}
+    duck.run("DROP TABLE IF EXISTS r")
+    policy = asked(columns=roles, person="p", history={"hold_back": 1}, algorithm=None)
+    plans = []
+    for _ in range(2):
+        plans.append(publish(policy, duck.engine, workload=False, secret="a long enough secret").plan)
+        duck.run("INSERT INTO t SELECT age, job, ill, p + 1000 FROM t WHERE p < 1000")
+    assert [plan.algorithm for plan in plans] == ["full_domain", "fixed_levels"]
+    assert plans[0].passes == plans[1].passes and plans[1].regions is None
+
+
+def test_releases_of_before_are_compared_by_levels(duck: Database) -> None:
+    """`compare` leaves the history aside, but not what it says about the algorithm."""
+    duck.table("t", TYPES | {"p": "INTEGER"}, [row | {"p": place} for place, row in enumerate(people())])
+    roles = {"age": "quasi_identifier", "job": "quasi_identifier", "ill": "sensitive", "p": "identifier"}
+    old = asked(columns=roles, person="p", history={"hold_back": 1}, algorithm=None)
+    new = asked(columns=roles, algorithm=None)
+    found = compare([old, new], duck.engine, secret="a long enough secret")
+    assert [item.algorithm for item in found] == ["full_domain", "mondrian"]
+    assert found[1].losses is not None and {"ncp", "iloss"} <= set(found[1].losses)
+
+
 def test_what_no_way_can_do_is_refused(duck: Database) -> None:
     duck.table("t", TYPES, people(4))
     with pytest.raises(PolicyError, match="k_anonymity"):
@@ -149,7 +186,7 @@ def test_advice(duck: Database) -> None:
     duck.table("t", TYPES, people())
     (line,) = done(duck, algorithm="full_domain").advice
     assert line.startswith("mondrian would lose 0.0") and "'algorithm: auto'" in line
-    assert done(duck, algorithm=None).advice == (line,)
+    assert done(duck, algorithm=None).advice == ()
     assert done(duck, algorithm="mondrian").advice == ()
     hidden = done(duck, algorithm="full_domain", hierarchies={"age": HIERARCHIES["age"]}, suppression_limit=0).advice
     shown = {name: len(duck.fetch(f"SELECT DISTINCT {name} FROM r")) for name in ("age", "job")}

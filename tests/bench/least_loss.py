@@ -2,7 +2,14 @@
 
     python tests/bench/least_loss.py [ADULT_FOLDER]      (default ../shared/data/adult)
 
-Prints the normalized certainty penalty and exits with 1 if a goal that is reached is missed again.
+Prints the normalized certainty penalty and exits with 1 if a goal that is reached is missed again, or if `auto` takes
+more than three times the time of the algorithm that it chooses.
+
+By nodes of the hierarchies without suppression the goal of 0.055 is not reached. Prototypes outside of the database, on
+the same rows: top_down_recoding with 4 donors 0.0612; run again on the rows of its classes that lose most, 0.0613; its
+classes dissolved, or their surplus rows moved to where they cost least, 0.0583; distinct rows merged with the class of
+least added loss, less 0.02 for each row of a partner that is too small as well, 0.0622, and then dissolved and moved in
+the same way, 0.0557. Moves into classes that cover a row as it is cannot come below 0.0559.
 """
 
 from __future__ import annotations
@@ -14,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import sqlanon
-from sqlanon.algorithms import mondrian, top_down_recoding
+from sqlanon.algorithms import auto, mondrian, top_down_recoding
 from sqlanon.evidence.hierarchies import build_hierarchies
 from sqlanon.lattice.pose_problem import problem
 from sqlanon.relations.source import relation
@@ -27,7 +34,9 @@ WAYS: list[tuple[str, Any, dict[str, Any], float | None]] = [
     ("mondrian, ranges, cut: median", mondrian, {"cut": "median"}, None),
     ("mondrian, nodes", mondrian, {"ranges": False}, None),
     ("top_down_recoding, goal 0.055", top_down_recoding, {}, None),
+    ("auto", auto, {}, 0.033),
 ]
+MOST_TIMES = 3.0  # of the seconds of mondrian, which it chooses
 
 
 def measure(folder: Path) -> bool:
@@ -45,8 +54,9 @@ def measure(folder: Path) -> bool:
     print(f"{'':32}{'ncp':>8}{'goal':>8}{'cpu s':>8}")
     print(f"{'ARX, local recoding':32}{ARX_LOCAL_RECODING:8.4f}")
     holds = True
+    seconds: dict[str, float] = {}
     for name, algorithm, params, goal in WAYS:
-        start = time.process_time()
+        start, begun = time.process_time(), time.monotonic()
         made = problem(policy, engine, build_hierarchies(policy), relation(policy.source, engine.dialect))
         try:
             found = algorithm.run(made, algorithm.Params(**params))
@@ -55,10 +65,12 @@ def measure(folder: Path) -> bool:
         missed = goal is not None and found.loss > goal
         holds = holds and not missed
         shown = f"{goal:8.3f}" if goal else " " * 8
-        spent = time.process_time() - start
+        spent, seconds[name] = time.process_time() - start, time.monotonic() - begun
         print(f"{name:32}{found.loss:8.4f}{shown}{spent:8.1f}{'  MISSED' if missed else ''}", flush=True)
     engine.close()
-    return holds
+    times = seconds["auto"] / seconds["mondrian, ranges"]
+    print(f"auto takes {times:.1f} times the time of mondrian{'' if times <= MOST_TIMES else '  MISSED'}")
+    return holds and times <= MOST_TIMES
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
--- The release of plan ce34b6131bf0f75c: full_domain, admitted 2, age 2, sex 0, zip 1.
+-- The release of plan 58c86ff5ad542639: full_domain, admitted 2, age 2, sex 0, zip 1.
 
 CREATE TEMPORARY TABLE sqlanon_search_cells_1 AS
 SELECT

@@ -9,8 +9,8 @@ from sqlglot import exp
 
 from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError, did_you_mean
-from sqlanon.evidence.attacks.region_labels import pieces_of
 from sqlanon.evidence.checks import prepare, require_persons
+from sqlanon.evidence.region_labels import pieces_of
 from sqlanon.evidence.work_tables import Work
 from sqlanon.policy import Policy, Source
 from sqlanon.relations.attacks import attack_relations as relations
