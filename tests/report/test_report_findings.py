@@ -40,6 +40,18 @@ def test_a_release_without_findings_holds() -> None:
     assert badge(page) == "✓ Holds" and not told(page)  # classes of exactly k rows are no finding
 
 
+def test_an_advantage_is_a_finding_and_a_base_rate_is_none() -> None:
+    """Who is nearly sure, and as often right about persons who are not in the data, has learned nothing of anybody."""
+    common = attack(broken=0, confidence=0.95)
+    item = {"attack": "definetti", "attribute": "disease", "against": "control", "advantage": 0.01, "finding": False}
+    assert badge(page_of(attacks=common | {"advantages": [item]})) == "✓ Holds"
+    assert "reaches 95% certainty" in told(page_of(attacks=common | {"advantages": [item | {"against": "margins"}]}))
+    unsure = attack(broken=0, confidence=0.6)
+    gain = item | {"advantage": 0.25, "finding": True}
+    said = told(page_of(attacks=unsure | {"advantages": [gain]}))
+    assert "guesses rightly 25% more often than about persons who are not in the data" in said
+
+
 @pytest.mark.parametrize(
     ("more", "words"),
     [

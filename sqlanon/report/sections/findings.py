@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite
+from typing import Any
 
 from sqlanon.evidence.json_values import items, mapping, part, quantity, ratio, text
 from sqlanon.evidence.release_evidence import ReleaseEvidence
@@ -38,21 +39,36 @@ def findings(document: ReleaseEvidence) -> tuple[Finding, ...]:
 
 
 def _surest_attacks(document: ReleaseEvidence) -> Iterator[Finding]:
-    for item in map(mapping, items((document.attacks or {}).get("attacks"))):
+    """Attacks that break somebody, that are nearly sure, or that guess better than without the data. Where a control
+    group shows that the attacker is as often right about strangers, being sure is no finding."""
+    found = document.attacks or {}
+    compared = {(text(item.get("attack")), text(item.get("attribute"))): item for item in _advantages(found)}
+    for item in map(mapping, items(found.get("attacks"))):
+        advantage = compared.get((text(item.get("name")), text(item.get("attribute"))), {})
+        gains = advantage.get("finding") is True
+        over_strangers = text(advantage.get("against")) == "control"
         after = mapping(item.get("after"))
         sure, broken, targets = (
             part(after.get("confidence")),
             quantity(after.get("broken")),
             quantity(after.get("targets")),
         )
-        if not broken and (sure or 0) < SURE:
+        if not broken and not gains and ((sure or 0) < SURE or over_strangers):
             continue
         of = f" of {shorten(text(item.get('attribute')), 40)}" if text(item.get("attribute")) else ""
         unit = text(after.get("counts")) or "rows"
         said = f"reaches {share(sure)} certainty" if sure is not None else "succeeds"
         if broken and targets:
             said += f", and breaks {count(broken)} of {count(targets)} {unit} ({share(ratio(broken, targets))})"
+        value = part(advantage.get("advantage"))
+        if gains and value is not None:
+            over = "about persons who are not in the data" if over_strangers else "from the margins alone"
+            said += f"; guesses rightly {share(value)} more often than {over}, of what that leaves open"
         yield Finding(f"{model_title(text(item.get('name')))}{of}", said, _advice(text(item.get("attribute"))))
+
+
+def _advantages(found: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    return map(mapping, items(found.get("advantages")))
 
 
 def _advice(attribute: str) -> str:
