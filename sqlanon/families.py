@@ -10,6 +10,7 @@ A family of SQL plug-ins is a folder below `sql/`. The header of a file is its m
     -- monotone: yes, also under record suppression
     -- classes: x (what makes a class, where it is not the quasi-identifiers; row_sets: the set of a person's rows)
     -- counts: y (what is counted in a class, where it is not rows or persons)
+    -- shapes: set, sequence (of which shapes of policies it speaks, where it is not rows alone)
     -- excess: measured - :t, at most 1 - :t (how far a class is beyond the limit: a convex function of the shares of
     --   its sensitive values, which lets a search leave out what lies below a node)
     -- makes: class_risks (the relation that the statement makes for other files of the family)
@@ -34,9 +35,11 @@ from typing import Any, Literal
 from sqlanon.errors import PolicyError, did_you_mean
 
 KEYS = (
-    "cite", "param", "measures", "needs", "monotone", "classes", "counts", "excess", "makes", "bounds", "traits",
-    "no_guess",
+    "cite", "param", "measures", "needs", "monotone", "classes", "counts", "shapes", "excess", "makes", "bounds",
+    "traits", "no_guess",
 )  # fmt: skip
+# What the rows of a person are together; one is what a policy says nothing about.
+SHAPES = ("rows", "entity", "set", "sequence")
 # What a model may bound in a class. A model with another condition has no `bounds:`, and nobody concludes from it.
 BOUNDS = {
     "size": "at least so many records, and nothing else",
@@ -158,6 +161,7 @@ class Plugin:
     monotone: str = ""
     classes: str = ""
     counts: str = ""
+    shapes: tuple[str, ...] = SHAPES[:1]
     excess: str = ""
     makes: str = ""
     bounds: ClassBound | None = None
@@ -269,6 +273,15 @@ def _parse_traits(family: str, lines: list[str], where: str) -> frozenset[str]:
     return found
 
 
+def _parse_shapes(lines: list[str], where: str) -> tuple[str, ...]:
+    found = tuple(word.strip() for line in lines for word in line.split(","))
+    for word in found:
+        if word not in SHAPES:
+            hint = did_you_mean(word, SHAPES) or f"there are {', '.join(SHAPES)}"
+            raise PolicyError(f"{where}: unknown shape '{word}'", hint=hint)
+    return found or SHAPES[:1]
+
+
 def parse(family: str, name: str, text: str) -> Plugin:
     """Read a `.sql` file: the leading comment is the header, the rest is the statement."""
     summary: list[str] = []
@@ -300,6 +313,7 @@ def parse(family: str, name: str, text: str) -> Plugin:
         monotone=" ".join(values["monotone"]),
         classes=" ".join(values["classes"]),
         counts=" ".join(values["counts"]),
+        shapes=_parse_shapes(values["shapes"], where),
         excess=" ".join(values["excess"]),
         makes=" ".join(values["makes"]),
         bounds=_parse_bound(" ".join(values["bounds"]), params, where),
@@ -332,6 +346,15 @@ def plugin(folder: str, name: str) -> Plugin:
             hint=did_you_mean(name, known) or f"'sqlanon models' lists every {kind}",
         )
     return known[name]
+
+
+def models_of_shape(shape: str) -> dict[str, Plugin]:
+    """The privacy models that speak of policies of a shape.
+
+    >>> list(models_of_shape("rows"))[:2]
+    ['alpha_k_anonymity', 'average_risk']
+    """
+    return {name: item for name, item in family("models").items() if shape in item.shapes}
 
 
 def names_with_trait(folder: str, *traits: str) -> tuple[str, ...]:
@@ -371,6 +394,7 @@ class AlgorithmTraits:
     Policies, releases, checks and attacks look here; none of them asks for an algorithm by its name.
     """
 
+    shapes: tuple[str, ...] = SHAPES[:1]  # of policies that it protects
     # The search
     brings: frozenset[str] = frozenset()  # relations that it makes itself, so that it reaches models that others cannot
     target: str | None = None  # the parameter that names the column that the release should predict

@@ -82,6 +82,8 @@ def policy_hash(policy: Policy) -> str:
     data["source"].pop("database", None)
     if data["sensitive_nulls"] == "unknown":  # as plans of before it could be said
         del data["sensitive_nulls"]
+    if data["shape"] == "rows":  # as plans of before there were other shapes
+        del data["shape"]
     if data["linked_rows"] == "refuse":  # as plans of before it could be accepted
         del data["linked_rows"]
     if data["suppressed_cells"] == "own_value":  # as plans of before there was another reading

@@ -14,6 +14,7 @@ from sqlanon.evidence.absent_values import absent_values
 from sqlanon.evidence.apply_transformations import apply, needs_secret
 from sqlanon.evidence.bucket_evidence import as_groups, check_guarding, overfull
 from sqlanon.evidence.hierarchies import build_hierarchies, require_valid
+from sqlanon.evidence.item_checks import check_items
 from sqlanon.evidence.joined_tables import child_columns
 from sqlanon.evidence.linked_rows import Linked, find_link, measure_linked
 from sqlanon.evidence.loss import infer_levels
@@ -21,6 +22,7 @@ from sqlanon.evidence.results import CheckResult, Counts, check_result, count_re
 from sqlanon.families import plugin
 from sqlanon.hierarchies import Hierarchy
 from sqlanon.policy import Policy, Source, missing_columns
+from sqlanon.policy.person_shapes import ROWS, SET, require_shape
 from sqlanon.policy.suppressed_cells import READING
 from sqlanon.relations.bucketization import parts_rows
 from sqlanon.relations.checks import Check, Compiler
@@ -89,6 +91,10 @@ def check(
     A policy with transformations is measured on its source as it is. A release of it is compared with the rows after
     the transformations, for which draws need the `secret`; without it, with the release itself.
     """
+    if policy.shape == SET:
+        measured = check_items(policy, engine, release, limit, progress)
+        return Evidence(measured.records, measured.checks, 0, measured.breaches, measured.notes, counts="persons")
+    require_shape(policy, "this check", ROWS)
     if not policy.transformations:
         return _check(policy, engine, release, hidden, limit, progress, [], whole=True)
     plain = policy.model_copy(update={"transformations": ()})

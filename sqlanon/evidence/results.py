@@ -35,6 +35,7 @@ class CheckResult:
     broken_records: int | None  # None where classes overlap, so that their records cannot be added up
     measured: float | None  # the worst class; None where there is no class
     violations: tuple[Violation, ...] = ()  # the worst ones; for a sensitive attribute none of a single record
+    unit: str = "class"  # what was measured one by one, and counted above: a class, a set of items, …
 
     @property
     def holds(self) -> bool:

@@ -17,12 +17,12 @@ from pydantic import ValidationError
 
 from sqlanon import hierarchies
 from sqlanon.errors import did_you_mean
-from sqlanon.families import Plugin, family, load_module, module_names
+from sqlanon.families import SHAPES, Plugin, family, load_module, module_names
 from sqlanon.policy import shape
 from sqlanon.policy.file_formats import ENDINGS, SOURCES, describe_other_format, ending_of
 from sqlanon.policy.yaml_lines import KeyPath, Origin, PolicyProblem
 
-Role = Literal["identifier", "quasi_identifier", "sensitive", "insensitive"]
+Role = Literal["identifier", "quasi_identifier", "sensitive", "insensitive", "item", "time", "place"]
 ROLES: tuple[str, ...] = get_args(Role)
 
 
@@ -52,6 +52,11 @@ class Draft:
     def person(self) -> str | None:
         person = self.data.get("person")
         return person if isinstance(person, str) else None
+
+    def shape(self) -> str:
+        """What the rows of a person are together; "rows" where that cannot be read, which another check tells."""
+        given = self.data.get("shape", SHAPES[0])
+        return given if given in SHAPES else SHAPES[0]
 
     def model_items(self) -> list[Any]:
         models = self.data.get("models")
@@ -412,7 +417,7 @@ def _check_needs(draft: Draft, plugin: Plugin, given: Mapping[str, Any], path: K
                 yield PolicyProblem(f"{plugin.name} needs a hierarchy for '{name}'", "add it under hierarchies", path)
     # Without quasi-identifiers all rows are one class, and every model holds without protecting anybody.
     own_classes = "combinations" in plugin.needs or any(param.type == "columns" for param in plugin.params)
-    if not own_classes and not draft.with_role("quasi_identifier"):
+    if draft.shape() == SHAPES[0] and not own_classes and not draft.with_role("quasi_identifier"):
         hint = "give the columns that an attacker may know the role quasi_identifier"
         yield PolicyProblem(f"{plugin.name} needs a quasi_identifier column, none is declared", hint, path)
 

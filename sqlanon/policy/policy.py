@@ -41,6 +41,11 @@ class Policy(BaseModel):
     source: Source = Field(description="The rows to protect.")
     columns: Annotated[dict[Text, Column], Field(min_length=1)] = Field(description="Role of each column.")
     person: OptionalText = Field(None, description="Column whose distinct values are persons.")
+    shape: Literal["rows", "entity", "set", "sequence"] = Field(
+        "rows",
+        description="What the rows of a person are together: nothing more, an entity, a set of items, or a sequence "
+        "of places by time.",
+    )
     qids: dict[Text, Names] = Field(
         default_factory=dict, description="Named quasi-identifiers; one with all of them if left out."
     )
@@ -109,6 +114,10 @@ class Policy(BaseModel):
     def algorithm_traits(self) -> AlgorithmTraits:
         """What is special about the algorithm that the policy asks for."""
         return algorithm_traits(self.algorithm.name if self.algorithm is not None else None)
+
+    @property
+    def items(self) -> tuple[str, ...]:
+        return self._with_role("item")
 
     @property
     def sensitive(self) -> tuple[str, ...]:

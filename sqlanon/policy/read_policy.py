@@ -81,7 +81,7 @@ def is_text(path: KeyPath) -> bool:
             from sqlanon.policy import sections
 
             return sections.is_text(path)
-        case ("person" | "minimize" | "nulls" | "sensitive_nulls" | "linked_rows" | "algorithm",):
+        case ("person" | "minimize" | "nulls" | "sensitive_nulls" | "linked_rows" | "algorithm" | "shape",):
             return True
         case ("suppressed_rows" | "suppressed_cells",):
             return True

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from sqlanon.policy import checks, history, shape, suppressed_cells, transformation_checks, yaml_lines
+from sqlanon.policy import checks, history, person_shapes, shape, suppressed_cells, transformation_checks, yaml_lines
 from sqlanon.policy.checks import Draft
 from sqlanon.policy.yaml_lines import KeyPath, Origin, PolicyProblem
 
@@ -73,7 +73,7 @@ def validate_file(
     problems += empty.values()
     problems += [problem for problem in misshapen if not _told_elsewhere(problem, empty)]
     problems += [*checks.problems(draft), *history.problems(draft), *transformation_checks.problems(draft)]
-    problems += [*suppressed_cells.problems(draft), *more(draft)]
+    problems += [*suppressed_cells.problems(draft), *person_shapes.problems(draft), *more(draft)]
     if policy is None or problems:
         raise yaml_lines.report(problems or misshapen, origin)
     return policy

@@ -22,7 +22,7 @@ from measuring import measure, policy_for
 from test_models import SPECS, share
 
 from sqlanon.errors import SqlanonError
-from sqlanon.families import Plugin, family
+from sqlanon.families import Plugin, family, models_of_shape
 from sqlanon.policy.history import joins_releases
 from sqlanon.sqltree.tree import find_references, uses_column
 
@@ -37,7 +37,7 @@ PARAMS: dict[str, dict[str, st.SearchStrategy[Any]]] = {name: spec[0] for name, 
     "ff_anonymity": {"h": share, "sensitive_values": st.just({"s": ["hiv"]})},
     "multirelational_k_anonymity": {"k": few},
 }
-MODELS = family("models")
+MODELS = models_of_shape("rows")
 JOINED = [name for name in family("history") if joins_releases(name)]
 TOGETHER = [name for name in family("history") if name not in JOINED]
 # A world is drawn from its seed: uniform draws find more than those that prefer small values.

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from measuring import measure, policy_for
 
-from sqlanon.families import family
+from sqlanon.families import models_of_shape
 
 GROUP = ["a", "b"]
 TYPES = {"a": "TEXT", "b": "TEXT", "s": "TEXT", "u": "TEXT", "n": "DOUBLE PRECISION", "g": "TEXT", "p": "TEXT"}
@@ -126,7 +126,7 @@ ELSEWHERE = {"xy_anonymity", "xy_privacy", "k_map", "delta_presence", "ff_anonym
 
 
 def test_every_model_is_tested_against_the_oracle() -> None:
-    assert set(family("models")) == set(SPECS) | ELSEWHERE
+    assert set(models_of_shape("rows")) == set(SPECS) | ELSEWHERE
 
 
 def close(one: float, other: float) -> bool:
@@ -139,7 +139,7 @@ ATTRIBUTES = ["s", "u", "n"]
 
 
 def model_use(name: str, params: dict[str, Any]) -> dict[str, Any]:
-    if "sensitive" not in family("models")[name].needs:
+    if "sensitive" not in models_of_shape("rows")[name].needs:
         return {name: params}
     return {name: {**params, "attribute": SPECS[name][1].get("sensitive", "s")}}
 
@@ -150,10 +150,10 @@ def oracle(name: str, rows: list[dict[str, Any]], params: dict[str, Any], person
     # A row without a person is one unknown person here; the oracle leaves such rows out, so it is told a name.
     known = [item | {"p": "unknown" if item["p"] is None else item["p"]} for item in rows]
     given = {key: value for key, value in shape.items() if key != "sensitive"} | params
-    counts_rows = family("models")[name].counts == "rows"
+    counts_rows = models_of_shape("rows")[name].counts == "rows"
     who = {"person": "p"} if person and not counts_rows else {}
     args: tuple[Any, ...] = (known, GROUP)
-    if "sensitive" in family("models")[name].needs:
+    if "sensitive" in models_of_shape("rows")[name].needs:
         args = (*args, shape.get("sensitive", "s"))
     return getattr(brute, name)(*args, **given, **who), getattr(brute, f"broken_{name}")(*args, **given, **who)
 

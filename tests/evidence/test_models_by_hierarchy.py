@@ -17,7 +17,7 @@ from measuring import measure
 
 from sqlanon.engines.temp_tables import run_steps
 from sqlanon.evidence.checks import check, prepare
-from sqlanon.families import family
+from sqlanon.families import models_of_shape
 from sqlanon.hierarchies import names
 from sqlanon.policy import Policy, Source, parse
 from sqlanon.release import publish
@@ -132,7 +132,7 @@ def policy(kind: str, models: list[Any], folder: Any, **more: Any) -> Policy:
 
 
 def test_no_model_and_no_kind_is_left_out() -> None:
-    assert set(MODELS) | ELSEWHERE == set(family("models"))
+    assert set(MODELS) | ELSEWHERE == set(models_of_shape("rows"))
     assert set(KINDS) == set(names())
 
 

@@ -17,7 +17,7 @@ from test_models import CATEGORIES, GROUP, PARENTS, QI_TREES, SPECS, TREE, TYPES
 
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.checks import check
-from sqlanon.families import family
+from sqlanon.families import family, models_of_shape
 from sqlanon.policy import Policy, Source, parse
 from sqlanon.release import publish
 
@@ -64,7 +64,7 @@ def worst(name: str, rows: Rows, params: dict[str, Any]) -> dict[Any, tuple[floa
         given["taxonomy"] = {leaf: (leaf, *up) for leaf, up in PARENTS.items() if leaf} | {
             value: (value, "root") for value in VALUES[3:]
         }
-    smaller = family("models")[name].worse_when_smaller
+    smaller = models_of_shape("rows")[name].worse_when_smaller
     found = {}
     for key, members in brute.classes(rows, GROUP).items():
         ways = completions(members)
@@ -90,7 +90,7 @@ def asked(name: str, params: dict[str, Any], **more: Any) -> Policy:
 
 
 def test_every_model_of_a_sensitive_column_says_what_null_means() -> None:
-    models = {name: item for name, item in family("models").items() if "sensitive" in item.needs}
+    models = {name: item for name, item in models_of_shape("rows").items() if "sensitive" in item.needs}
     assert {*COMPLETED, *NEAR, *AS_A_VALUE, *WITH_CATEGORIES} == set(models) - {
         "multi_attribute_l_diversity",
         "xy_privacy",
@@ -100,7 +100,7 @@ def test_every_model_of_a_sensitive_column_says_what_null_means() -> None:
             if "sensitive" in item.needs or name in ("sequential_privacy", "stable_partition", "ff_anonymity"):
                 assert "NULL" in item.summary, name
     for name in COMPLETED:
-        assert "sensitive_nulls" in family("models")[name].summary, name
+        assert "sensitive_nulls" in models_of_shape("rows")[name].summary, name
 
 
 @pytest.mark.full

@@ -28,7 +28,7 @@ import sqlanon
 from sqlanon import algorithms, demo, hierarchies, transformations
 from sqlanon.cli import main
 from sqlanon.engines import Engine
-from sqlanon.families import family
+from sqlanon.families import family, models_of_shape
 from sqlanon.lattice.pose_problem import is_searchable
 from sqlanon.lattice.problem import OF_NODES
 from sqlanon.plan import Plan
@@ -429,7 +429,7 @@ def test_publish_guide_names_every_algorithm_and_what_a_search_cannot_reach() ->
     section = text.split("\n## Choose an algorithm")[1].split("\n## ")[0]
     listed = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| .*? \| (.*) \|$", section, flags=re.MULTILINE))))
     assert listed == set(algorithms.names())
-    models = family("models")
+    models = models_of_shape("rows")
     assert all(is_searchable(model, OF_NODES) for model in models.values())
     assert "The exact search reaches every model" in section
     (said,) = re.findall(r"that look at more than a class (.*)\Z", section, flags=re.DOTALL)

@@ -35,6 +35,10 @@ def test_every_plugin_has_a_manual_page(folder: str) -> None:
         # A parameter is a literal, a relation, or shapes the relations that the compiler makes.
         shaping = {"x", "y", "guard", "categories", "weights", "weighting", "beta"}
         shaping |= {"sensitive_values", "public", "conditional"}
+        # Sets of items: how large they are, which items are known, and which values an attacker is after.
+        shaping |= (
+            {"m", "p", "l", "antecedent", "private", "sensitive", "guarded"} if "items" in plugin.needs else set()
+        )
         assert known - used - relations <= shaping, plugin.name
 
 
@@ -201,7 +205,14 @@ SETS = {
     "row_sets": "person BIGINT, row_set BIGINT, records BIGINT",
     "matching_classes": "class_id BIGINT, records BIGINT",
 }
+ITEMSETS = {
+    "items": "person BIGINT, item BIGINT",
+    "chosen": "item BIGINT",
+    "cut": "item BIGINT, node BIGINT",
+    "row_sets": "person BIGINT, row_set BIGINT, records BIGINT",
+}
 OWN = {
+    "itemsets": ITEMSETS,
     "attacks": ATTACKED,
     "guesses": ATTACKED
     | {
@@ -225,6 +236,7 @@ OWN = {
 # Where what is measured is not compared with one parameter of its own name alone.
 LIMITS: dict[str, str | float | None] = {
     "alpha_k_anonymity": "alpha",
+    "coherence": "h",
     "delta_presence": "delta_max",
     "distinct_l_alpha_diversity": "alpha",
     "enhanced_beta_likeness": None,  # its limit is another one for each value
@@ -232,7 +244,9 @@ LIMITS: dict[str, str | float | None] = {
     "epsilon_m_anonymity": 0.25,  # 1 / m
     "expected_confidence": 0.0,  # an excess
     "k_e_anonymity": "e",
+    "km_anonymity": "k",
     "l_plus_diversity": 0.0,  # an excess
+    "lkc_privacy": "c",
     "negative_positive_recursive_cl_diversity": "c1",
     "nt_closeness": "t",
     "population_uniqueness": "share",
@@ -241,6 +255,7 @@ LIMITS: dict[str, str | float | None] = {
     "recursive_cl_alpha_diversity": "c",
     "recursive_cl_diversity": "c",
     "relative_epsilon_m_anonymity": 0.25,
+    "rho_uncertainty": "rho",
     "sequential_privacy": "h",
     "stable_partition": "k",
     "xy_privacy": "h",
@@ -295,6 +310,7 @@ def test_every_sql_file_belongs_to_a_family() -> None:
         "attacks",
         "guesses",
         "linking",
+        "itemsets",
     }  # fmt: skip
 
 

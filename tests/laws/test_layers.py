@@ -66,7 +66,7 @@ LAYERS = [
     {"verdict"},
     {"algorithms", "evidence.attacks", "evidence.risk", "evidence.utility", "report"},
     {"evidence"},
-    {"buckets", "cells", "regions"},
+    {"buckets", "cells", "itemsets", "regions"},
     {"lattice"},
     {"engines", "ledger"},
     {"relations.attacks"},
