@@ -46,12 +46,14 @@ class Plan:
     # What the SQL of transformations depends on beside the policy: types of columns, and how rows are told apart.
     transformed: Mapping[str, Any] = field(default_factory=dict)
     joined: Mapping[str, list[str]] = field(default_factory=dict)  # the columns that each child table brings
+    # Where persons are sets of items: how many labels there are, how many items are suppressed, and a digest.
+    items: Mapping[str, Any] = field(default_factory=dict)
     version: int = VERSION
 
     def to_json(self) -> str:
         """The same plan always gives the same text; losses are kept to 12 digits, which no order of sums changes."""
         data = asdict(self)
-        for part in ("transformed", "joined"):
+        for part in ("transformed", "joined", "items"):
             if not data[part]:
                 del data[part]
         data["loss"] = float(f"{self.loss:.12g}")

@@ -9,4 +9,5 @@
 -- classes: itemsets(m)
 -- shapes: set
 -- monotone: yes
+-- bounds: size(k)
 SELECT class_id, records AS measured FROM itemsets WHERE records < :k

@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # what a check does not need
     from pydantic import BaseModel
 
     from sqlanon.buckets.bucketize import Parted, Rows
+    from sqlanon.itemsets.protect_items import ItemTask, ProtectedItems
     from sqlanon.lattice.problem import Problem
     from sqlanon.lattice.solution import Solution
 
@@ -47,6 +48,12 @@ class RowAlgorithm(Algorithm, Protocol):
     def part(self, rows: Rows, params: Any) -> Parted: ...
 
 
+class ItemAlgorithm(Algorithm, Protocol):
+    """Says how the items of persons are shown (`shapes: set`)."""
+
+    def protect(self, task: ItemTask, params: Any) -> ProtectedItems: ...
+
+
 def names() -> tuple[str, ...]:
     return module_names("algorithms")
 
@@ -72,3 +79,8 @@ def search_algorithm(name: str) -> SearchAlgorithm:
 def row_algorithm(name: str) -> RowAlgorithm:
     """The module of an algorithm that writes rows."""
     return cast(RowAlgorithm, algorithm(name))
+
+
+def item_algorithm(name: str) -> ItemAlgorithm:
+    """The module of an algorithm that protects sets of items."""
+    return cast(ItemAlgorithm, algorithm(name))

@@ -25,6 +25,7 @@ from sqlanon.sqltree.tree import (
     BIGINT,
     bind,
     count_all,
+    double,
     join_clause,
     literal,
     rows_relation,
@@ -59,6 +60,7 @@ class Level:
     broken: int
     least: float | None
     most: float | None
+    values: str | None = None  # how many persons with a set have a value as well
 
     def broken_sets(self) -> list[BrokenSet]:
         """Those that break the model, in no order."""
@@ -77,6 +79,27 @@ class Level:
         order = [exp.Ordered(this=exp.column("measured", table="r"), desc=not smaller)]
         order += [exp.Ordered(this=exp.column(name, table="s")) for name in ("records", *self.item_columns)]
         return self._read(tree.order_by(*order, copy=False).limit(limit, copy=False))
+
+    def broken_rules(self, rho: float) -> list[frozenset[int]]:
+        """The sets of items from which a value is concluded that surely, each with that value, which is an item too."""
+        assert self.values is not None
+        same = exp.column("class_id", table="v").eq(exp.column("class_id", table="s"))
+        share = exp.Div(this=double(exp.column("records", table="v")), expression=exp.column("records", table="s"))
+        sure = exp.GTE(this=share, expression=literal(rho - 1e-12))
+        rules = select(
+            *(exp.column(name, table="s") for name in self.item_columns),
+            exp.column("value", table="v"),
+            source=table(self.sets, alias="s"),
+            joins=[join_clause(table(self.values, alias="v"), same)],
+            where=sure,
+        )
+        found = self.engine.query(rules.limit(MOST_BROKEN + 1, copy=False))
+        if len(found) > MOST_BROKEN:
+            raise PolicyError(
+                f"more than {MOST_BROKEN:,} conclusions from {self.size} items are too sure: too many to choose from",
+                hint="take a smaller 'antecedent', or suppress frequent sensitive items first",
+            )
+        return [frozenset(map(int, row)) for row in found]
 
     def _broken(self) -> exp.Select:
         same = exp.column("class_id", table="r").eq(exp.column("class_id", table="s"))
@@ -259,8 +282,9 @@ def _measure_level(
         joins=[join_clause(table(result, alias="r"), same, side="LEFT")],
     )
     number, broken_sets, least, most = engine.query(counts)[0]
-    ends = (None if end is None else float(end) for end in (least, most))
-    return Level(engine, size, sets, result, int(number), int(broken_sets or 0), *ends)
+    ends = [None if end is None else float(end) for end in (least, most)]
+    told = values if known.owners is not None else None
+    return Level(engine, size, sets, result, int(number), int(broken_sets or 0), ends[0], ends[1], told)
 
 
 def count_sets(sizes: Mapping[int, int], largest: int | None) -> int:

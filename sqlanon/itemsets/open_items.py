@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from sqlglot import exp
@@ -13,7 +14,7 @@ from sqlanon.errors import PolicyError
 from sqlanon.families import plugin
 from sqlanon.relations.classes import Prelude
 from sqlanon.relations.itemsets import ItemColumns, ItemTables, read_items
-from sqlanon.sqltree.tree import bind, count_all, nest_query, select, table
+from sqlanon.sqltree.tree import alias, bigint, bind, count_all, nest_query, select, table
 
 SEPARATOR = " @ "  # between the columns of an item, where several make one
 
@@ -29,10 +30,13 @@ class Items:
     rows: int  # that were read
     persons: int
     occurrences: int  # a person and an item, once
+    recoded: Mapping[int, str] | None = None  # what each item is, where they were recoded
 
     @cached_property
     def labels(self) -> dict[int, tuple[str, ...]]:
         """What each item is: as many texts as columns make an item."""
+        if self.recoded is not None:
+            return {item: (name,) for item, name in self.recoded.items()}
         found = self.engine.query(select("item", *self.columns.names, source=table(self.tables.names)))
         return {int(item): tuple(parts) for item, *parts in found}
 
@@ -62,8 +66,33 @@ class Items:
         run_steps(self.engine, self.prelude.steps[-1:])
         return name
 
+    def load(self, kind: str, columns: tuple[str, ...], rows: Iterable[Sequence[object]]) -> str:
+        """A further temporary table of text, from what is known here."""
+        listed = tuple(tuple(map(str, row)) for row in rows)
+        name = self.prelude.load(kind, (len(self.prelude.steps),), columns, listed)
+        run_steps(self.engine, self.prelude.steps[-1:])
+        return name
+
+    def recode(self, labels: Mapping[int, str]) -> Items:
+        """The same persons with a label in place of each item, once a person; an item without one is left out."""
+        numbers = {label: place for place, label in enumerate(sorted(set(labels.values())), start=1)}
+        listed = ((item, numbers[label]) for item, label in labels.items())
+        cut = self.make("cut", _as_numbers(self.load("cut_text", ("item", "node"), listed), ("item", "node")))
+        relations = {"items": self.tables.items, "cut": cut}
+        made = self.make("recoded_items", bind(plugin("itemsets", "recoded_items").sql, {}, relations))
+        people = exp.Count(this=exp.Distinct(expressions=[exp.column("person")]), big_int=True)
+        persons, occurrences = self.engine.query(select(people, count_all(), source=table(made)))[0]
+        tables = replace(self.tables, items=made)
+        named = {number: label for label, number in numbers.items()}
+        return Items(self.engine, self.prelude, self.columns, tables, self.rows, int(persons), int(occurrences), named)
+
     def close(self) -> None:
         drop_steps(self.engine, self.prelude.steps)
+
+
+def _as_numbers(text_table: str, columns: Sequence[str]) -> exp.Query:
+    """A table of text whose columns are numbers; empty ones are NULL."""
+    return select(*(alias(bigint(exp.column(name)), name) for name in columns), source=table(text_table))
 
 
 def basket_sizes(engine: Engine, items: str) -> dict[int, int]:

@@ -108,6 +108,7 @@ def outline_release(
     attributes: Sequence[Attribute] = (),
     candidates: Sequence[MeasuredNode] = (),
     groups: Mapping[str, Any] | None = None,
+    items: Mapping[str, Any] | None = None,
 ) -> ReleaseEvidence:
     """What is known of every release before it is written."""
     methods = tuple(describe_method(use) for use in policy.transformations)
@@ -130,6 +131,7 @@ def outline_release(
         attributes=tuple(attributes),
         candidates=tuple(candidates),
         groups=groups,
+        items=items,
         sql=sql,
     )
 

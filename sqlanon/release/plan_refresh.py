@@ -12,7 +12,8 @@ from sqlanon.errors import PolicyError
 from sqlanon.evidence.checks import check
 from sqlanon.plan import Plan
 from sqlanon.policy import Policy, Source
-from sqlanon.release import publish_buckets, versions
+from sqlanon.policy.person_shapes import SET
+from sqlanon.release import publish_buckets, publish_items, versions
 from sqlanon.release.algorithm_kind import is_parted
 from sqlanon.release.check_release import require_kept
 from sqlanon.release.evidence_document import add_history, describe_release, without_originals
@@ -57,6 +58,8 @@ def plan_refresh(
         if target.kind != "path":
             require_history(policy, engine, target.name)
         require_same_draws(policy, engine, secret)
+        if policy.shape == SET:
+            return _of_items(policy, engine, target, current)
         if is_parted(policy):
             return _of_parts(policy, engine, target, current, secret)
         task = prepare_problem(policy, engine, progress=progress, secret=secret)
@@ -83,6 +86,24 @@ def plan_refresh(
             if policy.history is not None:
                 evidence = without_originals(evidence)
             found = evidence.to_json()
+            raise _Undone
+    except _Undone:
+        return RefreshPlan(plan, found, current)
+    except PolicyError as error:
+        return RefreshPlan(plan, None, current, error)
+    finally:
+        task.close()
+
+
+def _of_items(policy: Policy, engine: Engine, target: Target, current: Mapping[str, Any] | None) -> RefreshPlan:
+    """The same where persons are sets of items."""
+    task = publish_items.protect_items(policy, engine)
+    plan, found = publish_items.plan_of(task), dict[str, Any]()
+    try:
+        with engine.transaction():
+            staged = publish_items.stage_aside(task, PLANNED)
+            measured = publish_items.check_written(task, staged)
+            found = publish_items.describe_items(task, plan, measured, target, staged).to_json()
             raise _Undone
     except _Undone:
         return RefreshPlan(plan, found, current)

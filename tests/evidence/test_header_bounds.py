@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from measuring import measure, policy_for
 
 from sqlanon.evidence.attacks.minimality import SensitiveValue, bounds_of, broken_by
-from sqlanon.families import family
+from sqlanon.families import family, models_of_shape
 
 whole, part = st.integers(2, 4), st.sampled_from([0.25, 0.5, 0.6, 0.75])
 PARAMS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
@@ -29,7 +29,7 @@ PARAMS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
 
 
 def test_every_model_with_bounds_takes_part() -> None:
-    assert set(PARAMS) == {name for name, item in family("models").items() if item.bounds is not None}
+    assert set(PARAMS) == {name for name, item in models_of_shape("rows").items() if item.bounds is not None}
 
 
 @pytest.mark.parametrize("name", sorted(PARAMS))

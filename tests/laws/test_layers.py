@@ -51,7 +51,7 @@ LAYERS = [
         "release.hold_out_persons",
         "release.retire_release", "release.release_script",
     },
-    {"release.publish_buckets", "release.raise_levels", "release.gather_verdict"},
+    {"release.publish_buckets", "release.publish_items", "release.raise_levels", "release.gather_verdict"},
     {"release.history"},
     {"release.stored_evidence", "release.evidence_document", "release.check_release", "release.second_draws"},
     {"release.versions"},
