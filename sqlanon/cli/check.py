@@ -85,8 +85,11 @@ def check(
 def _loss(policy: Any, engine: Any, source: Any) -> tuple[Any, str | None]:
     """The loss of a release, or why it cannot be measured: that is no reason to withhold the verdict."""
     from sqlanon.evidence.loss import loss
+    from sqlanon.policy.person_shapes import ROWS
     from sqlanon.relations.bucketization import parts_rows
 
+    if policy.shape != ROWS:
+        return None, "the loss was not measured: the evidence of the release tells it"
     if parts_rows(policy):
         return None, None  # quasi-identifiers are shown as they are
     if policy.transformations:
@@ -185,11 +188,12 @@ def _print_verdict(console: Console, result: CheckResult, records: int, *, perso
     more = len(result.qid) - MOST_COLUMNS
     shown = ", ".join(result.qid[:MOST_COLUMNS]) + (f" and {more} more" if more > 0 else "")
     where = f"on {shown}" if result.qid else ""
-    worst = f"worst class {number(result.measured)}"
+    plural = f"{result.unit}es" if result.unit.endswith("s") else f"{result.unit}s"
+    worst = f"worst {result.unit} {number(result.measured)}"
     share = f" ({result.broken_records / records:.1%})" if records and result.broken_records and not persons else ""
     unit = "persons" if persons else "rows"
     rows = f", {result.broken_records:,} {unit}{share}" if result.broken_records else ""
-    broken = f"{result.broken_classes:,} of {result.classes:,} classes broken{rows}"
+    broken = f"{result.broken_classes:,} of {result.classes:,} {plural} broken{rows}"
     console.print(plain_text(f"        {worst}; {broken}; {where}", style="dim"), soft_wrap=True)
 
 
@@ -197,24 +201,26 @@ def _classes(result: CheckResult) -> Table:
     of = f" of {result.attribute}" if result.attribute else ""
     given = f", {format_params(result.params)}" if result.params else ""
     more = result.broken_classes - len(result.violations)
-    several = " of several records" if result.attribute else ""
-    title = f"{result.model}{of}{given}: the worst broken classes{several}"
+    several = " of several records" if result.attribute and result.unit == "class" else ""
+    what = "broken classes" if result.unit == "class" else f"minimal {result.unit}s that break it"
+    title = f"{result.model}{of}{given}: the worst {what}{several}"
     table = make_table(escape_markup(title))
     shown = list(result.violations[0].columns)[:MOST_COLUMNS]
     for name in shown:
         table.add_column(escape_markup(name), overflow="fold")
     if len(shown) < len(result.violations[0].columns):
         table.add_column("…")
-    table.add_column("records", justify="right")
+    table.add_column("records" if result.unit == "class" else "persons", justify="right")
     measures = result.measures.split(";")[0]
-    if measures != "records in the class":
+    own = measures not in ("records in the class", "persons with the items")
+    if own:
         table.add_column(escape_markup(measures), justify="right")
     for item in result.violations:
         cells = [_cell(item.columns[name]) for name in shown]
         if len(shown) < len(item.columns):
             cells.append(plain_text("…"))
         cells.append(plain_text(f"{item.records:,}"))
-        if measures != "records in the class":
+        if own:
             cells.append(plain_text(number(item.measured)))
         table.add_row(*cells)
     if more > 0:

@@ -96,7 +96,7 @@ def print_published(
         )
     )
     for check in document.get("checks", ()):
-        _print_check(console, check)
+        _print_check(console, check, "sets" if "items" in document else "classes")
     if "found_by_values" in document:
         console.print(plain_text(f"note: {document['found_by_values']['said']}", style="yellow"), soft_wrap=True)
     if "linked_rows" in document:
@@ -106,6 +106,8 @@ def print_published(
     plan = document["plan"]
     if "groups" in document:
         _print_groups(console, document)
+    elif "items" in document:
+        _print_items(console, document)
     else:
         console.print()
         console.print(_attributes(document))
@@ -131,12 +133,10 @@ def print_published(
         console.print("[bold]nothing was written[/]")
 
 
-def _print_check(console: Console, check: Mapping[str, Any]) -> None:
+def _print_check(console: Console, check: Mapping[str, Any], what: str = "classes") -> None:
     of = f" of {check['attribute']}" if check["attribute"] else ""
     verdict = "[green]holds [/]" if check["holds"] else "[red]BROKEN[/]"
-    measured = (
-        f"worst of {check['classes']:,} classes {number(check['measured'])}, required {number(check['required'])}"
-    )
+    measured = f"worst of {check['classes']:,} {what} {number(check['measured'])}, required {number(check['required'])}"
     console.print(f"{verdict}  [bold]{escape_markup(check['model'] + of)}[/]  [dim]{escape_markup(measured)}[/]")
 
 
@@ -165,6 +165,17 @@ def _print_groups(console: Console, document: Mapping[str, Any]) -> None:
     for name, kind in document.get("release", {}).get("companions", {}).items():
         console.print(plain_text(f"with the {kind} {name}"))
     console.print(plain_text(f"{plan['algorithm']}: {plan['why']}"), soft_wrap=True)
+
+
+def _print_items(console: Console, document: Mapping[str, Any]) -> None:
+    """How persons are shown as sets of items."""
+    plan, items = document["plan"], document["items"]
+    gone = items["suppressed_persons"]
+    console.print(
+        plain_text(f"{items['released_persons']:,} of {items['persons']:,} persons, {gone:,} left without an item")
+    )
+    console.print(plain_text(f"{items['different']:,} different items, shown as {items['labels']:,} labels"))
+    console.print(plain_text(f"ncp {number(plan['loss'])}; {plan['algorithm']}: {plan['why']}"), soft_wrap=True)
 
 
 def _attributes(document: Mapping[str, Any]) -> Table:

@@ -17,6 +17,7 @@ from sqlanon.families import Plugin, family
 from sqlanon.hierarchies import Hierarchy
 from sqlanon.lattice.search_state import TempTables
 from sqlanon.policy import Policy, Source
+from sqlanon.policy.person_shapes import require_shape
 from sqlanon.relations.classes import Prelude
 from sqlanon.relations.compressed_rows import root_only
 from sqlanon.relations.label_relations import (
@@ -72,6 +73,7 @@ def loss(
 ) -> Loss:
     """Compare a release with the source of its policy. Levels are read off the released labels if not given; where the
     release has no such levels, the loss is what its labels leave open."""
+    require_shape(policy, "a comparison of values with labels")
     given = build_hierarchies(policy)
     validate_hierarchies(policy, engine, given)
     hierarchies = {name: root_only() for name in policy.quasi_identifiers} | given

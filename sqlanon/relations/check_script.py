@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from sqlanon import hierarchies as hierarchy_kinds
 from sqlanon.policy import Policy
+from sqlanon.policy.person_shapes import require_shape
 from sqlanon.relations.checks import Check, Compiler
 from sqlanon.relations.classes import Step
 from sqlanon.sqltree.tree import alias, count_all, sum_bigint
@@ -13,6 +14,7 @@ from sqlanon.sqltree.tree import alias, count_all, sum_bigint
 
 def check_script(policy: Policy, dialect: str) -> str:
     """Temporary tables, then one statement for each model that tells its classes, broken classes and worst measure."""
+    require_shape(policy, "a script of the check")
     built = {name: hierarchy_kinds.build(use.kind, use.params, policy.base) for name, use in policy.hierarchies.items()}
     compiler = Compiler(policy, built, dialect, policy.source)
     checks = compiler.checks()

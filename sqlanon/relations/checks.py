@@ -13,6 +13,7 @@ from sqlanon.errors import PolicyError
 from sqlanon.families import Plugin, plugin
 from sqlanon.hierarchies import Hierarchy
 from sqlanon.policy import ModelUse, Policy, Source
+from sqlanon.policy.person_shapes import require_shape
 from sqlanon.policy.suppressed_cells import HINT, READING
 from sqlanon.relations.category_weights import category_rows
 from sqlanon.relations.classes import (
@@ -110,6 +111,7 @@ class Compiler:
     prelude: Prelude = field(init=False)
 
     def __post_init__(self) -> None:
+        require_shape(self.policy, "a measure of classes of rows")
         if self.shared is not None:
             self.prelude = self.shared
             return

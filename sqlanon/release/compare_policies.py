@@ -32,6 +32,7 @@ from sqlanon.evidence.checks import check
 from sqlanon.evidence.risk import risk
 from sqlanon.evidence.utility import BANDS, Utility, mean_distance, utility
 from sqlanon.policy import Column, Policy, Source
+from sqlanon.policy.person_shapes import require_shape
 from sqlanon.relations.source import relation
 from sqlanon.release.algorithm_kind import is_parted
 from sqlanon.release.evidence_document import measure_losses
@@ -79,6 +80,8 @@ def compare(
 
     `categories`, `target` and `features` are those of `utility`; `time_limit` is for each search.
     """
+    for each in policies:
+        require_shape(each, "a comparison of policies")
     _require_one_source(policies)
     now = datetime.now(UTC)
     found = []

@@ -11,6 +11,7 @@ from sqlanon.evidence.apply_transformations import needs_secret
 from sqlanon.evidence.json_values import mapping, quantity
 from sqlanon.evidence.release_evidence import ReleaseEvidence
 from sqlanon.policy import Policy
+from sqlanon.policy.person_shapes import ROWS
 from sqlanon.release.algorithm_kind import is_parted
 from sqlanon.release.publication import Progress, tell
 from sqlanon.release.solve_policy import prepare_problem
@@ -31,7 +32,7 @@ def report(
     most `explore` seconds are spent; 0 leaves it out. So does a policy with draws whose `secret` is not given. Risks
     are measured and attacks carried out on source and release as they are now, if `attacked`."""
     evidence = kept = ReleaseEvidence.from_json(load_evidence(policy, engine))
-    if attacked:
+    if attacked and policy.shape == ROWS:
         tell(progress, "attacking the release", 0, 1)
         from sqlanon.release.gather_verdict import verdict_of_release
         from sqlanon.release.measure_resistance import resistance  # loads all attacks

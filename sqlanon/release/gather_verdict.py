@@ -19,6 +19,7 @@ from sqlanon.evidence.risk import risk
 from sqlanon.families import names_with_trait
 from sqlanon.policy import Policy, Source
 from sqlanon.policy.gateway import Gateway
+from sqlanon.policy.person_shapes import require_shape
 from sqlanon.relations.source import relation
 from sqlanon.release.measure_resistance import published_source
 from sqlanon.release.record import current_sources
@@ -62,6 +63,7 @@ def gather_facts(
     evidence: ReleaseEvidence | None = None,
     control: Source | None = None,
 ) -> ReleaseFacts:
+    require_shape(policy, "a verdict in the words of regulations")
     reasons: dict[str, str] = {}
     if release is None and evidence is None:
         try:

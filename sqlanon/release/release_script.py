@@ -17,6 +17,7 @@ from sqlanon.lattice.pose_problem import outline_problem
 from sqlanon.lattice.solution import Solution
 from sqlanon.plan import Plan, policy_hash
 from sqlanon.policy import Policy, Source
+from sqlanon.policy.person_shapes import require_shape
 from sqlanon.relations.check_script import render_create
 from sqlanon.relations.classes import Prelude
 from sqlanon.relations.compressed_rows import root_only
@@ -84,6 +85,7 @@ class Paper:
 
 def release_script(policy: Policy, plan: Plan, dialect: str) -> str:
     """What a publisher runs for a plan: anyone may read it, and run it by hand."""
+    require_shape(policy, "a script of the release")
     if plan.policy != policy_hash(policy):
         raise PolicyError(
             "the plan belongs to another policy", hint="make a new one: 'sqlanon publish --dry-run --plan'"

@@ -26,6 +26,7 @@ from sqlanon.lattice.problem import OF_NODES, Problem
 from sqlanon.lattice.solution import Solution
 from sqlanon.plan import Plan, policy_hash
 from sqlanon.policy import AlgorithmUse, Policy, missing_columns
+from sqlanon.policy.person_shapes import require_shape
 from sqlanon.policy.suppressed_cells import cell_algorithms
 from sqlanon.relations.classes import Prelude
 from sqlanon.relations.compressed_rows import root_only
@@ -46,6 +47,7 @@ def prepare_problem(
     secret: str | None = None,
 ) -> Problem:
     """The compressed table of a policy, after its transformations, with hierarchies that are known to cover it."""
+    require_shape(policy, "this search")
     _require_cells(policy)
     if policy.source.joins and not policy.transformations:
         policy = policy if policy.source.due else policy.at(datetime.now(UTC))

@@ -33,6 +33,7 @@ from sqlanon.evidence.hierarchies import require_valid
 from sqlanon.evidence.linked_rows import RowLink, find_link
 from sqlanon.families import Plugin, family, plugin
 from sqlanon.policy import Policy, Source
+from sqlanon.policy.person_shapes import require_shape
 from sqlanon.policy.suppressed_cells import READING
 from sqlanon.relations.attacks import attack_relations as relations
 from sqlanon.relations.attacks import learning_relations as guesses
@@ -121,6 +122,7 @@ def attack(
     by default; what else may be `asked` are parameters of the attacks: certainty, knowledge, gain, ratio, level,
     epsilon, rounds.
     """
+    require_shape(policy, "an attack on single rows")
     unknown = [name for name in names if name not in family("attacks")]
     if unknown:
         hint = did_you_mean(unknown[0], family("attacks")) or f"there are {', '.join(family('attacks'))}"

@@ -21,6 +21,7 @@ from sqlanon.evidence.risk.worst_case import worst_disclosure
 from sqlanon.evidence.work_tables import Work
 from sqlanon.families import Plugin, family, plugin
 from sqlanon.policy import Policy, Source
+from sqlanon.policy.person_shapes import require_shape
 from sqlanon.policy.suppressed_cells import READING
 from sqlanon.relations.checks import Compiler
 from sqlanon.relations.classes import Grouping, class_population, class_values, classes, totals
@@ -112,6 +113,7 @@ def risk(
     and `suda` look at all sets of up to `max_size` quasi-identifiers. `hidden` are columns of a release that nobody
     will see, such as the person key.
     """
+    require_shape(policy, "the risk of single rows")
     asked = RiskParams(weight, household, sampling_fraction, threshold, knowledge, subsets, suda, max_size)
     _require_sense(policy, asked)
     compiler, _, notes = prepare(policy.model_copy(update={"models": ()}), engine, release)

@@ -23,6 +23,7 @@ from sqlanon.evidence.utility.propensity import Propensity, propensity
 from sqlanon.evidence.work_tables import Work
 from sqlanon.families import plugin
 from sqlanon.policy import Policy, Source
+from sqlanon.policy.person_shapes import require_shape
 from sqlanon.relations.classes import Prelude
 from sqlanon.relations.propensity_features import Number, new_labels
 from sqlanon.relations.source import relation
@@ -103,6 +104,7 @@ def utility(
     codes, not quantities. `protected` are the columns whose numbers nobody shall know closely: quasi-identifiers, if
     not given. With `target`, a classifier is trained to predict that column from `features`, or from all others.
     """
+    require_shape(policy, "this measure of utility")
     if policy.transformations:
         policy = policy.model_copy(update={"transformations": ()})
     source, released = (relation(engine.resolve(item), engine.dialect) for item in (policy.source, release))
