@@ -209,6 +209,11 @@ ITEMSETS = {
     "items": "person BIGINT, item BIGINT",
     "chosen": "item BIGINT",
     "cut": "item BIGINT, node BIGINT",
+    "person_groups": "person BIGINT, group_id BIGINT",
+    "open_nodes": "group_id BIGINT, node BIGINT",
+    "item_children": "item BIGINT, node BIGINT, child BIGINT, saved DOUBLE PRECISION",
+    "person_splits": "group_id BIGINT, node BIGINT, person BIGINT, signature TEXT, saved DOUBLE PRECISION",
+    "chosen_splits": "group_id BIGINT, node BIGINT, signature TEXT, new_id BIGINT",
     "row_sets": "person BIGINT, row_set BIGINT, records BIGINT",
 }
 OWN = {
