@@ -417,7 +417,7 @@ def _check_needs(draft: Draft, plugin: Plugin, given: Mapping[str, Any], path: K
                 yield PolicyProblem(f"{plugin.name} needs a hierarchy for '{name}'", "add it under hierarchies", path)
     # Without quasi-identifiers all rows are one class, and every model holds without protecting anybody.
     own_classes = "combinations" in plugin.needs or any(param.type == "columns" for param in plugin.params)
-    if draft.shape() == SHAPES[0] and not own_classes and not draft.with_role("quasi_identifier"):
+    if draft.shape() == SHAPES[0] in plugin.shapes and not own_classes and not draft.with_role("quasi_identifier"):
         hint = "give the columns that an attacker may know the role quasi_identifier"
         yield PolicyProblem(f"{plugin.name} needs a quasi_identifier column, none is declared", hint, path)
 
