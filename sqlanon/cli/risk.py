@@ -59,7 +59,11 @@ COUNTS = ("expected", "uniques")
 @click.option("--household", help="Column that identifies a household; needs --weight.")
 @click.option("--threshold", type=float, default=0.2, show_default=True, help="A record with more risk is at risk.")
 @click.option(
-    "--knowledge", type=int, default=3, show_default=True, help="Most implications that an attacker may know."
+    "--knowledge",
+    type=int,
+    default=3,
+    show_default=True,
+    help="Most implications that an attacker may know; most items, with 'shape: set'.",
 )
 @click.option("--subsets", is_flag=True, help="What each set of quasi-identifiers tells apart.")
 @click.option("--suda", is_flag=True, help="Scores of special uniques (SUDA2, and DIS with a sampling fraction).")
@@ -90,6 +94,7 @@ def risk(
     from sqlanon.engines import connect
     from sqlanon.evidence.risk import as_data
     from sqlanon.evidence.risk import risk as measure
+    from sqlanon.policy.person_shapes import SET
 
     options = {"qi": qi, "sensitive": sensitive, "person": person, "nulls": nulls}
     policy, url, release = policy_to_look_at(target, table, release, options)
@@ -97,6 +102,9 @@ def risk(
         if policy.population is not None:
             raise PolicyError("the policy has a population already", hint="leave --population out")
         policy = policy.model_copy(update={"population": source_named(population)})
+    if policy.shape == SET:
+        _risk_of_items(policy, url, release, as_json, memory_limit, asked)
+        return
     engine = connect(database_to_read(policy, url), memory_limit=memory_limit)
     try:
         found = measure(policy, engine, release=source_named(release) if release is not None else None, **asked)
@@ -107,6 +115,42 @@ def risk(
         click.echo(json.dumps({**head, **as_data(found)}, indent=2, ensure_ascii=False))
         return
     print_risk(release or policy.source.text, found, limit)
+
+
+def _risk_of_items(
+    policy: Any, url: str | None, release: str | None, as_json: bool, memory_limit: str | None, asked: dict[str, Any]
+) -> None:
+    """The same where persons are sets of items: what an attacker achieves who knows a few of them."""
+    from sqlanon.engines import connect
+    from sqlanon.evidence.item_risk import as_data, item_risk
+
+    defaults = {"threshold": 0.2, "knowledge": asked["knowledge"], "max_size": None}
+    given = [name for name, value in asked.items() if value != defaults.get(name) and value not in (None, False)]
+    if given:
+        option = given[0].replace("_", "-")
+        raise PolicyError(f"--{option} means nothing with 'shape: set'", hint="only --knowledge and --release do")
+    engine = connect(database_to_read(policy, url), memory_limit=memory_limit)
+    try:
+        source = source_named(release) if release is not None else None
+        found = item_risk(policy, engine, release=source, knowledge=asked["knowledge"])
+    finally:
+        engine.close()
+    if as_json:
+        head = {"sqlanon": __version__, "policy": policy.name, "source": policy.source.text, "release": release}
+        click.echo(json.dumps({**head, **as_data(found)}, indent=2, ensure_ascii=False))
+        return
+    console = open_console()
+    what = release or policy.source.text
+    console.print(plain_text(f"{what}: {found.persons:,} persons, {found.rows:,} items of persons"), soft_wrap=True)
+    table = make_table("persons who are alone with some of their items")
+    table.add_column("the attacker has", overflow="fold")
+    for name in ("items", "persons", "share", "mean chance"):
+        table.add_column(name, justify="right")
+    for item in found.known:
+        share = f"{item.singled_out / found.persons:.1%}" if found.persons else "-"
+        chance = "-" if item.average is None else number(item.average)
+        table.add_row(item.attacker, str(item.items), f"{item.singled_out:,}", share, chance)
+    console.print(table)
 
 
 def print_risk(what: str, found: Risk, limit: int) -> None:

@@ -84,7 +84,7 @@ def require_shape(policy: Policy, what: str, *shapes: str) -> None:
     if policy.shape not in allowed:
         raise PolicyError(
             f"{what} cannot be done for 'shape: {policy.shape}'",
-            hint="'sqlanon check' and 'sqlanon publish' read it; " + f"this needs 'shape: {' or '.join(allowed)}'",
+            hint=f"'sqlanon check', 'publish' and 'risk' read it; this needs 'shape: {' or '.join(allowed)}'",
         )
 
 

@@ -32,6 +32,7 @@ from sqlanon.sqltree.tree import (
     select,
     table,
     text,
+    union_all,
     window,
 )
 
@@ -197,3 +198,52 @@ def fine_sets(level: str, result: str) -> exp.Query:
         joins=[join_clause(table(result, alias="r"), same)],
         where=exp.column("broken", table="r").eq(0),
     )
+
+
+def fewest_matches(items: str, level: str, size: int) -> exp.Select:
+    """For each person how many share the rarest set of so many items that they have."""
+    joins = [*member_joins(items, size), join_clause(table(level, alias="s"), _same_items("s", size))]
+    fewest = alias(exp.Min(this=exp.column("records", table="s")), "fewest")
+    person = exp.column("person", table="a1")
+    return select(person, fewest, source=table(items, alias="a1"), joins=joins, groups=[person.copy()])
+
+
+def fewest_of_size(items: str, level: str, size: int) -> exp.Select:
+    """The same for an attacker who also knows how many items the person has."""
+    person = exp.column("person", table="a1")
+    own = select("person", alias(count_all(), "n"), source=table(items), groups=["person"])
+    joins = [*member_joins(items, size), join_clause(table(level, alias="s"), _same_items("s", size))]
+    joins.append(join_clause(nest_query(own, "b"), exp.column("person", table="b").eq(person.copy())))
+    alike = [exp.column("class_id", table="s"), exp.column("n", table="b")]
+    counted = alias(window(count_all(), partition=alike), "matching")
+    members = select(person, counted, source=table(items, alias="a1"), joins=joins)
+    fewest = alias(exp.Min(this=exp.column("matching")), "fewest")
+    return select("person", fewest, source=nest_query(members, "m"), groups=["person"])
+
+
+def fewest_without(items: str, level: str, size: int, values: str) -> exp.Select:
+    """The same for an attacker who also knows one item that the person does not have: who has it is ruled out. `values`
+    says how many of those with a set have another item; a person is left out where that rules out nobody."""
+    person = exp.column("person", table="a1")
+    same = exp.column("class_id", table="v").eq(exp.column("class_id", table="s"))
+    has = exp.and_(
+        exp.column("person", table="o").eq(person.copy()),
+        exp.column("item", table="o").eq(exp.column("value", table="v")),
+        copy=False,
+    )
+    joins = [
+        *member_joins(items, size),
+        join_clause(table(level, alias="s"), _same_items("s", size)),
+        join_clause(table(values, alias="v"), same),
+        join_clause(table(items, alias="o"), has, side="LEFT"),
+    ]
+    left = exp.Sub(this=exp.column("records", table="s"), expression=exp.column("records", table="v"))
+    fewest = alias(exp.Min(this=left), "fewest")
+    lacks = exp.column("item", table="o").is_(exp.Null())
+    return select(person, fewest, source=table(items, alias="a1"), joins=joins, where=lacks, groups=[person.copy()])
+
+
+def least_matches(*found: exp.Query) -> exp.Select:
+    """For each person the fewest of several attempts."""
+    least = alias(exp.Min(this=exp.column("fewest")), "fewest")
+    return select("person", least, source=nest_query(union_all(found), "e"), groups=["person"])

@@ -146,7 +146,7 @@ def test_suppression_leaves_out_what_the_oracle_does(database: Database, case: d
 # Properties --------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=examples(50))
+@settings(max_examples=examples(20))
 @given(persons=baskets, k=st.integers(2, 4), m=st.integers(1, 3))
 def test_apriori_never_breaks_its_model(database: Database, persons: Any, k: int, m: int) -> None:
     fill(database, persons)
@@ -162,7 +162,7 @@ def test_apriori_never_breaks_its_model(database: Database, persons: Any, k: int
     assert abs(brute.ncp(persons, chosen, LETTERS) - Fraction(made.plan.loss)) < Fraction(1, 10**9)
 
 
-@settings(max_examples=examples(50))
+@settings(max_examples=examples(20))
 @given(persons=baskets, k=st.integers(2, 3), m=st.integers(1, 3), exact=st.booleans())
 def test_item_suppression_never_breaks_its_model(database: Database, persons: Any, k: int, m: int, exact: bool) -> None:
     fill(database, persons)
@@ -180,7 +180,7 @@ def test_item_suppression_never_breaks_its_model(database: Database, persons: An
     assert made.plan.suppressed == sum(len(person - kept) for person in persons)
 
 
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(15))
 @given(persons=baskets, rho=st.sampled_from([Fraction(1, 2), Fraction(2, 3), Fraction(9, 10)]), down=st.booleans())
 def test_rho_uncertainty_never_breaks(database: Database, persons: Any, rho: Fraction, down: bool) -> None:
     fill(database, persons)
@@ -188,7 +188,7 @@ def test_rho_uncertainty_never_breaks(database: Database, persons: Any, rho: Fra
     more: dict[str, Any] = {"absent_values": "allow", "suppression_limit": 1.0}
     more["algorithm"] = "td_control" if down else "suppress_control"
     try:
-        made, shown = anonymized(database, models, LETTERS, **more)
+        _, shown = anonymized(database, models, LETTERS, **more)
     except NotReleased as refused:
         assert "every item would have to be suppressed" in str(refused)
         return
@@ -200,12 +200,9 @@ def test_rho_uncertainty_never_breaks(database: Database, persons: Any, rho: Fra
     nodes = {item: next((node for node in paths[item] if node in labels), None) for item in set("bce")}
     nodes |= {item: item if item in labels else None for item in "ad"}
     assert Counter(shown) == Counter(each for each in brute.recode(persons, nodes) if each)
-    if down:  # it begins at the root, which is never worse than what it ends with
-        plain, _ = anonymized(database, models, LETTERS, **more | {"algorithm": "suppress_control"})
-        assert plain.plan.algorithm != made.plan.algorithm
 
 
-@settings(max_examples=examples(50))
+@settings(max_examples=examples(20))
 @given(persons=baskets, k=st.integers(2, 4))
 def test_set_partition_never_breaks_its_model(database: Database, persons: Any, k: int) -> None:
     fill(database, persons)

@@ -94,7 +94,7 @@ def test_minimal_sets_are_those_of_the_oracle(database: Database, case: dict[str
 # All subsets -------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(40))
 @given(persons=baskets, k=st.integers(2, 4), m=st.integers(1, 5))
 def test_km_anonymity_is_the_definition(database: Database, persons: Any, k: int, m: int) -> None:
     fill(database, persons)
@@ -107,7 +107,7 @@ def test_km_anonymity_is_the_definition(database: Database, persons: Any, k: int
     assert (found.measured, found.classes) == (min(brute.support(persons, each) for each in counted), len(counted))
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(40))
 @given(persons=baskets, h=shares, k=st.integers(2, 4), p=st.integers(1, 4))
 def test_coherence_is_the_definition(database: Database, persons: Any, h: Fraction, k: int, p: int) -> None:
     fill(database, persons)
@@ -118,7 +118,7 @@ def test_coherence_is_the_definition(database: Database, persons: Any, h: Fracti
     assert shown_sets(found) == {each for each in moles if brute.support(persons, each) > 1}
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(40))
 @given(persons=baskets, rho=shares, antecedent=st.sampled_from([None, 1, 2, 3]))
 def test_rho_uncertainty_is_the_definition(
     database: Database, persons: Any, rho: Fraction, antecedent: int | None
@@ -132,7 +132,7 @@ def test_rho_uncertainty_is_the_definition(
     assert shown_sets(found) == {each for each in known if brute.support(persons, each) > 1 and not each & {"a", "b"}}
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(40))
 @given(data=st.data(), persons=baskets, c=shares, k=st.integers(2, 4), l=st.integers(1, 4))
 def test_lkc_privacy_is_the_definition(
     database: Database,

@@ -1,0 +1,120 @@
+"""How many persons somebody finds who knows a few of their items, in a source or in a release of it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlglot import exp
+
+from sqlanon.engines import Engine
+from sqlanon.errors import PolicyError, SqlanonError
+from sqlanon.evidence.item_checks import item_columns
+from sqlanon.itemsets.find_itemsets import MOST_SETS, count_sets
+from sqlanon.itemsets.open_items import Items, open_items
+from sqlanon.policy import Policy, Source
+from sqlanon.relations.itemsets import (
+    fewest_matches,
+    fewest_of_size,
+    fewest_without,
+    first_level,
+    least_matches,
+    next_level,
+    set_values,
+)
+from sqlanon.relations.source import relation
+from sqlanon.sqltree.tree import alias, case, count_all, double, literal, select, table
+
+ATTACKERS = ("known items", "known items, and how many there are", "known items, and one that is not there")
+
+
+@dataclass(frozen=True)
+class ItemsKnown:
+    """What so many items of a person tell: how many persons are alone with some, and the chance to find them."""
+
+    attacker: str
+    items: int
+    singled_out: int
+    fewest: int | None  # how many persons share the rarest set
+    average: float | None  # mean chance to find a person by the items that suit the attacker best
+
+
+@dataclass(frozen=True)
+class ItemRisk:
+    """Numbers alone: nothing in it tells of a single person."""
+
+    persons: int
+    rows: int
+    known: tuple[ItemsKnown, ...]
+
+
+def item_risk(policy: Policy, engine: Engine, *, release: Source | None = None, knowledge: int = 3) -> ItemRisk:
+    """The share of persons who are found by up to `knowledge` of their items; in a release, by their labels."""
+    if knowledge < 1:
+        raise PolicyError("'knowledge' must be >= 1: an attacker knows at least one item of a person")
+    rows = relation(engine.resolve(release or policy.source), engine.dialect)
+    items = open_items(engine, rows, item_columns(policy, released=release is not None), prefix="sqlanon_risk")
+    try:
+        return ItemRisk(items.persons, items.occurrences, tuple(_measure(items, knowledge)))
+    finally:
+        items.close()
+
+
+def as_data(found: ItemRisk) -> dict[str, Any]:
+    """A risk as mappings, lists and numbers."""
+    return asdict(found)
+
+
+def _measure(items: Items, knowledge: int) -> list[ItemsKnown]:
+    """An attacker who knows so many items or fewer; one who also knows how many there are; and one who also knows an
+    item that is not there."""
+    engine, read = items.engine, items.tables.items
+    owned = items.make("owned", select("person", alias(exp.column("item"), "value"), source=table(read)))
+    names = ["level", "fine", "values", "known", "sized", "without", "next"]
+    level, fine, values, known, sized, without, following = (f"{items.prelude.prefix}_{name}" for name in names)
+    found = []
+    try:
+        for size in range(1, min(knowledge, max(items.sizes, default=0)) + 1):
+            _require_countable(items, size)
+            engine.create_temporary(level, first_level(read) if size == 1 else next_level(read, fine, size))
+            engine.create_temporary(values, set_values(read, level, owned, size, items_too=True))
+            attempts: dict[str, list[exp.Query]] = {
+                known: [fewest_matches(read, level, size)],
+                sized: [fewest_of_size(read, level, size)],
+                without: [fewest_matches(read, level, size), fewest_without(read, level, size, values)],
+            }
+            for attacker, (name, queries) in zip(ATTACKERS, attempts.items(), strict=True):
+                if size > 1:
+                    queries.append(select("person", "fewest", source=table(name)))
+                engine.create_temporary(following, least_matches(*queries))
+                engine.create_temporary(name, select("person", "fewest", source=table(following)))
+                found.append(_summarize(items, name, attacker, size))
+            engine.create_temporary(fine, select(exp.Star(), source=table(level)))
+    finally:
+        with suppress(SqlanonError):  # of a connection that is lost; what broke it is the error to show
+            engine.drop_temporary([level, fine, values, known, sized, without, following])
+    return sorted(found, key=lambda item: (ATTACKERS.index(item.attacker), item.items))
+
+
+def _require_countable(items: Items, size: int) -> None:
+    if count_sets(items.sizes, size) > MOST_SETS:
+        raise PolicyError(
+            f"more than {MOST_SETS:.0e} sets of {size} items would be counted",
+            hint=f"ask for '--knowledge {size - 1}', or leave out persons with very many items with 'query:'",
+        )
+
+
+def _summarize(items: Items, matches: str, attacker: str, size: int) -> ItemsKnown:
+    fewest = exp.column("fewest")
+    alone = exp.Sum(this=case((fewest.copy().eq(1), literal(1)), default=literal(0)))
+    chance = exp.Avg(this=exp.Div(this=literal(1.0), expression=double(fewest.copy())))
+    tree = select(count_all(), alone, exp.Min(this=fewest), chance, source=table(matches))
+    _, singled_out, least, average = items.engine.query(tree)[0]
+    return ItemsKnown(
+        attacker,
+        size,
+        int(singled_out or 0),
+        None if least is None else int(least),
+        None if average is None else float(average),
+    )
