@@ -80,6 +80,8 @@ def test_a_guess_is_right_or_wrong_about_a_person() -> None:
 
 CANONICAL = {
     "classes": "class_id BIGINT, records BIGINT",
+    "itemsets": "class_id BIGINT, size BIGINT, records BIGINT",
+    "itemset_values": "class_id BIGINT, value BIGINT, records BIGINT",
     "class_values": "class_id BIGINT, value BIGINT, records BIGINT, known INT",
     "totals": "value BIGINT, label TEXT, number DOUBLE PRECISION, records BIGINT",
     "taxonomy": "value BIGINT, level INT, node TEXT",

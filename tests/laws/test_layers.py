@@ -166,7 +166,9 @@ def test_an_algorithm_offers_what_the_protocol_says(name: str) -> None:
     module = load_module("algorithms", name)
     assert (module.__doc__ or "").strip() and issubclass(module.Params, BaseModel)
     assert isinstance(module.TRAITS, AlgorithmTraits)
-    assert ("part" in vars(module), "run" in vars(module)) == (module.TRAITS.writes_rows, not module.TRAITS.writes_rows)
+    offered = {each for each in ("part", "run", "protect") if each in vars(module)}
+    wanted = "protect" if "set" in module.TRAITS.shapes else "part" if module.TRAITS.writes_rows else "run"
+    assert offered == {wanted}
     fields = module.Params.model_fields
     assert {module.TRAITS.target, module.TRAITS.parts} - {None} <= set(fields)
     assert (module.TRAITS.target is not None) == ("class_attribute" in fields)

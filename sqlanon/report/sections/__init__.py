@@ -10,6 +10,7 @@ from sqlanon.report.sections import (
     attacks,
     choice,
     findings,
+    items,
     privacy,
     regulations,
     signatures,
@@ -28,6 +29,7 @@ SECTIONS: tuple[Callable[[ReleaseEvidence], Section | None], ...] = (
     utility.columns,
     suppression.suppression,
     utility.distributions,
+    items.item_sets,
     findings.findings_section,
 )
 ANNEX: tuple[Callable[[ReleaseEvidence], Section | None], ...] = (
