@@ -381,7 +381,7 @@ def module_names(package: str) -> tuple[str, ...]:
     """The plug-ins of a package whose plug-ins are modules, found without loading one of them.
 
     >>> module_names("algorithms")[:3]
-    ('anatomy', 'auto', 'bottom_up_generalization')
+    ('anatomy', 'apriori', 'auto')
     """
     found = sorted(module.name for module in pkgutil.iter_modules([str(Path(__file__).parent / package)]))
     return tuple(name for name in found if not name.startswith("_"))

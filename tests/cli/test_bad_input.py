@@ -23,7 +23,7 @@ from sqlanon.errors import HierarchyError, PolicyError
 from sqlanon.evidence.checks import check
 from sqlanon.evidence.loss import loss
 from sqlanon.evidence.results import CheckResult
-from sqlanon.families import family, module_names
+from sqlanon.families import algorithm_traits, family, module_names
 from sqlanon.policy import Source, parse
 
 K2 = {"k_anonymity": {"k": 2}}
@@ -570,6 +570,8 @@ def test_an_algorithm_without_the_parameters_that_it_needs(written: str) -> None
     text = "source: {table: t}\ncolumns: {a: quasi_identifier, s: sensitive}\nmodels: [k_anonymity: {k: 2}]\n"
     needing = set()
     for name in module_names("algorithms"):
+        if "rows" not in algorithm_traits(name).shapes:
+            continue
         try:
             parse(f"{text}algorithm: {written.format(name)}")
         except PolicyError as error:
