@@ -1,13 +1,14 @@
 -- Whoever knows up to m items of a person finds at least k persons who have all of them. Every set of at most m items
 -- that occurs is had by at least k persons. It does not hide which items go together: all persons with some items may
--- have one more in common. An attacker who also knows what a person does not have may find fewer.
+-- have one more in common. An attacker who also knows what a person does not have may find fewer. An item of a sequence
+-- is a place at a time.
 -- cite: Terrovitis, Mamoulis and Kalnis 2008
 -- param: k integer >= 2: fewest persons who share the items
 -- param: m integer >= 1: most items of a person that an attacker knows
 -- measures: persons with the items; worse when smaller
 -- needs: items
 -- classes: itemsets(m)
--- shapes: set
+-- shapes: set, sequence
 -- monotone: yes
 -- bounds: size(k)
 SELECT class_id, records AS measured FROM itemsets WHERE records < :k

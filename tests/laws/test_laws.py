@@ -39,6 +39,7 @@ def test_every_plugin_has_a_manual_page(folder: str) -> None:
         shaping |= (
             {"m", "p", "l", "antecedent", "private", "sensitive", "guarded"} if "items" in plugin.needs else set()
         )
+        shaping |= {"owners"} if "visits" in plugin.needs else set()
         assert known - used - relations <= shaping, plugin.name
 
 
@@ -93,6 +94,8 @@ CANONICAL = {
     "superset_sizes": "superset_id BIGINT, records BIGINT",
     "class_probability": "class_id BIGINT, value BIGINT, probability DOUBLE PRECISION",
     "combinations": "class_id BIGINT, records BIGINT, matching BIGINT",
+    "inferences": "class_id BIGINT, records BIGINT, matching BIGINT",
+    "path_groups": "class_id BIGINT, records BIGINT, gaps BIGINT, distance DOUBLE PRECISION",
     "guarded": "label TEXT",
     "dont_care": "label TEXT",
     "protect": "label TEXT",
@@ -207,6 +210,29 @@ SETS = {
     "row_sets": "person BIGINT, row_set BIGINT, records BIGINT",
     "matching_classes": "class_id BIGINT, records BIGINT",
 }
+PATHS = {
+    "points": "person BIGINT, moment DOUBLE PRECISION, x DOUBLE PRECISION, y DOUBLE PRECISION",
+    "positions": "person BIGINT, tick BIGINT, x DOUBLE PRECISION, y DOUBLE PRECISION",
+    "spans": "person BIGINT, span BIGINT, first_tick BIGINT, last_tick BIGINT, paths BIGINT",
+    "cut": "person BIGINT, span BIGINT, tick BIGINT, x DOUBLE PRECISION, y DOUBLE PRECISION",
+    "pool": "person BIGINT, span BIGINT, center DOUBLE PRECISION, far DOUBLE PRECISION, open INT, pivot BIGINT, "
+    "near DOUBLE PRECISION",
+    "ranked": "span BIGINT, pivot BIGINT, person BIGINT, distance DOUBLE PRECISION, place BIGINT, accepted INT",
+    "clusters": "person BIGINT, pivot BIGINT",
+    "shifted": "pivot BIGINT, person BIGINT, tick BIGINT, x DOUBLE PRECISION, y DOUBLE PRECISION",
+    "visits": "person BIGINT, visit BIGINT, place BIGINT",
+    "owners": "place BIGINT, adversary BIGINT",
+    "projections": "adversary BIGINT, person BIGINT, projection TEXT",
+    "projection_sizes": "adversary BIGINT, projection TEXT, persons BIGINT",
+    "inferences": "class_id BIGINT, adversary BIGINT, projection TEXT, place BIGINT, records BIGINT, matching BIGINT",
+    "breached": "class_id BIGINT, measured DOUBLE PRECISION",
+    "dropped": "ordinal BIGINT",
+    "items": "person BIGINT, item BIGINT",
+    "visit_items": "person BIGINT, visit BIGINT, place BIGINT, item BIGINT",
+    "signatures": "person BIGINT, signature TEXT",
+    "known_matches": "person BIGINT, matches BIGINT",
+    "published": "path BIGINT, group_id BIGINT, tick BIGINT, x DOUBLE PRECISION, y DOUBLE PRECISION",
+}
 ITEMSETS = {
     "items": "person BIGINT, item BIGINT",
     "chosen": "item BIGINT",
@@ -220,6 +246,7 @@ ITEMSETS = {
 }
 OWN = {
     "itemsets": ITEMSETS,
+    "paths": PATHS,
     "attacks": ATTACKED,
     "guesses": ATTACKED
     | {
@@ -256,6 +283,8 @@ LIMITS: dict[str, str | float | None] = {
     "lkc_privacy": "c",
     "negative_positive_recursive_cl_diversity": "c1",
     "nt_closeness": "t",
+    "projections": "p",
+    "k_delta_anonymity": "k",
     "population_uniqueness": "share",
     "positive_recursive_cl_diversity": "c",
     "record_risk": "share",
@@ -296,6 +325,7 @@ def test_every_sql_file_runs_as_it_stands(database: Database) -> None:
         "attacks",
         "guesses",
         "linking",
+        "paths",
     ):
         for name, columns in {**CANONICAL, **RECODING, **OWN.get(folder, {})}.items():
             database.run(f"DROP TABLE IF EXISTS {name}")
@@ -318,6 +348,7 @@ def test_every_sql_file_belongs_to_a_family() -> None:
         "guesses",
         "linking",
         "itemsets",
+        "paths",
     }  # fmt: skip
 
 

@@ -1,0 +1,14 @@
+-- All paths before the first cluster is made: how far each is from the middle of its span, on average over the ticks.
+-- `far` is the distance to the nearest former pivot, `pivot` the nearest pivot of a cluster and `near` its distance.
+SELECT
+    c.person,
+    c.span,
+    AVG(SQRT((c.x - m.x) * (c.x - m.x) + (c.y - m.y) * (c.y - m.y))) AS center,
+    CAST(NULL AS DOUBLE PRECISION) AS far,
+    1 AS open,
+    CAST(NULL AS BIGINT) AS pivot,
+    CAST(NULL AS DOUBLE PRECISION) AS near
+FROM cut AS c
+JOIN (SELECT span, tick, AVG(x) AS x, AVG(y) AS y FROM cut GROUP BY span, tick) AS m
+    ON m.span = c.span AND m.tick = c.tick
+GROUP BY c.person, c.span
