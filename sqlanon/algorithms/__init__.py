@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # what a check does not need
     from sqlanon.itemsets.protect_items import ItemTask, ProtectedItems
     from sqlanon.lattice.problem import Problem
     from sqlanon.lattice.solution import Solution
+    from sqlanon.paths.journeys import JourneyRelease, Journeys
 
 
 class Algorithm(Protocol):
@@ -46,6 +47,12 @@ class RowAlgorithm(Algorithm, Protocol):
     """Writes the rows itself (`writes_rows`)."""
 
     def part(self, rows: Rows, params: Any) -> Parted: ...
+
+
+class JourneyAlgorithm(Algorithm, Protocol):
+    """Writes the journeys of persons (`shape: sequence`)."""
+
+    def release_journeys(self, journeys: Journeys, params: Any) -> JourneyRelease: ...
 
 
 class ItemAlgorithm(Algorithm, Protocol):
@@ -79,6 +86,11 @@ def search_algorithm(name: str) -> SearchAlgorithm:
 def row_algorithm(name: str) -> RowAlgorithm:
     """The module of an algorithm that writes rows."""
     return cast(RowAlgorithm, algorithm(name))
+
+
+def journey_algorithm(name: str) -> JourneyAlgorithm:
+    """The module of an algorithm that writes journeys."""
+    return cast(JourneyAlgorithm, algorithm(name))
 
 
 def item_algorithm(name: str) -> ItemAlgorithm:

@@ -16,13 +16,14 @@ from sqlanon.evidence.bucket_evidence import as_groups, check_guarding, overfull
 from sqlanon.evidence.hierarchies import build_hierarchies, require_valid
 from sqlanon.evidence.item_checks import check_items
 from sqlanon.evidence.joined_tables import child_columns
+from sqlanon.evidence.journey_checks import check_journeys
 from sqlanon.evidence.linked_rows import Linked, find_link, measure_linked
 from sqlanon.evidence.loss import infer_levels
 from sqlanon.evidence.results import CheckResult, Counts, check_result, count_result
 from sqlanon.families import plugin
 from sqlanon.hierarchies import Hierarchy
 from sqlanon.policy import Policy, Source, missing_columns
-from sqlanon.policy.person_shapes import ROWS, SET, require_shape
+from sqlanon.policy.person_shapes import ROWS, SEQUENCE, SET, require_shape
 from sqlanon.policy.suppressed_cells import READING
 from sqlanon.relations.bucketization import parts_rows
 from sqlanon.relations.checks import Check, Compiler
@@ -91,8 +92,9 @@ def check(
     A policy with transformations is measured on its source as it is. A release of it is compared with the rows after
     the transformations, for which draws need the `secret`; without it, with the release itself.
     """
-    if policy.shape == SET:
-        measured = check_items(policy, engine, release, limit, progress)
+    if policy.shape in (SET, SEQUENCE):
+        measure = check_items if policy.shape == SET else check_journeys
+        measured = measure(policy, engine, release, limit, progress)
         return Evidence(measured.records, measured.checks, 0, measured.breaches, measured.notes, counts="persons")
     require_shape(policy, "this check", ROWS)
     if not policy.transformations:

@@ -171,8 +171,8 @@ class MapPoint:
 class ReleaseEvidence:
     """Everything that was measured about a release. Without `release` it is the plan of a dry run.
 
-    `plan`, `release`, `linked_rows`, `history`, `draws`, `groups`, `items`, `risks`, `attacks` and `verdicts` are the
-    JSON of what their own modules describe; `more` is what another version wrote.
+    `plan`, `release`, `linked_rows`, `history`, `draws`, `groups`, `items`, `journeys`, `risks`, `attacks` and
+    `verdicts` are the JSON of what their own modules describe; `more` is what another version wrote.
     """
 
     sqlanon: str  # the version that made it
@@ -193,6 +193,7 @@ class ReleaseEvidence:
     attributes: tuple[Attribute, ...]
     candidates: tuple[MeasuredNode, ...]
     groups: Mapping[str, Any] | None = None
+    journeys: Mapping[str, Any] | None = None
     items: Mapping[str, Any] | None = None  # where persons are sets of items: persons, items and how many have how many
     sql: str
     found_by_values: FoundByValues | None = None
@@ -315,6 +316,7 @@ def _read(raw: Mapping[str, Any]) -> ReleaseEvidence:
         attributes=_each(raw.get("attributes"), _attribute) or (),
         candidates=_each(raw.get("candidates"), _node) or (),
         groups=_part(raw.get("groups")),
+        journeys=_part(raw.get("journeys")),
         items=_part(raw.get("items")),
         sql=text(raw.get("sql")),
         found_by_values=_found(mapping(raw.get("found_by_values"))),

@@ -38,6 +38,12 @@ RULES: Mapping[str, ShapeRules] = {
         hierarchies=("item",),
         keys=("hierarchies", "absent_values"),
     ),
+    SEQUENCE: ShapeRules(
+        "a sequence of places by time",
+        roles={"identifier": (0, None), "time": (1, 1), "place": (1, 2), "sensitive": (0, 1)},
+        hierarchies=("time", "place"),
+        keys=("hierarchies", "absent_values"),
+    ),
 }
 REASONS: Mapping[str, str] = {
     "qids": "an attacker knows items, and no other columns",

@@ -120,6 +120,14 @@ class Policy(BaseModel):
         return self._with_role("item")
 
     @property
+    def times(self) -> tuple[str, ...]:
+        return self._with_role("time")
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        return self._with_role("place")
+
+    @property
     def sensitive(self) -> tuple[str, ...]:
         return self._with_role("sensitive")
 

@@ -51,7 +51,10 @@ LAYERS = [
         "release.hold_out_persons",
         "release.retire_release", "release.release_script",
     },
-    {"release.publish_buckets", "release.publish_items", "release.raise_levels", "release.gather_verdict"},
+    {
+        "release.publish_buckets", "release.publish_items", "release.publish_journeys", "release.raise_levels",
+        "release.gather_verdict",
+    },
     {"release.history"},
     {"release.stored_evidence", "release.evidence_document", "release.check_release", "release.second_draws"},
     {"release.versions"},
@@ -66,6 +69,7 @@ LAYERS = [
     {"verdict"},
     {"algorithms", "evidence.attacks", "evidence.risk", "evidence.utility", "report"},
     {"evidence"},
+    {"paths"},
     {"buckets", "cells", "itemsets", "regions"},
     {"lattice"},
     {"engines", "ledger"},
@@ -166,9 +170,10 @@ def test_an_algorithm_offers_what_the_protocol_says(name: str) -> None:
     module = load_module("algorithms", name)
     assert (module.__doc__ or "").strip() and issubclass(module.Params, BaseModel)
     assert isinstance(module.TRAITS, AlgorithmTraits)
-    offered = {each for each in ("part", "run", "protect") if each in vars(module)}
-    wanted = "protect" if "set" in module.TRAITS.shapes else "part" if module.TRAITS.writes_rows else "run"
-    assert offered == {wanted}
+    offered = {verb for verb in ("run", "part", "protect", "release_journeys") if verb in vars(module)}
+    of_rows = "part" if module.TRAITS.writes_rows else "run"
+    verbs = {"rows": of_rows, "set": "protect", "sequence": "release_journeys"}
+    assert offered == {verbs[shape] for shape in module.TRAITS.shapes if shape in verbs}
     fields = module.Params.model_fields
     assert {module.TRAITS.target, module.TRAITS.parts} - {None} <= set(fields)
     assert (module.TRAITS.target is not None) == ("class_attribute" in fields)
