@@ -27,13 +27,14 @@ from sqlanon.evidence.attacks.attacked_table import NotJudged, Side, Targets, fi
 from sqlanon.evidence.attacks.attacker_knowledge import AttackParams, read_params
 from sqlanon.evidence.attacks.bucket_attacks import OF_GROUPS, Apart, apart_of
 from sqlanon.evidence.attacks.guess_advantage import Advantage, Guesser, judged_targets
+from sqlanon.evidence.attacks.journey_attacks import JourneyOutcome, attack_journeys
 from sqlanon.evidence.attacks.minimality import draw_conclusions
 from sqlanon.evidence.attacks.success_rates import LEAST_ADVANTAGE
 from sqlanon.evidence.hierarchies import require_valid
 from sqlanon.evidence.linked_rows import RowLink, find_link
 from sqlanon.families import Plugin, family, plugin
 from sqlanon.policy import Policy, Source
-from sqlanon.policy.person_shapes import require_shape
+from sqlanon.policy.person_shapes import SEQUENCE, require_shape
 from sqlanon.policy.suppressed_cells import READING
 from sqlanon.relations.attacks import attack_relations as relations
 from sqlanon.relations.attacks import learning_relations as guesses
@@ -122,6 +123,9 @@ def attack(
     by default; what else may be `asked` are parameters of the attacks: certainty, knowledge, gain, ratio, level,
     epsilon, rounds.
     """
+    if policy.shape == SEQUENCE:
+        given = (external, other, prior, earlier, control)
+        return _attack_journeys(policy, engine, release, names, asked, [item for item in given if item is not None])
     require_shape(policy, "an attack on single rows")
     unknown = [name for name in names if name not in family("attacks")]
     if unknown:
@@ -148,6 +152,38 @@ def attack(
         return run.all(names)
     finally:
         run.drop()
+
+
+def _attack_journeys(
+    policy: Policy,
+    engine: Engine,
+    release: Source | None,
+    names: Sequence[str],
+    asked: Mapping[str, Any],
+    tables: Sequence[Source],
+) -> Attacks:
+    more = [name for name, value in asked.items() if value is not None and name != "knowledge"]
+    if tables or more:
+        what = f"'{more[0]}'" if more else "a further table"
+        raise PolicyError(
+            f"{what} means nothing for attacks on journeys", hint="they take 'knowledge', the number of visits known"
+        )
+    tried, refused = attack_journeys(policy, engine, release, names, asked.get("knowledge"))
+    attacks = [
+        Attack(
+            name,
+            None,
+            {} if known is None else {"knowledge": known},
+            _outcome(before),
+            None if after is None else _outcome(after),
+        )
+        for name, (known, before, after) in tried.items()
+    ]
+    return Attacks("persons", (*policy.times, *policy.places), tuple(attacks), refused)
+
+
+def _outcome(found: JourneyOutcome) -> Outcome:
+    return Outcome(found.targets, found.broken, found.highest, found.average, counts="persons")
 
 
 def as_data(tried: Attacks) -> dict[str, Any]:
