@@ -42,6 +42,7 @@ bench: $(VENV)/installed-test
 	$(BIN)/python tests/bench/methods.py
 	$(BIN)/python tests/bench/risk.py
 	$(BIN)/python tests/bench/anatomy.py
+	$(BIN)/python tests/bench/paths.py
 	$(BIN)/python tests/bench/dataframes.py
 
 reference: $(VENV)/installed-test

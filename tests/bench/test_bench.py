@@ -14,6 +14,7 @@ import dataframes
 import gateway
 import methods
 import mondrian
+import paths
 import proxy
 import risk
 import search
@@ -45,6 +46,12 @@ def test_methods_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     for name in methods.METHODS:
         assert name in printed
+
+
+def test_paths_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> None:
+    paths.run(200, times=1)
+    printed = capsys.readouterr().out
+    assert "lkc_privacy" in printed and "peak memory" in printed
 
 
 def test_search_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> None:
