@@ -41,7 +41,7 @@ from sqlanon.relations.itemsets import PERSON_NUMBER
 from sqlanon.sqltree.tree import alias, bigint, double, join_clause, literal, select, table
 
 TRAITS = AlgorithmTraits(shapes=("sequence",))
-MOST_TARGETS = 2_000  # persons of the attack by the nearest path
+MOST_TARGETS = 500  # persons of the attack by the nearest path
 
 
 class Params(BaseModel):

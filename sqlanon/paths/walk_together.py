@@ -20,7 +20,7 @@ from sqlanon.paths.path_tables import PathTables
 from sqlanon.sqltree.tree import count_all, join_clause, literal, select, table, with_verdict
 
 MOST_POSITIONS = 10**9  # of the grid: a step far below the distance of two points would fill the disk
-MOST_IN_A_STRIP = 20_000  # paths that are compared with one pivot
+MOST_IN_A_STRIP = 1_000  # paths that are all compared with each other
 ROUNDS = 60  # the radius grows 1.5 times each: 60 rounds make it 10^10 times as large
 WIDER = 1.5
 FIRST_RADIUS = 0.005  # of half the diagonal of all positions, where none is given (Abul et al.)
@@ -77,6 +77,7 @@ def walk_together(tables: PathTables, options: WalkOptions) -> WalkResult:
             f"and {allowed} may be left out",
             hint="a longer 'period' cuts more paths to the same times; a larger 'trash' leaves more of them out",
         )
+    tables.make("reaches", "reaches", k=options.k)
     radius = _first_radius(tables, options)
     for _ in range(ROUNDS):
         _gather(tables, options.k, radius)
@@ -194,7 +195,7 @@ def _first_radius(tables: PathTables, options: WalkOptions) -> float:
 
 def _gather(tables: PathTables, k: int, radius: float) -> None:
     """Make `clusters`: pivots take their nearest paths in turn; what is left joins the nearest pivot, if it is near."""
-    tables.make("pool", "first_pool")
+    tables.make("pool", "first_pool", radius=radius)
     tables.define("clusters", _members(tables, "pool", exp.false(), pivot="pivot"))
     while tables.engine.query(
         select(literal(1), source=table(tables.name("pool")), where=exp.column("open").eq(1)).limit(1)

@@ -218,6 +218,7 @@ PATHS = {
     "pool": "person BIGINT, span BIGINT, center DOUBLE PRECISION, far DOUBLE PRECISION, open INT, pivot BIGINT, "
     "near DOUBLE PRECISION",
     "ranked": "span BIGINT, pivot BIGINT, person BIGINT, distance DOUBLE PRECISION, place BIGINT, accepted INT",
+    "reaches": "person BIGINT, reach DOUBLE PRECISION",
     "clusters": "person BIGINT, pivot BIGINT",
     "shifted": "pivot BIGINT, person BIGINT, tick BIGINT, x DOUBLE PRECISION, y DOUBLE PRECISION",
     "visits": "person BIGINT, visit BIGINT, place BIGINT",
