@@ -4,7 +4,7 @@
 -- param: k integer >= 1: paths of a cluster
 -- param: radius number: the largest distance to the pivot, on average over the ticks
 WITH pivots AS (
-    SELECT span, person AS pivot
+    SELECT span, person AS leader
     FROM (
         SELECT span, person, ROW_NUMBER() OVER (PARTITION BY span ORDER BY COALESCE(far, center) DESC, person) AS place
         FROM pool
@@ -15,30 +15,30 @@ WITH pivots AS (
 measured AS (
     SELECT
         v.span,
-        v.pivot,
+        v.leader,
         b.person,
         AVG(SQRT((a.x - b.x) * (a.x - b.x) + (a.y - b.y) * (a.y - b.y))) AS distance
     FROM pivots AS v
-    JOIN cut AS a ON a.person = v.pivot
+    JOIN cut AS a ON a.person = v.leader
     JOIN cut AS b ON b.span = v.span AND b.tick = a.tick
     JOIN pool AS p ON p.person = b.person
-    GROUP BY v.span, v.pivot, b.person
+    GROUP BY v.span, v.leader, b.person
 ),
 placed AS (
     SELECT
         span,
-        pivot,
+        leader,
         person,
         distance,
         ROW_NUMBER() OVER (
-            PARTITION BY span ORDER BY CASE WHEN person = pivot THEN 0 ELSE 1 END, distance, person
+            PARTITION BY span ORDER BY CASE WHEN person = leader THEN 0 ELSE 1 END, distance, person
         ) AS place,
         COUNT(*) OVER (PARTITION BY span) AS paths
     FROM measured
 )
 SELECT
     span,
-    pivot,
+    leader,
     person,
     distance,
     place,

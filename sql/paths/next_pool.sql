@@ -5,8 +5,8 @@ SELECT
     p.span,
     p.center,
     LEAST(p.far, r.distance) AS far,
-    CASE WHEN p.person = r.pivot THEN 0 ELSE p.open END AS open,
-    CASE WHEN r.accepted = 1 AND (p.near IS NULL OR r.distance < p.near) THEN r.pivot ELSE p.pivot END AS pivot,
+    CASE WHEN p.person = r.leader THEN 0 ELSE p.open END AS open,
+    CASE WHEN r.accepted = 1 AND (p.near IS NULL OR r.distance < p.near) THEN r.leader ELSE p.leader END AS leader,
     CASE WHEN r.accepted = 1 AND (p.near IS NULL OR r.distance < p.near) THEN r.distance ELSE p.near END AS near
 FROM pool AS p
 LEFT JOIN ranked AS r ON r.person = p.person

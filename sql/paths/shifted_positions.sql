@@ -4,7 +4,7 @@
 -- param: delta number >= 0: the largest distance of two paths of a cluster
 WITH placed AS (
     SELECT
-        c.pivot,
+        c.leader,
         p.person,
         p.tick,
         p.x,
@@ -15,14 +15,14 @@ WITH placed AS (
     FROM cut AS p
     JOIN clusters AS c ON c.person = p.person
     JOIN (
-        SELECT c.pivot, p.tick, AVG(p.x) AS x, AVG(p.y) AS y
+        SELECT c.leader, p.tick, AVG(p.x) AS x, AVG(p.y) AS y
         FROM cut AS p
         JOIN clusters AS c ON c.person = p.person
-        GROUP BY c.pivot, p.tick
-    ) AS m ON m.pivot = c.pivot AND m.tick = p.tick
+        GROUP BY c.leader, p.tick
+    ) AS m ON m.leader = c.leader AND m.tick = p.tick
 )
 SELECT
-    pivot,
+    leader,
     person,
     tick,
     CASE WHEN distance <= :delta / 2 THEN x ELSE mean_x + (x - mean_x) * (:delta / 2 / distance) END AS x,

@@ -70,7 +70,7 @@ def release_journeys(journeys: Journeys, params: Params) -> JourneyRelease:
         read_points(tables, journeys.rows, policy, items.tables.persons)
         found = walk_together(tables, options)
         attacked = attack_by_nearest_path(tables, one_in=max(1, found.loss.paths // MOST_TARGETS))
-        chosen: list[exp.Expr | str] = ["pivot", "person", "tick", "x", "y"]
+        chosen: list[exp.Expr | str] = ["leader", "person", "tick", "x", "y"]
         shown = items.make("shifted", select(*chosen, source=table(tables.name("shifted"))))
     loss = found.loss
     share = loss.cut_positions / loss.positions
@@ -110,7 +110,7 @@ def _release_positions(journeys: Journeys, shown: str, step: float) -> exp.Selec
     policy, items = journeys.policy, journeys.opened[0]
     (time,), (x, y) = policy.times, policy.places
     persons = number_persons(items, shown)
-    groups = number_persons(items, shown, GROUP_NUMBER, "pivot")
+    groups = number_persons(items, shown, GROUP_NUMBER, "leader")
     kinds = {item.name: item for item in journeys.engine.columns(journeys.rows)}
     moment: exp.Expr = exp.Mul(this=double(exp.column("tick", table="s")), expression=literal(float(step)))
     if kinds[time].temporal:
@@ -129,7 +129,7 @@ def _release_positions(journeys: Journeys, shown: str, step: float) -> exp.Selec
         alias(exp.column("y", table="s"), y, quoted=True),
     ]
     same_person = exp.column("person", table="p").eq(exp.column("person", table="s"))
-    same_group = exp.column("pivot", table="g").eq(exp.column("pivot", table="s"))
+    same_group = exp.column("leader", table="g").eq(exp.column("leader", table="s"))
     joins = [join_clause(table(persons, alias="p"), same_person), join_clause(table(groups, alias="g"), same_group)]
     joins += add_sensitive(items, journey_columns(policy), chosen, "s")
     return select(*chosen, source=table(shown, alias="s"), joins=joins)

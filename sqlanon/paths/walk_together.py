@@ -4,8 +4,8 @@ points(person, moment, x, y)            where a person was, as given: from the c
 positions(person, tick, x, y)       the same on the common grid of time
 spans(person, span, first_tick, last_tick, paths)
 cut(person, span, tick, x, y)       paths of spans that k paths share
-clusters(person, pivot)             who is published together
-shifted(pivot, person, tick, x, y)  what is published
+clusters(person, leader)             who is published together
+shifted(leader, person, tick, x, y)  what is published
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def walk_together(tables: PathTables, options: WalkOptions) -> WalkResult:
             hint="a larger 'radius', a longer 'period' or a smaller 'trash' publishes some",
         )
     tables.make("shifted", "shifted_positions", delta=options.delta)
-    return WalkResult(_count(tables, "clusters", "pivot"), radius, measure_loss(tables, paths))
+    return WalkResult(_count(tables, "clusters", "leader"), radius, measure_loss(tables, paths))
 
 
 def measure_loss(tables: PathTables, paths: int) -> WalkLoss:
@@ -196,19 +196,19 @@ def _first_radius(tables: PathTables, options: WalkOptions) -> float:
 def _gather(tables: PathTables, k: int, radius: float) -> None:
     """Make `clusters`: pivots take their nearest paths in turn; what is left joins the nearest pivot, if it is near."""
     tables.make("pool", "first_pool", radius=radius)
-    tables.define("clusters", _members(tables, "pool", exp.false(), pivot="pivot"))
+    tables.define("clusters", _members(tables, "pool", exp.false(), leader="leader"))
     while tables.engine.query(
         select(literal(1), source=table(tables.name("pool")), where=exp.column("open").eq(1)).limit(1)
     ):
         tables.make("ranked", "next_cluster", k=k, radius=radius)
         chosen = exp.and_(exp.column("accepted").eq(1), exp.column("place") <= literal(k))
-        tables.add("clusters", _members(tables, "ranked", chosen, pivot="pivot"))
+        tables.add("clusters", _members(tables, "ranked", chosen, leader="leader"))
         tables.make("pool", "next_pool", k=k)
-    tables.add("clusters", _members(tables, "pool", exp.column("near") <= literal(radius), pivot="pivot"))
+    tables.add("clusters", _members(tables, "pool", exp.column("near") <= literal(radius), leader="leader"))
 
 
-def _members(tables: PathTables, relation: str, where: exp.Expr, pivot: str) -> exp.Select:
-    return select("person", pivot, source=table(tables.name(relation)), where=where)
+def _members(tables: PathTables, relation: str, where: exp.Expr, leader: str) -> exp.Select:
+    return select("person", leader, source=table(tables.name(relation)), where=where)
 
 
 def _count(tables: PathTables, relation: str, column: str) -> int:

@@ -215,12 +215,12 @@ PATHS = {
     "positions": "person BIGINT, tick BIGINT, x DOUBLE PRECISION, y DOUBLE PRECISION",
     "spans": "person BIGINT, span BIGINT, first_tick BIGINT, last_tick BIGINT, paths BIGINT",
     "cut": "person BIGINT, span BIGINT, tick BIGINT, x DOUBLE PRECISION, y DOUBLE PRECISION",
-    "pool": "person BIGINT, span BIGINT, center DOUBLE PRECISION, far DOUBLE PRECISION, open INT, pivot BIGINT, "
+    "pool": "person BIGINT, span BIGINT, center DOUBLE PRECISION, far DOUBLE PRECISION, open INT, leader BIGINT, "
     "near DOUBLE PRECISION",
-    "ranked": "span BIGINT, pivot BIGINT, person BIGINT, distance DOUBLE PRECISION, place BIGINT, accepted INT",
+    "ranked": "span BIGINT, leader BIGINT, person BIGINT, distance DOUBLE PRECISION, place BIGINT, accepted INT",
     "reaches": "person BIGINT, reach DOUBLE PRECISION",
-    "clusters": "person BIGINT, pivot BIGINT",
-    "shifted": "pivot BIGINT, person BIGINT, tick BIGINT, x DOUBLE PRECISION, y DOUBLE PRECISION",
+    "clusters": "person BIGINT, leader BIGINT",
+    "shifted": "leader BIGINT, person BIGINT, tick BIGINT, x DOUBLE PRECISION, y DOUBLE PRECISION",
     "visits": "person BIGINT, visit BIGINT, place BIGINT",
     "owners": "place BIGINT, adversary BIGINT",
     "projections": "adversary BIGINT, person BIGINT, projection TEXT",

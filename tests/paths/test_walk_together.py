@@ -46,11 +46,11 @@ def tracks(tables: PathTables, relation: str) -> dict[int, brute.Track]:
 
 
 def members(tables: PathTables) -> dict[int, int]:
-    return dict(tables.engine.query(select("person", "pivot", source=table(tables.name("clusters")))))
+    return dict(tables.engine.query(select("person", "leader", source=table(tables.name("clusters")))))
 
 
 def publish_as_it_is(tables: PathTables) -> None:
-    chosen = [alias(exp.column("person"), "path"), alias(exp.column("pivot"), "group_id"), "tick", "x", "y"]
+    chosen = [alias(exp.column("person"), "path"), alias(exp.column("leader"), "group_id"), "tick", "x", "y"]
     tables.define("published", select(*chosen, source=table(tables.name("shifted"))))
 
 
