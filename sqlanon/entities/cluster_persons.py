@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from sqlanon.entities.align_rows import Aligner, TreeRow, LabelPaths
+from sqlanon.entities.align_rows import Aligner, LabelPaths, TreeRow
 from sqlanon.entities.forest import EntityForest
 from sqlanon.entities.judge_classes import bounds_sizes_alone, judge_tables
 from sqlanon.entities.search_levels import smallest_class

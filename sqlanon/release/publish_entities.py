@@ -3,6 +3,7 @@ checked as they are, and swapped in all at once."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -22,12 +23,14 @@ from sqlanon.evidence.hierarchies import build_hierarchies, require_valid
 from sqlanon.evidence.joined_tables import entity_tree, released_tables
 from sqlanon.evidence.release_evidence import Attribute, ClassSizes, ReleaseEvidence, RiskSides
 from sqlanon.lattice.nodes import Infeasible
+from sqlanon.lattice.problem import FEW_ROWS
 from sqlanon.plan import Plan, policy_hash
 from sqlanon.policy import AlgorithmUse, Policy, missing_columns
 from sqlanon.relations.check_script import render_create
 from sqlanon.relations.classes import Prelude
 from sqlanon.relations.compressed_rows import root_only
 from sqlanon.relations.entities import EntityTable, sign_rows
+from sqlanon.relations.source import relation
 from sqlanon.release.count_evidence import sizes_of
 from sqlanon.release.evidence_document import add_verdict, outline_release
 from sqlanon.release.fingerprint import fingerprint
@@ -37,7 +40,7 @@ from sqlanon.release.second_draws import described_draws, require_same_scales
 from sqlanon.release.targets.file_target import FileTarget
 from sqlanon.release.targets.relation_target import RelationTarget
 from sqlanon.release.targets.target import Staged, Target
-from sqlanon.sqltree.tree import alias, count_all, select, table
+from sqlanon.sqltree.tree import alias, count_all, nest_query, select, table
 
 DEFAULT = "entity_levels"
 
@@ -77,6 +80,26 @@ def publish(
     run: int | None,
 ) -> Published:
     """Find the release, write its tables, check them and swap them in; without a target, tell what would be done."""
+    with engine.one_thread() if _is_small(policy, engine) else nullcontext():
+        return _publish(policy, engine, target, secret, progress, plan_hash, run)
+
+
+def _is_small(policy: Policy, engine: Engine) -> bool:
+    """Whether the first table has so few rows that many statements cost more than their work."""
+    rows = relation(engine.resolve(policy.source.model_copy(update={"joins": ()})), engine.dialect)
+    first = select(exp.Star(), source=nest_query(rows, "source")).limit(FEW_ROWS)
+    return int(engine.query(select(count_all(), source=nest_query(first, "first_rows")))[0][0]) < FEW_ROWS
+
+
+def _publish(
+    policy: Policy,
+    engine: Engine,
+    target: Target | None,
+    secret: str | None,
+    progress: Progress | None,
+    plan_hash: str | None,
+    run: int | None,
+) -> Published:
     tell(progress, "reading the rows of persons", 0, 1)
     task = find_release(policy, engine, secret)
     try:
