@@ -8,7 +8,7 @@ each quasi-identifier of a match is shown as the lowest node of its hierarchy th
 have several levels. Rows that find no partner are left out, with the rows of child tables below them: they count
 against the `suppression_limit`. Which clusters are good is a greedy guess, as in MiRaCLe; it keeps more than
 `entity_levels` where persons differ in how many rows they have. Where a cluster breaks another model it is merged with
-the nearest one.
+the nearest one, or its persons are suppressed, whichever loses less.
 
 It compares the distinct sets of rows outside the database: at most 20,000 of them, with 200 rows each.
 

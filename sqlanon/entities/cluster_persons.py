@@ -3,7 +3,8 @@
 Signatures are few where persons are many, so that they are clustered here and not in the database. A signature that
 k persons have is a cluster already. The others are sorted by their number of rows and by what their rows are, from the
 root down; each in turn is a seed, and takes the nearest of those after it until it has k persons. Who is left over
-joins the nearest cluster. Where a cluster breaks another model, it is merged with the nearest one.
+joins the nearest cluster. Where a cluster breaks another model, it is merged with the nearest one, or its persons are
+suppressed, whichever loses less.
 """
 
 from __future__ import annotations
@@ -91,24 +92,36 @@ def cluster_persons(forest: EntityForest) -> Clustered:
         for signature, item in known.items()
     }
     clusters = form_clusters(clusters, aligner, smallest_class(forest))
+    best: tuple[float, list[Cluster]] | None = None
     for _ in range(MOST_ROUNDS):
-        tree = _label(forest, clusters, scales, nodes)
-        gone = None if bounds_sizes_alone(forest) else judge_tables(forest, tree, keep=True)
-        lost = _gone_by_signature(forest, gone)
-        found = _measure(clusters, sizes, lost, tree, gone)
-        if found.rows <= forest.limit:
-            if found.persons >= forest.persons:
-                break
-            return found
+        found, lost = _judge(forest, clusters, scales, nodes, sizes)
+        if found.rows <= forest.limit and found.persons < forest.persons and (best is None or found.loss < best[0]):
+            best = (found.loss, clusters)
         broken = [item for item in clusters if any(lost.get(signature) for signature in item.sizes)]
         if not broken or len(clusters) == 1:
             break
         clusters = _merge_broken(clusters, broken, aligner)
+    if best is not None:
+        return found if best[1] is clusters else _judge(forest, best[1], scales, nodes, sizes)[0]
     raise NotReleased(
         f"no clusters were found that meet the requirements within the suppression limit of "
         f"{forest.policy.suppression_limit:.1%}: they would suppress {found.rows:,} of {forest.records:,} rows",
         hint="allow more suppression, or keep fewer rows of a person with the transformation 'truncation'",
     )
+
+
+def _judge(
+    forest: EntityForest,
+    clusters: Sequence[Cluster],
+    scales: Sequence[Sequence[LabelPaths]],
+    nodes: _Nodes,
+    sizes: Mapping[int, tuple[int, float]],
+) -> tuple[Clustered, dict[int, int]]:
+    """What clusters suppress and lose, and how many persons of each signature break a model."""
+    tree = _label(forest, clusters, scales, nodes)
+    gone = None if bounds_sizes_alone(forest) else judge_tables(forest, tree, keep=True)
+    lost = _gone_by_signature(forest, gone)
+    return _measure(clusters, sizes, lost, tree, gone), lost
 
 
 # Signatures -----------------------------------------------------------------------------------------------------------

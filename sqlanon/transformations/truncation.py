@@ -5,9 +5,9 @@
       - truncation: {rows: 3}
 
 With `by`, the rows with the largest values of that column are kept; of rows with equal values it is drawn which ones,
-and rows without a value go first. Without `by`, all rows are drawn. It needs a person column. The draw is the same in every
-release: what is kept with fewer rows is a part of what is kept with more, so that several releases tell no more than
-the one with most rows.
+and rows without a value go first. Without `by`, all rows are drawn. It needs a person column. The draw is the same in
+every release: what is kept with fewer rows is a part of what is kept with more, so that several releases tell no more
+than the one with most rows.
 
 Where classes are persons with the same rows (`shape: entity`), few persons share a long history and many share a short
 one: to keep few rows of each costs less than to suppress whole persons.
