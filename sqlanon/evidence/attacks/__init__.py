@@ -13,7 +13,6 @@ from typing import Any
 from sqlglot import exp
 
 from sqlanon.engines import Engine
-from sqlanon.engines.temp_tables import drop_steps
 from sqlanon.errors import PolicyError, did_you_mean
 from sqlanon.evidence.attacks import (
     algorithm_worlds,
@@ -30,9 +29,8 @@ from sqlanon.evidence.attacks.bucket_attacks import OF_GROUPS, Apart, apart_of
 from sqlanon.evidence.attacks.guess_advantage import Advantage, Guesser, judged_targets
 from sqlanon.evidence.attacks.minimality import draw_conclusions
 from sqlanon.evidence.attacks.success_rates import LEAST_ADVANTAGE
-from sqlanon.evidence.hierarchies import build_hierarchies, require_valid
+from sqlanon.evidence.hierarchies import require_valid
 from sqlanon.evidence.linked_rows import RowLink, as_linked_rows, find_link
-from sqlanon.evidence.loss import infer_levels
 from sqlanon.families import Plugin, family, plugin
 from sqlanon.policy import Policy, Source
 from sqlanon.policy.person_shapes import ENTITY, ROWS, require_shape
@@ -41,7 +39,7 @@ from sqlanon.relations.attacks import attack_relations as relations
 from sqlanon.relations.attacks import learning_relations as guesses
 from sqlanon.relations.attacks.attack_relations import UNITS
 from sqlanon.relations.bucketization import parts_rows
-from sqlanon.relations.classes import Prelude, class_values, classes, totals
+from sqlanon.relations.classes import class_values, classes, totals
 from sqlanon.relations.hierarchy_lookups import taxonomy
 from sqlanon.relations.matching_classes import matches_any_value
 from sqlanon.relations.risk_relations import persons_and_rows
@@ -125,8 +123,7 @@ def attack(
     epsilon, rounds.
     """
     require_shape(policy, "an attack on single rows", ROWS, ENTITY)
-    entities = policy.shape == ENTITY
-    if entities:
+    if policy.shape == ENTITY:
         policy = as_linked_rows(policy)
     unknown = [name for name in names if name not in family("attacks")]
     if unknown:
@@ -150,29 +147,9 @@ def attack(
         raise PolicyError("the least advantage must be at least 0 and below 1", hint="0.05 is the default")
     run = _Attacking(policy, engine, release, external, other, prior, earlier, wanted, control, least_advantage)
     try:
-        tried = run.all(names)
-        return _without_levels(tried, policy, engine, release) if entities and release is not None else tried
+        return run.all(names)
     finally:
         run.drop()
-
-
-def _without_levels(tried: Attacks, policy: Policy, engine: Engine, release: Source) -> Attacks:
-    """The same, without what compares whole sets of rows where labels of one column are of several levels: nothing
-    would be found, which looks safe."""
-    values = Prelude(relation(engine.resolve(policy.source), engine.dialect), engine.dialect)
-    shown = relation(engine.resolve(release), engine.dialect)
-    try:
-        infer_levels(policy, engine, values, shown, build_hierarchies(policy))
-        return tried
-    except PolicyError:
-        said = "the labels of a column are of several levels: sets of rows are not looked up among them"
-    finally:
-        drop_steps(engine, values.steps)
-    attacks = tuple(
-        replace(item, after=None, not_judged=said) if "linked" in family("attacks")[item.name].needs else item
-        for item in tried.attacks
-    )
-    return replace(tried, attacks=attacks)
 
 
 def as_data(tried: Attacks) -> dict[str, Any]:
