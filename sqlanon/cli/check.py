@@ -182,7 +182,7 @@ def _print_verdict(console: Console, result: CheckResult, records: int, *, perso
     of = f" of {result.attribute}" if result.attribute else ""
     of += f" {result.asks}" if result.asks else ""
     given = f", {format_params(result.params)}" if result.params else ""
-    console.print(f"{verdict}  [bold]{escape_markup(result.model)}[/]{escape_markup(of + given)}")
+    console.print(f"{verdict}  [bold]{escape_markup(result.model)}[/]{escape_markup(of + given)}", soft_wrap=True)
     if result.measured is None:
         console.print("        there is no row to measure")
         return

@@ -140,7 +140,8 @@ def _print_check(console: Console, check: Mapping[str, Any], what: str = "classe
     of += f" {check['asks']}" if check.get("asks") else ""
     verdict = "[green]holds [/]" if check["holds"] else "[red]BROKEN[/]"
     measured = f"worst of {check['classes']:,} {what} {number(check['measured'])}, required {number(check['required'])}"
-    console.print(f"{verdict}  [bold]{escape_markup(check['model'] + of)}[/]  [dim]{escape_markup(measured)}[/]")
+    named = escape_markup(check["model"] + of)
+    console.print(f"{verdict}  [bold]{named}[/]  [dim]{escape_markup(measured)}[/]", soft_wrap=True)
 
 
 def _print_linked(console: Console, linked: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What a check of persons by all their rows costs, as a ratio to one plain GROUP BY of person and columns in the same run.
+"""What a check of persons by all their rows costs, as a ratio to one GROUP BY of person and columns in the same run.
 
     python tests/bench/entities.py [ROWS]      (default 10,000,000; `make bench`)
 

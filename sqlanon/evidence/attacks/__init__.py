@@ -123,6 +123,11 @@ def attack(
     epsilon, rounds.
     """
     require_shape(policy, "an attack on single rows", ROWS, ENTITY)
+    if policy.shape == ENTITY and policy.source.joins:
+        raise PolicyError(
+            "attacks look up the rows of one table, and persons have several here",
+            hint="'sqlanon risk' measures who is found by all rows; or join the tables in a view or 'query:'",
+        )
     if policy.shape == ENTITY:
         policy = as_linked_rows(policy)
     unknown = [name for name in names if name not in family("attacks")]
