@@ -44,6 +44,7 @@ bench: $(VENV)/installed-test
 	$(BIN)/python tests/bench/anatomy.py
 	$(BIN)/python tests/bench/paths.py
 	$(BIN)/python tests/bench/dataframes.py
+	$(BIN)/python tests/bench/entities.py
 
 reference: $(VENV)/installed-test
 	$(BIN)/python tests/write_reference.py

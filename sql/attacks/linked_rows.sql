@@ -13,10 +13,11 @@ WITH places AS (
 known AS (
     SELECT person, STRING_AGG(CAST(class_id AS TEXT) || ':' || CAST(records AS TEXT), ',' ORDER BY class_id) AS spelt
     FROM (
-        SELECT t.person, p.class_id, CAST(SUM(t.records) AS BIGINT) AS records
+        -- A row without a place in the table is in no set there: 0 is no class.
+        SELECT t.person, COALESCE(p.class_id, 0) AS class_id, CAST(SUM(t.records) AS BIGINT) AS records
         FROM target_rows AS t
         LEFT JOIN places AS p ON p.group_id = t.group_id
-        GROUP BY t.person, p.class_id
+        GROUP BY t.person, COALESCE(p.class_id, 0)
     ) AS places_of_rows
     GROUP BY person
 ),
@@ -33,7 +34,11 @@ found AS (
 )
 SELECT persons, confidence, CASE WHEN confidence >= :certainty - 1e-12 THEN 1 ELSE 0 END AS broken
 FROM (
-    SELECT s.persons, COALESCE(CAST(1 AS DOUBLE PRECISION) / GREATEST(f.records, s.persons), 0) AS confidence
+    SELECT
+        s.persons,
+        -- Both engines leave NULL out of GREATEST.
+        CASE WHEN f.records IS NULL THEN 0 ELSE CAST(1 AS DOUBLE PRECISION) / GREATEST(f.records, s.persons) END
+            AS confidence
     FROM sought AS s
     LEFT JOIN found AS f ON f.spelt = s.spelt
 ) AS linked

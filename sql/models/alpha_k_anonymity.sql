@@ -7,6 +7,7 @@
 -- param: guarded list default all: the sensitive values to limit
 -- measures: largest share of a sensitive value in the class; worse when larger
 -- needs: sensitive
+-- shapes: rows, entity
 -- monotone: yes; not under record suppression
 -- excess: measured - :alpha, at most 1 - :alpha
 -- bounds: share(guarded, alpha)

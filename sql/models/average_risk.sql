@@ -6,6 +6,7 @@
 -- param: risk number > 0 <= 1: largest average risk, such as 0.09
 -- measures: average risk of the records in classes of this size or larger; worse when larger
 -- needs: whole_table
+-- shapes: rows, entity
 -- monotone: no
 SELECT class_id, measured
 FROM (

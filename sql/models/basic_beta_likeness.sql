@@ -6,6 +6,7 @@
 -- param: beta number > 0: largest relative gain
 -- measures: largest relative gain of a sensitive value in the class; worse when larger
 -- needs: sensitive
+-- shapes: rows, entity
 -- monotone: yes; not under record suppression
 WITH whole AS (
     SELECT value, CAST(records AS DOUBLE PRECISION) / SUM(records) OVER () AS share FROM totals

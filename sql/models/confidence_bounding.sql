@@ -6,6 +6,7 @@
 -- param: h number > 0 <= 1: largest confidence
 -- measures: confidence of inferring the value from the class; worse when larger
 -- needs: sensitive
+-- shapes: rows, entity
 -- monotone: yes; not under record suppression
 -- excess: measured - :h, at most 1 - :h
 -- bounds: share(value, h)

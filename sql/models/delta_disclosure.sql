@@ -7,6 +7,7 @@
 -- param: observed_only boolean default false: leave out the values that the class lacks
 -- measures: largest |ln(p/q)| in the class; worse when larger
 -- needs: sensitive
+-- shapes: rows, entity
 -- monotone: yes, unless observed_only; not under record suppression
 WITH sizes AS (
     SELECT class_id, CAST(SUM(records) AS DOUBLE PRECISION) AS records FROM class_values GROUP BY class_id

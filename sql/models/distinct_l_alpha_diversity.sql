@@ -12,6 +12,7 @@
 -- param: beta number >= 0 default 1: exponent of the sensitivity weighting
 -- measures: total weight of the class; worse when smaller
 -- needs: sensitive
+-- shapes: rows, entity
 -- monotone: yes, also under record suppression
 SELECT class_id, measured
 FROM (

@@ -5,6 +5,7 @@
 -- param: l integer >= 2: fewest different sensitive values in a class
 -- measures: different sensitive values in the class; worse when smaller
 -- needs: sensitive
+-- shapes: rows, entity
 -- monotone: yes, also under record suppression
 -- bounds: distinct(l)
 SELECT class_id, measured

@@ -6,6 +6,7 @@
 -- param: beta number > 0: largest relative gain of a rare value
 -- measures: largest relative gain of a sensitive value in the class; worse when larger
 -- needs: sensitive
+-- shapes: rows, entity
 -- monotone: yes; not under record suppression
 WITH sizes AS (
     SELECT class_id, CAST(SUM(records) AS DOUBLE PRECISION) AS records FROM class_values GROUP BY class_id

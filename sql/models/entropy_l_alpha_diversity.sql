@@ -10,6 +10,7 @@
 -- param: beta number >= 0 default 1: exponent of the sensitivity weighting
 -- measures: exp(entropy) of the categories in the class; worse when smaller
 -- needs: sensitive
+-- shapes: rows, entity
 -- monotone: yes; not under record suppression
 WITH sums AS (
     SELECT v.class_id, CAST(SUM(v.known) AS BIGINT) AS m, SUM(v.records * w.weight) AS weight

@@ -6,6 +6,7 @@
 -- param: l number > 1: the class is at least as mixed as this number of equally frequent values
 -- measures: exp(entropy) of the sensitive values in the class; worse when smaller
 -- needs: sensitive
+-- shapes: rows, entity
 -- monotone: yes; not under record suppression
 -- excess: LN(:l) - LN(measured), at most LN(:l)
 -- bounds: entropy(l)

@@ -8,6 +8,7 @@
 -- param: m integer >= 2: at most one in m lies in a neighbourhood
 -- measures: largest share of the class within one neighbourhood; worse when larger
 -- needs: sensitive, numeric
+-- shapes: rows, entity
 -- monotone: no
 WITH near AS (
     SELECT

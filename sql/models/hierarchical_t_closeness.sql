@@ -7,6 +7,7 @@
 -- param: t number >= 0 <= 1: largest distance
 -- measures: distance of the class to the table; worse when larger
 -- needs: sensitive, hierarchy
+-- shapes: rows, entity
 -- monotone: yes; not under record suppression
 -- excess: measured - :t, at most 1 - :t
 WITH sizes AS (

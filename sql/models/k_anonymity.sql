@@ -6,7 +6,7 @@
 -- cite: Samarati and Sweeney 1998; Sweeney 2002
 -- param: k integer >= 2: smallest class allowed
 -- measures: records in the class; worse when smaller
--- shapes: rows, set
+-- shapes: rows, entity, set
 -- monotone: yes, also under record suppression
 -- bounds: size(k)
 SELECT class_id, records AS measured FROM classes WHERE records < :k

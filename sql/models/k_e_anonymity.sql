@@ -6,6 +6,7 @@
 -- param: e number >= 0: smallest difference between the largest and the smallest value
 -- measures: range of the sensitive values in the class; worse when smaller
 -- needs: sensitive, numeric
+-- shapes: rows, entity
 -- monotone: yes, also under record suppression
 -- bounds: range(k, e)
 SELECT class_id, measured

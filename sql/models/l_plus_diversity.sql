@@ -6,6 +6,7 @@
 -- param: thresholds map: sensitive value to its largest share in a class, between 0 and 1
 -- measures: largest excess of a share over its threshold; worse when larger
 -- needs: sensitive
+-- shapes: rows, entity
 -- monotone: yes; not under record suppression
 WITH unknowns AS (
     SELECT class_id, SUM((1 - known) * records) AS records FROM class_values GROUP BY class_id

@@ -10,6 +10,7 @@
 -- param: protect list: sensitive values whose absence must not be disclosed
 -- measures: share of the most frequent guarded value to its tail, which c1 must exceed; worse when larger
 -- needs: sensitive
+-- shapes: rows, entity
 -- monotone: yes; not under record suppression
 WITH ranked AS (
     SELECT

@@ -6,6 +6,7 @@
 -- param: t number >= 0 <= 1: largest distance
 -- measures: distance of the class to the table; worse when larger
 -- needs: sensitive
+-- shapes: rows, entity
 -- monotone: yes; not under record suppression
 -- excess: measured - :t, at most 1 - :t
 -- Q is the cumulative share of a value in the table, and its running sum A that of all up to it: a value at place j counts

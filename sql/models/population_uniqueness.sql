@@ -8,6 +8,7 @@
 -- measures: estimated share of the population that is unique, for a record alone in its class; 0 for others;
 --   worse when larger
 -- needs: whole_table
+-- shapes: rows, entity
 -- monotone: no
 SELECT class_id, measured
 FROM (

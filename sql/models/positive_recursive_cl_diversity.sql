@@ -8,6 +8,7 @@
 -- param: dont_care list: sensitive values whose disclosure does no harm
 -- measures: share of the most frequent guarded value to its tail, which c must exceed; worse when larger
 -- needs: sensitive
+-- shapes: rows, entity
 -- monotone: yes; not under record suppression
 WITH ranked AS (
     SELECT

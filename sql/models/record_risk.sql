@@ -6,6 +6,7 @@
 -- param: share number >= 0 <= 1 default 0: largest share of records at risk
 -- measures: share of all records that are at risk, for a class of such records; 0 for others; worse when larger
 -- needs: whole_table
+-- shapes: rows, entity
 -- monotone: no
 SELECT class_id, measured
 FROM (

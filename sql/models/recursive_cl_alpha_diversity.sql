@@ -11,6 +11,7 @@
 -- param: beta number >= 0 default 1: exponent of the sensitivity weighting
 -- measures: r_1 / (r_l + ... + r_m) over categories, which c must exceed; worse when larger
 -- needs: sensitive
+-- shapes: rows, entity
 -- monotone: yes; not under record suppression
 WITH sums AS (
     SELECT v.class_id, CAST(SUM(v.known) AS BIGINT) AS m, SUM(v.records * w.weight) AS weight

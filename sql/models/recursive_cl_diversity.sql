@@ -7,6 +7,7 @@
 -- param: l integer >= 1: where the tail begins
 -- measures: r_1 / (r_l + ... + r_m), which c must exceed; worse when larger
 -- needs: sensitive
+-- shapes: rows, entity
 -- monotone: yes; not under record suppression
 -- bounds: tail(c, l)
 WITH ranked AS (

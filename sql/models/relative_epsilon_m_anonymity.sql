@@ -7,6 +7,7 @@
 -- param: m integer >= 2: at most one in m lies in a neighbourhood
 -- measures: largest share of the class within one neighbourhood; worse when larger
 -- needs: sensitive, numeric
+-- shapes: rows, entity
 -- monotone: no
 WITH numbered AS (
     SELECT v.class_id, v.value, t.number, v.records

@@ -3,6 +3,7 @@
 -- param: share number >= 0 <= 1: largest share of records that are unique in the release
 -- measures: share of all records that are alone in their class, for such a record; 0 for others; worse when larger
 -- needs: whole_table
+-- shapes: rows, entity
 -- monotone: no
 SELECT class_id, measured
 FROM (

@@ -85,10 +85,10 @@ def check(
 def _loss(policy: Any, engine: Any, source: Any) -> tuple[Any, str | None]:
     """The loss of a release, or why it cannot be measured: that is no reason to withhold the verdict."""
     from sqlanon.evidence.loss import loss
-    from sqlanon.policy.person_shapes import ROWS
+    from sqlanon.policy.person_shapes import ENTITY, ROWS
     from sqlanon.relations.bucketization import parts_rows
 
-    if policy.shape != ROWS:
+    if policy.shape not in (ROWS, ENTITY):
         return None, "the loss was not measured: the evidence of the release tells it"
     if parts_rows(policy):
         return None, None  # quasi-identifiers are shown as they are
@@ -180,8 +180,9 @@ def print_linked(console: Console, said: str, uniqueness: str, problems: Sequenc
 def _print_verdict(console: Console, result: CheckResult, records: int, *, persons: bool) -> None:
     verdict = "[green]holds [/]" if result.holds else "[red]BROKEN[/]"
     of = f" of {result.attribute}" if result.attribute else ""
+    of += f" {result.asks}" if result.asks else ""
     given = f", {format_params(result.params)}" if result.params else ""
-    console.print(f"{verdict}  [bold]{escape_markup(result.model)}[/]{escape_markup(of + given)}")
+    console.print(f"{verdict}  [bold]{escape_markup(result.model)}[/]{escape_markup(of + given)}", soft_wrap=True)
     if result.measured is None:
         console.print("        there is no row to measure")
         return

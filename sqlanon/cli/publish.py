@@ -109,6 +109,8 @@ def print_published(
     elif "items" in document:
         _print_items(console, document)
     else:
+        if "entities" in document:
+            _print_entities(console, document)
         console.print()
         console.print(_attributes(document))
         console.print()
@@ -135,9 +137,11 @@ def print_published(
 
 def _print_check(console: Console, check: Mapping[str, Any], what: str = "classes") -> None:
     of = f" of {check['attribute']}" if check["attribute"] else ""
+    of += f" {check['asks']}" if check.get("asks") else ""
     verdict = "[green]holds [/]" if check["holds"] else "[red]BROKEN[/]"
     measured = f"worst of {check['classes']:,} {what} {number(check['measured'])}, required {number(check['required'])}"
-    console.print(f"{verdict}  [bold]{escape_markup(check['model'] + of)}[/]  [dim]{escape_markup(measured)}[/]")
+    named = escape_markup(check["model"] + of)
+    console.print(f"{verdict}  [bold]{named}[/]  [dim]{escape_markup(measured)}[/]", soft_wrap=True)
 
 
 def _print_linked(console: Console, linked: Mapping[str, Any]) -> None:
@@ -176,6 +180,16 @@ def _print_items(console: Console, document: Mapping[str, Any]) -> None:
     )
     console.print(plain_text(f"{items['different']:,} different items, shown as {items['labels']:,} labels"))
     console.print(plain_text(f"ncp {number(plan['loss'])}; {plan['algorithm']}: {plan['why']}"), soft_wrap=True)
+
+
+def _print_entities(console: Console, document: Mapping[str, Any]) -> None:
+    """How many persons are shown with all their rows, and in which tables."""
+    entities = document["entities"]
+    gone = entities["suppressed_persons"]
+    shown = f"{entities['persons'] - gone:,} of {entities['persons']:,} persons"
+    console.print(plain_text(f"{shown}, {gone:,} suppressed with all their rows"))
+    for name, kind in document.get("release", {}).get("companions", {}).items():
+        console.print(plain_text(f"with the {kind} {name}"))
 
 
 def _attributes(document: Mapping[str, Any]) -> Table:

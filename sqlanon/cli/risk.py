@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 # A measure, its number, and what it says.
 LINES = (
+    ("known_persons", "by_all_rows", "{unit} whom nobody else equals in all rows"),
+    ("known_persons", "by_one_row", "{unit} with a row that nobody else has"),
+    ("known_persons", "by_number", "{unit} with a number of rows that nobody else has"),
     ("prosecutor", "highest", "chance to find a person who is known to be in the table, at most"),
     ("prosecutor", "average", "the same on average: prosecutor risk"),
     ("prosecutor", "records_at_risk", "{unit} with a prosecutor risk above {threshold}"),

@@ -13,9 +13,10 @@ from sqlanon.errors import PolicyError, RequirementBroken, SourceError, number
 from sqlanon.evidence.absent_values import absent_values
 from sqlanon.evidence.apply_transformations import apply, needs_secret
 from sqlanon.evidence.bucket_evidence import as_groups, check_guarding, overfull
+from sqlanon.evidence.entity_checks import count_rows, find_disclosed, key_columns, plan_disclosed, require_drawn
 from sqlanon.evidence.hierarchies import build_hierarchies, require_valid
 from sqlanon.evidence.item_checks import check_items
-from sqlanon.evidence.joined_tables import child_columns
+from sqlanon.evidence.joined_tables import child_columns, entity_tree, released_tables
 from sqlanon.evidence.journey_checks import check_journeys
 from sqlanon.evidence.linked_rows import Linked, find_link, measure_linked
 from sqlanon.evidence.loss import infer_levels
@@ -23,7 +24,7 @@ from sqlanon.evidence.results import CheckResult, Counts, check_result, count_re
 from sqlanon.families import plugin
 from sqlanon.hierarchies import Hierarchy
 from sqlanon.policy import Policy, Source, missing_columns
-from sqlanon.policy.person_shapes import ROWS, SEQUENCE, SET, require_shape
+from sqlanon.policy.person_shapes import ENTITY, ROWS, SEQUENCE, SET, require_shape
 from sqlanon.policy.suppressed_cells import READING
 from sqlanon.relations.bucketization import parts_rows
 from sqlanon.relations.checks import Check, Compiler
@@ -96,7 +97,9 @@ def check(
         measure = check_items if policy.shape == SET else check_journeys
         measured = measure(policy, engine, release, limit, progress)
         return Evidence(measured.records, measured.checks, 0, measured.breaches, measured.notes, counts="persons")
-    require_shape(policy, "this check", ROWS)
+    require_shape(policy, "this check", ROWS, ENTITY)
+    if release is not None and policy.shape == ENTITY:
+        release = released_tables(policy, release)
     if not policy.transformations:
         return _check(policy, engine, release, hidden, limit, progress, [], whole=True)
     plain = policy.model_copy(update={"transformations": ()})
@@ -138,6 +141,7 @@ def _check(
     narrowed = compiler.policy
     steps = compiler.prelude.steps
     required = {item.result: item for item in checks if isinstance(item.result, str)}
+    shared = plan_disclosed(compiler, checks) if compiler.entity is not None else {}
     try:
         planned = list(steps)
         for place, step in enumerate(planned, start=1):
@@ -154,7 +158,10 @@ def _check(
         require_valid(narrowed, engine, valid, compiler.prelude)
         counted = [count_result(engine, item) for item in checks]
         by_table = {item.classes: counts for item, counts in zip(checks, counted, strict=True)}
-        records = _records(engine, compiler.prelude, by_table)
+        if compiler.entity is not None:
+            records = count_rows(engine, compiler.entity)
+        else:
+            records = _records(engine, compiler.prelude, by_table)
         every = records
         if narrowed.suppressed_rows != "drop":
             every = _count(engine, relation(compiler.source, engine.dialect, compiler.child_columns))
@@ -163,7 +170,9 @@ def _check(
         results = tuple(check_result(engine, item, counts, limit) for item, counts in zip(checks, counted, strict=True))
         breaches = _breaches(policy, engine, release, compiler, records if whole else None, hidden)
         breaches += parted + ([] if records else ["there is no row to measure"])
-        linked = None if parts_rows(policy) or not records else _linked(policy, engine, release, compiler, hidden)
+        breaches += find_disclosed(engine, shared)
+        by_itself = parts_rows(policy) or compiler.entity is not None  # they look at what is linked themselves
+        linked = None if by_itself or not records else _linked(policy, engine, release, compiler, hidden)
     finally:
         drop_steps(engine, steps)
     if every > records:
@@ -188,10 +197,14 @@ def _linked(
 
 def require_persons(engine: Engine, compiler: Compiler) -> None:
     """Rows of nobody are no crowd to hide in, and no small part of one either: shares would come out too low."""
-    person = compiler.policy.person
+    require_persons_known(engine, compiler.policy.person, compiler.read)
+
+
+def require_persons_known(engine: Engine, person: str | None, tree: exp.Select) -> None:
+    """The same of rows that are not compiled yet."""
     if person is None:
         return
-    rows = nest_query(compiler.prelude.rows.copy(), "source")
+    rows = nest_query(tree.copy(), "source")
     found = _count(engine, select(exp.Star(), source=rows, where=column(person).is_(exp.Null())))
     if found:
         raise PolicyError(
@@ -213,8 +226,12 @@ def _breaches(
     found: list[str] = []
     if release is None:
         return found
-    names = [item.name for item in engine.columns(relation(compiler.source, engine.dialect))]
+    names = [item.name for item in engine.columns(relation(compiler.source, engine.dialect, compiler.child_columns))]
     shown = [name for name in policy.identifiers if name in names and name not in hidden]
+    if compiler.entity is not None:
+        drawn = key_columns(compiler.entity) | {policy.person}
+        shown = [name for name in shown if name not in drawn]
+        found += require_drawn(engine, policy.person or "", compiler.entity)
     for name in shown:
         if not policy.columns[name].pseudonym:
             found.append(f"the release holds the identifier '{name}'")
@@ -222,7 +239,10 @@ def _breaches(
             found.append(f"the release holds values of the identifier '{name}' where pseudonyms should be")
     if records is None:
         return found
-    original = _count(engine, relation(engine.resolve(policy.source), engine.dialect))
+    if compiler.entity is not None:
+        original = count_rows(engine, entity_tree(policy, engine, engine.resolve(policy.source)))
+    else:
+        original = _count(engine, relation(engine.resolve(policy.source), engine.dialect))
     missing = original - records
     # With a history rows also wait for a later release; how many more may is known when it is compared.
     limit = policy.suppression_limit if policy.history is None else 1.0
@@ -261,7 +281,8 @@ def prepare(
         missing_columns(policy, names)
     else:
         policy, notes = _as_released(policy, names)
-    compiler = Compiler(policy, hierarchies, engine.dialect, source, child_columns=children)
+    entity = entity_tree(policy, engine, source) if policy.shape == ENTITY else None
+    compiler = Compiler(policy, hierarchies, engine.dialect, source, child_columns=children, entity=entity)
     if policy.population is not None and policy.person is not None:
         held = engine.columns(relation(engine.resolve(policy.population), engine.dialect))
         compiler.population_has_persons = policy.person in [item.name for item in held]
@@ -317,6 +338,11 @@ def _as_released(policy: Policy, available: list[str]) -> tuple[Policy, list[str
         )
     undeclared = [name for name in available if name not in policy.columns]
     notes = [f"column '{name}' of the release has no role in the policy" for name in undeclared]
+    if person is None and policy.shape == ENTITY:
+        raise SourceError(
+            f"the release lacks '{policy.person}', the number that tells which rows belong to one person",
+            hint=f"it has {', '.join(repr(name) for name in available[:20])}",
+        )
     if person != policy.person:
         needs_persons = [use.name for use in policy.models if "person" in plugin("models", use.name).needs]
         if needs_persons:

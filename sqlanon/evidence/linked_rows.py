@@ -29,6 +29,8 @@ from sqlanon.evidence.joined_tables import child_columns
 from sqlanon.evidence.results import CheckResult, check_result, count_result
 from sqlanon.families import plugin
 from sqlanon.policy import Policy
+from sqlanon.policy.parts import Column
+from sqlanon.policy.person_shapes import ROWS
 from sqlanon.relations.attacks import attack_relations as relations
 from sqlanon.relations.checks import BUILT_ON_COLUMNS, Compiler
 from sqlanon.relations.classes import Grouping, Prelude, class_values, classes
@@ -98,6 +100,14 @@ class RowLink:
 
     columns: tuple[str, ...]
     person: str
+
+
+def as_linked_rows(policy: Policy) -> Policy:
+    """A policy of entities as one of rows that the person links: for what looks at rows, and at whole sets of them."""
+    assert policy.person is not None
+    linked = Column(role="identifier", pseudonym=True)
+    columns = {**policy.columns, policy.person: linked}
+    return policy.model_copy(update={"shape": ROWS, "columns": columns, "algorithm": None})
 
 
 def say_linked(columns: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from sqlglot import exp
 from sqlanon.engines import Engine
 from sqlanon.engines.temp_tables import drop_steps, run_steps
 from sqlanon.errors import PolicyError
+from sqlanon.evidence.entity_loss import entity_loss
 from sqlanon.evidence.hierarchies import build_hierarchies, validate_hierarchies
 from sqlanon.evidence.region_labels import pieces_of
 from sqlanon.evidence.work_tables import Work
@@ -17,7 +18,7 @@ from sqlanon.families import Plugin, family
 from sqlanon.hierarchies import Hierarchy
 from sqlanon.lattice.search_state import TempTables
 from sqlanon.policy import Policy, Source
-from sqlanon.policy.person_shapes import require_shape
+from sqlanon.policy.person_shapes import ENTITY, ROWS, require_shape
 from sqlanon.relations.classes import Prelude
 from sqlanon.relations.compressed_rows import root_only
 from sqlanon.relations.label_relations import (
@@ -73,7 +74,9 @@ def loss(
 ) -> Loss:
     """Compare a release with the source of its policy. Levels are read off the released labels if not given; where the
     release has no such levels, the loss is what its labels leave open."""
-    require_shape(policy, "a comparison of values with labels")
+    require_shape(policy, "a comparison of values with labels", ROWS, ENTITY)
+    if policy.shape == ENTITY:
+        return _of_entities(policy, engine, release)
     given = build_hierarchies(policy)
     validate_hierarchies(policy, engine, given)
     hierarchies = {name: root_only() for name in policy.quasi_identifiers} | given
@@ -107,6 +110,14 @@ def loss(
 
 class NotByLevels(PolicyError):
     """The release does not generalize each column to one level with whole classes suppressed."""
+
+
+def _of_entities(policy: Policy, engine: Engine, release: Source) -> Loss:
+    by_attribute, records, gone = entity_loss(policy, engine, release)
+    weights = {name: policy.columns[name].weight for name in by_attribute}
+    whole = sum(weights.values())
+    ncp = sum(weights[name] * value for name, value in by_attribute.items()) / whole if whole else 0.0
+    return Loss({"ncp": ncp}, by_attribute, {}, records, gone, by_region=True)
 
 
 def infer_levels(

@@ -57,6 +57,7 @@ class ModelEvidence:
     required: float | None
     holds: bool
     summary: str
+    asks: str | None = None  # of a sensitive value of persons with several rows: which of their values
 
     @property
     def worse_when_smaller(self) -> bool:
@@ -380,6 +381,7 @@ def _check(raw: Mapping[str, Any]) -> ModelEvidence:
         required=number(raw.get("required")),
         holds=broken in (0, None) if holds is True else holds is None and broken == 0,
         summary=text(raw.get("summary")) or (known.summary if known else ""),
+        asks=text(raw.get("asks")) or None,
     )
 
 

@@ -36,6 +36,7 @@ class CheckResult:
     measured: float | None  # the worst class; None where there is no class
     violations: tuple[Violation, ...] = ()  # the worst ones; for a sensitive attribute none of a single record
     unit: str = "class"  # what was measured one by one, and counted above: a class, a set of items, …
+    asks: str = ""  # of a sensitive value of persons with several rows: which of their values
 
     @property
     def holds(self) -> bool:
@@ -91,6 +92,7 @@ def check_result(engine: Engine, item: Check, counted: Counts, limit: int) -> Ch
         broken_records=None if overlapping else counted.broken_records,
         measured=counted.least if item.model.worse_when_smaller else counted.most,
         violations=_violations(engine, item, limit) if counted.broken_classes and limit > 0 else (),
+        asks=item.asks,
     )
 
 

@@ -7,7 +7,7 @@ in their `TRAITS`. Everything else is refused with a reason.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlanon.errors import PolicyError, did_you_mean
 from sqlanon.families import SHAPES, algorithm_traits, family, models_of_shape, module_names
@@ -29,9 +29,30 @@ class ShapeRules:
     hierarchies: tuple[str, ...]  # roles of columns that may have one
     keys: tuple[str, ...] = ()  # beside those of every shape
     joins: bool = False
+    aims: tuple[str, ...] = ()  # what a model may be asked of, beside all
+    weights: bool = False  # a column may say how much its loss of detail counts
+    reasons: Mapping[str, str] = field(default_factory=dict)  # why a key is refused, where it is another one
 
 
 RULES: Mapping[str, ShapeRules] = {
+    ENTITY: ShapeRules(
+        "an entity: all its rows together",
+        roles={
+            "identifier": (0, None),
+            "quasi_identifier": (1, None),
+            "sensitive": (0, None),
+            "insensitive": (0, None),
+        },
+        hierarchies=("quasi_identifier", "sensitive"),
+        keys=("hierarchies", "sensitive_nulls", "absent_values", "transformations", "minimize"),
+        joins=True,
+        aims=("attribute",),
+        weights=True,
+        reasons={
+            "qids": "a signature is made of all quasi-identifiers",
+            "nulls": "two NULLs match, or no two persons were alike",
+        },
+    ),
     SET: ShapeRules(
         "a set of items",
         roles={"identifier": (0, None), "item": (1, 1), "sensitive": (0, 1)},
@@ -77,7 +98,7 @@ def problems(draft: Draft) -> Iterator[PolicyProblem]:
         yield PolicyProblem(f"'shape: {shape}' needs a person column: a person is {rules.said}", hint, ("shape",))
     for key in draft.data:
         if key in Policy.model_fields and key not in (*COMMON, *rules.keys):
-            reason = REASONS.get(key, f"a person is {rules.said}")
+            reason = rules.reasons.get(key) or REASONS.get(key, f"a person is {rules.said}")
             message = f"'{key}' cannot be combined with 'shape: {shape}': {reason}"
             yield PolicyProblem(message, f"leave '{key}' out", (key,))
     if draft.mapping("source").get("joins") and not rules.joins:
@@ -127,7 +148,7 @@ def _check_roles(draft: Draft, shape: str, rules: ShapeRules) -> Iterator[Policy
             yield PolicyProblem(message, "leave the others out with a 'query:'", ("columns", named[most]))
     for name, given in draft.mapping("columns").items():
         for key in ("pseudonym", "weight"):
-            if isinstance(given, Mapping) and key in given:
+            if isinstance(given, Mapping) and key in given and not (key == "weight" and rules.weights):
                 message = f"'{key}' of '{name}' cannot be combined with 'shape: {shape}'"
                 said = (
                     "a fresh number stands in place of the person" if key == "pseudonym" else "loss has no weights here"
@@ -156,8 +177,9 @@ def _check_models(draft: Draft, shape: str) -> Iterator[PolicyProblem]:
                 else f"the models here are {', '.join(fitting)}"
             )
             yield PolicyProblem(f"{name} is not defined for 'shape: {shape}'", hint, path)
+        aims = RULES[shape].aims if shape in RULES else ()
         for key in ("attribute", "qid"):
-            if shape != ROWS and isinstance(given, Mapping) and key in given:
+            if shape != ROWS and key not in aims and isinstance(given, Mapping) and key in given:
                 message = f"{name}: '{key}' means nothing with 'shape: {shape}'"
                 yield PolicyProblem(message, f"leave '{key}' out", (*path, key))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlglot import exp
@@ -13,7 +13,7 @@ from sqlanon.errors import PolicyError
 from sqlanon.families import Plugin, plugin
 from sqlanon.hierarchies import Hierarchy
 from sqlanon.policy import ModelUse, Policy, Source
-from sqlanon.policy.person_shapes import require_shape
+from sqlanon.policy.person_shapes import ENTITY, require_shape
 from sqlanon.policy.suppressed_cells import HINT, READING
 from sqlanon.relations.category_weights import category_rows
 from sqlanon.relations.classes import (
@@ -29,6 +29,7 @@ from sqlanon.relations.classes import (
     classes,
     totals,
 )
+from sqlanon.relations.entities import EntityTable, add_signatures
 from sqlanon.relations.hierarchy_lookups import level_names, lookup, taxonomy
 from sqlanon.relations.matching_classes import matches_any_value, matching_classes
 from sqlanon.relations.model_relations import class_probability, combinations, supersets
@@ -55,6 +56,8 @@ from sqlanon.sqltree.tree import (
 BUILT_ON_VALUES = frozenset(["class_supersets", "class_probability"])
 # What is made of the columns of a class themselves, and cannot be made of sets of rows.
 BUILT_ON_COLUMNS = frozenset(["class_population", "class_supersets", "class_probability", "combinations"])
+# What is asked about the sensitive values of persons with one signature.
+ANY_ROW, KNOWN_ROW = "in any row", "in a known row"
 OF_ROW_SETS = "row_sets"  # what the header of a model calls classes of owners with the same set of rows
 
 
@@ -83,6 +86,7 @@ class Check:
     rows: str | None = None  # table of distinct records, for these
     listed_values: tuple[str, ...] = ()  # sensitive values that the policy names; a typo there would weaken it
     totals: str | None = None
+    asks: str = ""  # of a sensitive value of persons with several rows: which of their values
 
     def measured(self, name: str | None = None) -> exp.Expr:
         """Its result as a relation to read from."""
@@ -108,12 +112,17 @@ class Compiler:
     row_sets: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     linked: bool = False  # whether the classes of all models are such sets, and not only of those that say so
     by_row: bool = True  # and by which of these rows it is, where sensitive values count
+    # Where classes are persons with the same signature: the tables whose rows make it.
+    entity: EntityTable | None = None
     prelude: Prelude = field(init=False)
+    read: exp.Select = field(init=False)  # the rows without the columns that are put beside them
 
     def __post_init__(self) -> None:
-        require_shape(self.policy, "a measure of classes of rows")
+        if self.entity is None:
+            require_shape(self.policy, "a measure of classes of rows")
         if self.shared is not None:
             self.prelude = self.shared
+            self.read = self.prelude.rows
             return
         names = self.policy.quasi_identifiers
         rows = rows_to_check(
@@ -130,6 +139,7 @@ class Compiler:
             self.prelude.rows = exp.select("*").from_(table(made))
         self.prelude.originals = self.prelude.rows
         self.prelude.null_is_value = self.policy.sensitive_nulls == "value"
+        self.read = self.prelude.rows
 
     def checks(self) -> list[Check]:
         uses = [
@@ -138,6 +148,8 @@ class Compiler:
             for qid in self.qids(use)
             for attribute in self.attributes(use)
         ]
+        if self.entity is not None:
+            return self._entity_checks(uses)
         if self.policy.person is not None and not self.row_sets:
             sets = [qid for use, qid, _ in uses if plugin("models", use.name).classes == OF_ROW_SETS]
             if sets:
@@ -149,6 +161,30 @@ class Compiler:
             if attribute is not None and grouping.person is None and not grouping.distinct:
                 self.prelude.rolls_up_from.setdefault(grouping, attribute)
         return [self._check(use, qid, attribute) for use, qid, attribute in uses]
+
+    def _entity_checks(self, uses: Sequence[tuple[ModelUse, tuple[str, ...], str | None]]) -> list[Check]:
+        """Every model on classes of persons with the same signature. A person may have several sensitive values, and
+        counts for each of them once: among the values of all rows, and among those of rows that look alike."""
+        assert self.entity is not None and self.policy.person is not None
+        for use, _, _ in uses:  # a policy that was put together in Python may ask for what no policy file can
+            if ENTITY not in plugin("models", use.name).shapes:
+                raise PolicyError(f"{use.name} is not defined for 'shape: entity'", hint="leave it out")
+        self.row_sets = add_signatures(self.prelude, self.entity, self.policy.person, [qid for _, qid, _ in uses])
+        self.linked = True
+        made = []
+        for use, qid, attribute in uses:
+            for self.by_row, asks in ((False, ANY_ROW), (True, KNOWN_ROW)) if attribute is not None else ((False, ""),):
+                grouping = self.grouping(plugin("models", use.name), use, qid, attribute)
+                self.asked[grouping, attribute] += 1
+                made.append((use, qid, attribute, self.by_row, asks))
+        found = []
+        for use, qid, attribute, self.by_row, asks in made:
+            found.append(replace(self._check(use, qid, attribute), asks=asks))
+        return found
+
+    def entity_classes(self, qid: tuple[str, ...]) -> Grouping:
+        """The classes of persons with the same signature, whatever their sensitive values are."""
+        return Grouping((self.row_sets[qid],), person=self.policy.person)
 
     def qids(self, use: ModelUse) -> list[tuple[str, ...]]:
         """The columns that make the classes of a model; for several quasi-identifiers one set after the other."""

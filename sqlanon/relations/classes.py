@@ -101,6 +101,8 @@ class Prelude:
     baseline: exp.Select | None = None  # rows whose distribution classes are compared with, if not their own
     null_is_value: bool = False  # in sensitive columns; else NULL is not known
     originals: exp.Select | None = None  # rows whose values were generalized to the labels of `rows`, if known
+    # By the column of `rows` with the number of a person's signature: the table of persons with one row each.
+    entities: dict[str, str] = field(default_factory=dict)
 
     def once(self, kind: str, key: tuple[object, ...], query: Callable[[], exp.Query]) -> str:
         full = (kind, *key)
@@ -269,6 +271,9 @@ def classes(prelude: Prelude, grouping: Grouping) -> str:
         attribute = prelude.rolls_up_from.get(grouping)
         if grouping.distinct:
             grouped = _distinct_groups(prelude, grouping)
+        elif (made := _entities(prelude, grouping)) is not None:  # persons are counted once already
+            own = [alias(exp.column("signature"), "c1"), alias(count_all(), "records")]
+            grouped = select(*own, source=table(made), groups=["signature"])
         elif attribute is not None:
             counted = alias(sum_bigint(exp.column("records")), "records")
             grouped = select(*names, counted, source=table(cells(prelude, grouping, attribute)), groups=names)
@@ -280,6 +285,12 @@ def classes(prelude: Prelude, grouping: Grouping) -> str:
         return select(alias(number, "class_id"), "records", *names, source=nest_query(grouped, "grouped"))
 
     return prelude.once("classes", (grouping,), build)
+
+
+def _entities(prelude: Prelude, grouping: Grouping) -> str | None:
+    """The table of persons whose signatures are the classes, if these are no more than that."""
+    only = grouping.columns[0] if len(grouping.columns) == 1 else ""
+    return prelude.entities.get(only) if grouping.person is not None and grouping.nulls_match else None
 
 
 def _distinct_groups(prelude: Prelude, grouping: Grouping) -> exp.Select:

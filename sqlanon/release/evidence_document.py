@@ -255,6 +255,7 @@ def describe_check(item: CheckResult) -> ModelEvidence:
         required=threshold(model.sql, model.filled(item.params), smaller_is_worse=model.worse_when_smaller),
         holds=item.holds,
         summary=model.summary,
+        asks=item.asks or None,
     )
 
 

@@ -11,7 +11,7 @@ from sqlanon.evidence.apply_transformations import needs_secret
 from sqlanon.evidence.json_values import mapping, quantity
 from sqlanon.evidence.release_evidence import ReleaseEvidence
 from sqlanon.policy import Policy
-from sqlanon.policy.person_shapes import ROWS
+from sqlanon.policy.person_shapes import ENTITY, ROWS
 from sqlanon.release.algorithm_kind import is_parted
 from sqlanon.release.publication import Progress, tell
 from sqlanon.release.solve_policy import prepare_problem
@@ -32,6 +32,12 @@ def report(
     most `explore` seconds are spent; 0 leaves it out. So does a policy with draws whose `secret` is not given. Risks
     are measured and attacks carried out on source and release as they are now, if `attacked`."""
     evidence = kept = ReleaseEvidence.from_json(load_evidence(policy, engine))
+    if attacked and policy.shape == ENTITY:
+        tell(progress, "attacking the release", 0, 1)
+        from sqlanon.release.measure_resistance import resistance
+
+        evidence = replace(evidence, **resistance(policy, engine, evidence))
+        tell(progress, "attacking the release", 1, 1)
     if attacked and policy.shape == ROWS:
         tell(progress, "attacking the release", 0, 1)
         from sqlanon.release.gather_verdict import verdict_of_release
@@ -42,7 +48,8 @@ def report(
         evidence = replace(evidence, verdicts=tuple(as_data(found)))
         tell(progress, "attacking the release", 1, 1)
     drawn = needs_secret(policy) and not secret
-    if explore > 0 and len(evidence.plan["passes"]) == 1 and not drawn and not is_parted(policy):
+    by_levels = policy.shape == ROWS and not is_parted(policy)
+    if explore > 0 and len(evidence.plan["passes"]) == 1 and not drawn and by_levels:
         task = prepare_problem(policy, engine, time_limit=explore, progress=progress, secret=secret)
         try:
             asked = max((use.params["k"] for use in policy.models if "k" in use.params), default=None)
@@ -72,6 +79,8 @@ def note_changed_source(evidence: ReleaseEvidence) -> ReleaseEvidence:
     """Say that the source has other rows than those that were published."""
     now = quantity(mapping(mapping(evidence.risks).get("source")).get("records"))
     if now is None or evidence.records is None or now == evidence.records:
+        return evidence
+    if "entities" in evidence.more:  # whose risks are those of persons, not of rows
         return evidence
     said = (
         f"the source had {evidence.records:,} rows when the release was made, and has {now:,} now: risks, attacks and "

@@ -21,7 +21,7 @@ from sqlanon.lattice.problem import FEW_ROWS, Problem
 from sqlanon.lattice.solution import Solution
 from sqlanon.plan import Plan
 from sqlanon.policy import Policy
-from sqlanon.policy.person_shapes import ROWS, SEQUENCE, SET, require_shape
+from sqlanon.policy.person_shapes import ENTITY, ROWS, SEQUENCE, SET, require_shape
 from sqlanon.relations.source import table_tree
 from sqlanon.release.algorithm_kind import is_parted
 from sqlanon.release.check_release import require_all_rows, require_kept
@@ -293,6 +293,13 @@ def publish(
 
             admit(release)
             return publish_journeys.publish(
+                policy, engine, target, secret=secret, progress=progress, plan_hash=plan_hash, run=run
+            )
+        if policy.shape == ENTITY:
+            from sqlanon.release import publish_entities
+
+            admit(release)
+            return publish_entities.publish(
                 policy, engine, target, secret=secret, progress=progress, plan_hash=plan_hash, run=run
             )
         if policy.shape == SET:

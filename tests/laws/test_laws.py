@@ -206,6 +206,7 @@ ATTACKED = {
     "other_named_values": "class_id BIGINT, value TEXT, records BIGINT",
 }
 SETS = {
+    "entities": "person BIGINT, signature BIGINT, records BIGINT",
     "person_rows": "person BIGINT, class_id BIGINT, records BIGINT",
     "row_sets": "person BIGINT, row_set BIGINT, records BIGINT",
     "matching_classes": "class_id BIGINT, records BIGINT",

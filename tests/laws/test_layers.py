@@ -52,7 +52,8 @@ LAYERS = [
         "release.retire_release", "release.release_script",
     },
     {
-        "release.publish_buckets", "release.publish_items", "release.publish_journeys", "release.raise_levels",
+        "release.publish_buckets", "release.publish_entities", "release.publish_items", "release.publish_journeys",
+        "release.raise_levels",
         "release.gather_verdict",
     },
     {"release.history"},
@@ -70,7 +71,7 @@ LAYERS = [
     {"algorithms", "evidence.attacks", "evidence.risk", "evidence.utility", "report"},
     {"evidence"},
     {"paths"},
-    {"buckets", "cells", "itemsets", "regions"},
+    {"buckets", "cells", "entities", "itemsets", "regions"},
     {"lattice"},
     {"engines", "ledger"},
     {"relations.attacks"},

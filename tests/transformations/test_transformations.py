@@ -61,7 +61,8 @@ PLAIN = (
 
 
 def test_every_method_is_tested_here() -> None:
-    assert {name for use in USES.values() for name in use} == set(transformations.names())
+    with_persons = {"truncation"}  # it needs persons with several rows
+    assert {name for use in USES.values() for name in use} | with_persons == set(transformations.names())
 
 
 def test_every_method_has_a_manual_page() -> None:
@@ -165,6 +166,47 @@ def test_a_person_is_drawn_with_all_rows(database: Database) -> None:
     found = changed(database, [{"sampling": {"share": 0.5}}], person="id")
     assert set(Counter(row["id"] for row in found).values()) == {5}
     assert 10 < len({row["id"] for row in found}) < 30
+
+
+@pytest.mark.parametrize("use", [{"rows": 3}, {"rows": 3, "by": "born"}, {"rows": 3, "by": "smoker"}])
+def test_truncation_keeps_the_same_rows_on_both_engines(
+    duck: Database, postgres: Database, use: dict[str, Any]
+) -> None:
+    """Of seven rows of each person three, with NULLs and, by `smoker`, with many equal values."""
+    rows = people(210)
+    roles = dict.fromkeys([*transforming.TYPES, "who"], "insensitive") | {"age": "quasi_identifier"}
+    roles |= {"id": "identifier", "who": "identifier"}
+    kept = []
+    for database in (duck, postgres):
+        load(
+            database,
+            "people",
+            transforming.TYPES | {"who": "INTEGER"},
+            [{**row, "who": row["id"] // 7} for row in rows],
+        )
+        kept.append(changed(database, [{"truncation": use}], person="who", columns=roles))
+    assert kept[0] == kept[1]
+    assert set(Counter(row["who"] for row in kept[0]).values()) == {3}
+    other = changed(duck, [{"truncation": use}], person="who", columns=roles, secret=OTHER_KEY)
+    assert (other != kept[0]) == (use.get("by") != "born")
+    fewer = changed(duck, [{"truncation": {**use, "rows": 2}}], person="who", columns=roles)
+    assert all(row in kept[0] for row in fewer) and len(fewer) == 60
+    if "by" in use:
+        for who in range(30):
+            mine = sorted((row for row in rows if row["id"] // 7 == who), key=lambda row: row["id"])
+            known = sorted((str(row[use["by"]]).lower() for row in mine if row[use["by"]] is not None), reverse=True)
+            latest = [
+                str(row[use["by"]]).lower() for row in kept[0] if row["who"] == who and row[use["by"]] is not None
+            ]
+            assert sorted(latest, reverse=True) == known[: len(latest)] and len(latest) == min(3, len(known))
+
+
+def test_truncation_needs_persons(duck: Database) -> None:
+    with_people(duck, people(10))
+    with pytest.raises(PolicyError, match="truncation keeps a few rows of each person"):
+        changed(duck, [{"truncation": {"rows": 2}}])
+    with pytest.raises(PolicyError, match="'by'"):
+        policy([{"truncation": {"rows": 2, "by": "brn"}}], person="id")
 
 
 def numbers(rows: list[dict[str, Any]], name: str) -> list[float]:

@@ -31,10 +31,10 @@ from sqlanon.evidence.attacks.journey_attacks import JourneyOutcome, attack_jour
 from sqlanon.evidence.attacks.minimality import draw_conclusions
 from sqlanon.evidence.attacks.success_rates import LEAST_ADVANTAGE
 from sqlanon.evidence.hierarchies import require_valid
-from sqlanon.evidence.linked_rows import RowLink, find_link
+from sqlanon.evidence.linked_rows import RowLink, as_linked_rows, find_link
 from sqlanon.families import Plugin, family, plugin
 from sqlanon.policy import Policy, Source
-from sqlanon.policy.person_shapes import SEQUENCE, require_shape
+from sqlanon.policy.person_shapes import ENTITY, ROWS, SEQUENCE, require_shape
 from sqlanon.policy.suppressed_cells import READING
 from sqlanon.relations.attacks import attack_relations as relations
 from sqlanon.relations.attacks import learning_relations as guesses
@@ -126,7 +126,14 @@ def attack(
     if policy.shape == SEQUENCE:
         given = (external, other, prior, earlier, control)
         return _attack_journeys(policy, engine, release, names, asked, [item for item in given if item is not None])
-    require_shape(policy, "an attack on single rows")
+    require_shape(policy, "an attack on single rows", ROWS, ENTITY)
+    if policy.shape == ENTITY and policy.source.joins:
+        raise PolicyError(
+            "attacks look up the rows of one table, and persons have several here",
+            hint="'sqlanon risk' measures who is found by all rows; or join the tables in a view or 'query:'",
+        )
+    if policy.shape == ENTITY:
+        policy = as_linked_rows(policy)
     unknown = [name for name in names if name not in family("attacks")]
     if unknown:
         hint = did_you_mean(unknown[0], family("attacks")) or f"there are {', '.join(family('attacks'))}"

@@ -6,7 +6,7 @@ Everything of the size of the data is done by the statements in `sql/risk`; what
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from sqlglot import exp
@@ -14,6 +14,7 @@ from sqlglot import exp
 from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError, did_you_mean
 from sqlanon.evidence.checks import prepare, require_persons
+from sqlanon.evidence.joined_tables import released_tables
 from sqlanon.evidence.linked_rows import RowLink, find_link, link_rows, say_linked
 from sqlanon.evidence.risk.estimates import population_uniqueness
 from sqlanon.evidence.risk.special_uniques import Score, Subset, Suda, special_uniques
@@ -21,10 +22,20 @@ from sqlanon.evidence.risk.worst_case import worst_disclosure
 from sqlanon.evidence.work_tables import Work
 from sqlanon.families import Plugin, family, plugin
 from sqlanon.policy import Policy, Source
-from sqlanon.policy.person_shapes import require_shape
+from sqlanon.policy.person_shapes import ENTITY, ROWS, require_shape
 from sqlanon.policy.suppressed_cells import READING
 from sqlanon.relations.checks import Compiler
-from sqlanon.relations.classes import Grouping, class_population, class_values, classes, totals
+from sqlanon.relations.classes import (
+    Grouping,
+    Prelude,
+    class_population,
+    class_values,
+    classes,
+    grouped_rows,
+    number_classes,
+    totals,
+)
+from sqlanon.relations.entities import add_signatures, sign_rows
 from sqlanon.relations.matching_classes import matches_any_value, matching_classes
 from sqlanon.relations.risk_relations import (
     class_households,
@@ -37,7 +48,16 @@ from sqlanon.relations.risk_relations import (
 )
 from sqlanon.relations.row_sets import class_rows
 from sqlanon.relations.source import relation
-from sqlanon.sqltree.tree import bind, find_references, select, sum_bigint, table
+from sqlanon.sqltree.tree import (
+    alias,
+    bind,
+    column,
+    count_all,
+    find_references,
+    select,
+    sum_bigint,
+    table,
+)
 
 Numbers = Mapping[str, float | str | None]
 MOST_KNOWLEDGE = 10  # implications; how to spread more over the records of a class takes too many ways
@@ -113,16 +133,26 @@ def risk(
     and `suda` look at all sets of up to `max_size` quasi-identifiers. `hidden` are columns of a release that nobody
     will see, such as the person key.
     """
-    require_shape(policy, "the risk of single rows")
+    require_shape(policy, "the risk of single rows", ROWS, ENTITY)
+    if release is not None and policy.shape == ENTITY:
+        release = released_tables(policy, release)
     asked = RiskParams(weight, household, sampling_fraction, threshold, knowledge, subsets, suda, max_size)
     _require_sense(policy, asked)
     compiler, _, notes = prepare(policy.model_copy(update={"models": ()}), engine, release)
     if not compiler.policy.quasi_identifiers:
         raise PolicyError("no quasi-identifier is given", hint="say which columns an attacker may know: --qi age,zip")
     rows = relation(compiler.source, engine.dialect, compiler.child_columns)
-    link = find_link(policy, engine, rows, released=release is not None, hidden=hidden)
+    by_itself = compiler.entity is not None
+    link = None if by_itself else find_link(policy, engine, rows, released=release is not None, hidden=hidden)
     sets = None
-    if link is not None and not asked.rows_only:
+    known: Mapping[str, Numbers] = {}
+    if compiler.entity is not None:
+        _require_entities(policy, asked)
+        require_persons(engine, compiler)
+        known = {"known_persons": _known_persons(engine, compiler)}
+        sets, link = _entity_classes(compiler), RowLink((policy.person or "",), policy.person or "")
+        notes.append("classes are persons with the same rows")
+    elif link is not None and not asked.rows_only:
         sets = link_rows(compiler, link, keep=policy.suppressed_rows == "keep")
         compiler.policy = compiler.policy.model_copy(update={"person": link.person})
         notes = [note for note in notes if not note.endswith("rows were counted, not persons")]
@@ -133,9 +163,59 @@ def risk(
     try:
         work.run()  # rows that are numbered, where a NULL matches nothing
         grouping = _grouping(engine, compiler, asked)
-        return _Measuring(compiler, work, sets or grouping, asked, grouping, link if sets else None).all(notes)
+        found = _Measuring(compiler, work, sets or grouping, asked, grouping, link if sets else None).all(notes)
+        return replace(found, measures={**known, **found.measures})
     finally:
         work.drop()
+
+
+def _require_entities(policy: Policy, asked: RiskParams) -> None:
+    what = asked.classes_only or ("households" if asked.household is not None else None)
+    if what is not None or policy.population is not None:
+        raise PolicyError(
+            f"{what or 'populations'} are compared with single rows, and persons are entities here",
+            hint="leave that out, or measure a table with one row a person",
+        )
+
+
+def _entity_classes(compiler: Compiler) -> Grouping:
+    """The classes of persons with the same signature."""
+    policy = compiler.policy
+    assert compiler.entity is not None and policy.person is not None
+    names = add_signatures(compiler.prelude, compiler.entity, policy.person, [policy.quasi_identifiers])
+    return Grouping((names[policy.quasi_identifiers],), person=policy.person)
+
+
+def _known_persons(engine: Engine, compiler: Compiler) -> Numbers:
+    """The persons who are found by all their rows, by one of them, or by how many they have."""
+    policy = compiler.policy
+    assert compiler.entity is not None and policy.person is not None
+    prelude = Prelude(compiler.read.copy(), engine.dialect, prefix="sqlanon_known")
+    signed = sign_rows(prelude, compiler.entity, [policy.person], policy.quasi_identifiers)
+    entities = prelude.once(
+        "signed", (), lambda: select(alias(exp.column("k1"), "person"), "signature", source=table(signed.owners))
+    )
+    persons = Grouping(policy.quasi_identifiers, person=policy.person)
+    single = classes(prelude, persons)
+    rows = prelude.once(
+        "single_rows",
+        (),
+        lambda: number_classes(
+            prelude,
+            persons,
+            grouped_rows(prelude, persons, {"person": column(policy.person or "")}, count_all()),
+            ["person", "records"],
+        ),
+    )
+    work = Work(engine, prelude)
+    try:
+        work.run()
+        made = {"entities": entities, "person_rows": rows, "classes": single}
+        number, *found = engine.query(bind(plugin("linking", "known_persons").sql, {}, made))[0]
+    finally:
+        work.drop()
+    shares = [float(item or 0) / float(number) if number else 0.0 for item in found]
+    return dict(zip(("by_all_rows", "by_one_row", "by_number"), shares, strict=True))
 
 
 def risks_of_release(policy: Policy, engine: Engine, release: Source, **asked: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlanon.evidence.json_values import ratio
+from sqlanon.evidence.json_values import mapping, quantity, ratio
 from sqlanon.evidence.release_evidence import ReleaseEvidence
 from sqlanon.report.markup import Content, Html, element
 from sqlanon.report.sections.parts import (
@@ -55,9 +55,20 @@ def left_out(document: ReleaseEvidence) -> list[LeftOut]:
 def suppression(document: ReleaseEvidence) -> Section | None:
     if document.suppressed is None:
         return None
-    return section(
-        "suppressed", "Who was left out", paragraph(_suppressed_words(document)), _limit(document), _by_value(document)
-    )
+    said = _persons_words(document)
+    persons = paragraph(said) if said is not None else None
+    parts = (paragraph(_suppressed_words(document)), persons, _limit(document), _by_value(document))
+    return section("suppressed", "Who was left out", *parts)
+
+
+def _persons_words(document: ReleaseEvidence) -> list[Content] | None:
+    """The persons of a release whose classes are persons with the same rows."""
+    found = mapping(document.more.get("entities"))
+    persons, gone = quantity(found.get("persons")), quantity(found.get("suppressed_persons"))
+    if persons is None or gone is None:
+        return None
+    shown = f"{count(persons - gone)} of {plural(persons, 'person')} are in the release"
+    return [f"{shown}; of the others, all rows are suppressed. Classes are persons with the same rows."]
 
 
 def _suppressed_words(document: ReleaseEvidence) -> list[Content]:
@@ -65,6 +76,11 @@ def _suppressed_words(document: ReleaseEvidence) -> list[Content]:
     if not number:
         return ["No row was suppressed: every row is in the release."]
     of = f" of {plural(document.records, 'row')} ({share(ratio(number, document.records))})" if document.records else ""
+    if "clusters" in mapping(document.more.get("entities")):
+        return [
+            strong(f"{count(number)}{of}" if of else plural(number, "row")),
+            " were left out: they found no partner among the rows of the persons that are shown alike.",
+        ]
     names = list(dict.fromkeys(model_title(check.model) for check in document.checks or ()))
     why = f" ({list_names(names)})" if names else ""
     were = "was" if number == 1 else "were"
