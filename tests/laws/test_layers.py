@@ -64,7 +64,7 @@ LAYERS = [
         "release.level_words",
     },
     {"verdict"},
-    {"algorithms", "evidence.attacks", "evidence.risk", "evidence.utility", "report"},
+    {"algorithms", "evidence.attacks", "evidence.risk", "evidence.utility", "report", "statistics"},
     {"evidence"},
     {"buckets", "cells", "regions"},
     {"lattice"},
