@@ -78,8 +78,8 @@ class Suppression(BaseModel):
     """Unsafe cells are hidden, and others with them, until nobody can compute the first."""
 
     model_config = SHARED
-    search: Literal["auto", "heuristic", "exact"] = Field(
-        "auto", description="How the hidden cells are found; 'auto' is exact up to 5,000 cells."
+    search: Literal["by_size", "heuristic", "exact"] = Field(
+        "by_size", description="How the hidden cells are found; 'by_size' is exact up to 5,000 cells."
     )
     seconds: Annotated[Number, Field(gt=0), Expected("a number greater than 0")] = Field(
         60.0, description="How long a better pattern is looked for, once there is one."
@@ -94,7 +94,7 @@ class Suppression(BaseModel):
         "known", description="Whether everybody knows which cells are empty, so that hiding these helps nobody."
     )
     known_within: Annotated[Number, Field(gt=0), Expected("a number greater than 0")] | None = Field(
-        None, description="Everybody knows each value up to this share of it, such as 0.5; only that it is not negative "
+        None, description="Everybody knows values up to this share, such as 0.5; only that they are not negative "
         "if left out."
     )  # fmt: skip
 
@@ -213,9 +213,9 @@ def _problems(draft: Draft) -> Iterator[PolicyProblem]:
         if by and column not in by:
             hint = did_you_mean(column, by) or f"the tables are made by {', '.join(sorted(by))}"
             yield PolicyProblem(f"no table is made by '{column}'", hint, ("hierarchies", column))
-    release = draft.mapping("release")
-    if str(release.get("path", "")).endswith("/"):
-        yield PolicyProblem("tables of statistics are not written to a folder", "name a file", ("release", "path"))
+    if "path" in draft.mapping("release"):
+        hint = "write 'table: …' or 'view: …'; the record beside it keeps what was shown of the same records"
+        yield PolicyProblem("tables of statistics are written to a table or view", hint, ("release", "path"))
 
 
 def _check_columns(given: Mapping[str, Any], columns: list[str], path: KeyPath) -> Iterator[PolicyProblem]:

@@ -67,7 +67,7 @@ def base_rows(
     factor = double(column(weight)) if weight is not None else bigint(literal(1))
     least = factor.copy() if alone or weight is None else exp.Min(this=factor.copy())
     most = factor if alone or weight is None else exp.Max(this=factor)
-    unknown = exp.Coalesce(this=least, expressions=[literal(0)])
+    unknown: exp.Expr = exp.Coalesce(this=least, expressions=[literal(0)])
     if weight is not None and not alone:
         counted = exp.Count(this=column(weight), big_int=True)
         unknown = case((counted.eq(count_all()), least.copy()), default=literal(0))
@@ -134,17 +134,19 @@ def universe(nodes: str, places: Sequence[int]) -> exp.Select:
 
 
 def released_rows(
-    tables: Sequence[tuple[str, str, Sequence[int]]],
+    tables: Sequence[tuple[str, str, Sequence[int], bool]],
     columns: Mapping[int, tuple[str, int, int, str]],
     nodes: str,
     pattern: str,
     names: tuple[str, str],
 ) -> exp.Query:
-    """The release: for each table (its name, its cells, its dimensions) the labels and the value of each published cell,
-    or NULL. `columns` are the name of each dimension, its digits (below, above) and the label of its root; `pattern` are
-    the published cells with what is hidden; `names` are those of the two columns beside."""
+    """The release: the labels of each published cell, and its value, or NULL where it is hidden.
+
+    `tables` are its name, its cells, its dimensions, and whether its values are whole. `columns` are the name of each
+    dimension, its digits (below, above) and the label of its root; `pattern` are the published cells with what is
+    hidden; `names` are those of the two columns beside."""
     parts = []
-    for name, cells, places in tables:
+    for name, cells, places, whole in tables:
         chosen: list[exp.Expr] = [alias(text(literal(name)), names[0], quoted=True)]
         joins = [
             join_clause(
@@ -168,7 +170,8 @@ def released_rows(
             joins.append(join_clause(table(nodes, alias=node), same))
             chosen.append(alias(exp.column("label", table=node), own, quoted=True))
         hidden = exp.column("hidden", table="p").eq(literal(0))
-        chosen.append(alias(case((hidden, exp.column("value", table="c"))), names[1], quoted=True))
+        value: exp.Expr = exp.column("value", table="c")
+        chosen.append(alias(case((hidden, bigint(value) if whole else value)), names[1], quoted=True))
         parts.append(select(*chosen, source=table(cells, alias="c"), joins=joins))
     tree: exp.Query = parts[0]
     for part in parts[1:]:

@@ -100,9 +100,9 @@ class Auditor:
         cell = int(self.task.primaries.cell[primary])
         enough = self.task.level(who, primary, side) * ENOUGH - CLOSE
         for proof in reversed(self._proofs.get((primary, side), ())):
-            if side * proof.at(cell) >= enough and hidden[proof.places].all():
-                if who == 0 or self.task.fits(who, proof.cells, proof.amounts):
-                    return proof
+            moves = side * proof.at(cell) >= enough and bool(hidden[proof.places].all())
+            if moves and (who == 0 or self.task.fits(who, proof.cells, proof.amounts)):
+                return proof
         return None
 
     def note_deviation(self, cells: Indices, amounts: Numbers) -> Deviation:

@@ -102,6 +102,7 @@ class TableCells:
     tops: str
     members: str
     contributions: str
+    whole: bool  # whether its values are whole numbers
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ def make_cells(policy: StatisticsPolicy, engine: Engine, workspace: Workspace) -
         tree = statistics_tables.contributions(made, nodes, own, amount, whole, grouped=grouped)
         brought = workspace.make("contributions", tree)
         tables.append(
-            _make_table(policy, engine, workspace, dimensions, (nodes, up), name, own, brought, has_contributor)
+            _make_table(policy, engine, workspace, dimensions, (nodes, up), name, own, brought, has_contributor, whole)
         )
     return CellTables(policy, engine, workspace, dimensions, nodes, up, tuple(tables))
 
@@ -302,6 +303,7 @@ def _make_table(
     places: tuple[int, ...],
     brought: str,
     has_contributor: bool,
+    whole: bool,
 ) -> TableCells:
     """The cells of one table, from what contributors brought to its finest cells."""
     nodes, up = shared
@@ -346,7 +348,7 @@ def _make_table(
         bind(family("statistics")["members"].sql, _digits(place, dimension), relations) for place, dimension in own
     ]
     members = workspace.make("members", union_all(parts))
-    return TableCells(name, statistic, places, cells, tops, members, brought)
+    return TableCells(name, statistic, places, cells, tops, members, brought, whole and statistic.weight is None)
 
 
 def _digits(place: int, dimension: Dimension) -> dict[str, int]:

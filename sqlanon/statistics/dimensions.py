@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 from sqlanon.errors import HierarchyError, PolicyError
 
@@ -70,7 +71,7 @@ def build_dimension(name: str, root: str, paths: Iterable[Sequence[str]], stride
             hint = f"call the value something else in a query: '{root}' is what the total is called"
             raise HierarchyError(f"a value of '{name}' is called as the total of all values", hint=hint)
         leaves.add(nodes[0])
-        for node, parent in zip(nodes, nodes[1:], strict=False):
+        for node, parent in pairwise(nodes):
             if above.setdefault(node, parent) != parent:
                 raise HierarchyError(
                     f"the hierarchy of '{name}' has one label for two nodes",

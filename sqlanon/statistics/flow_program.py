@@ -36,7 +36,12 @@ class SolverClock:
     def __init__(self, limit: float | None = None) -> None:
         self.solving = 0.0
         self.programs = 0
-        self._until = None if limit is None else time.monotonic() + limit
+        self._until: float | None = None
+        self.set_limit(limit)
+
+    def set_limit(self, seconds: float | None) -> None:
+        """How long it may go on from now."""
+        self._until = None if seconds is None else time.monotonic() + seconds
 
     @property
     def left(self) -> float:
@@ -130,7 +135,7 @@ class FlowProgram:
                 self._model.changeColBounds(place, low, high)
 
     def price(self, cell: int, side: int) -> tuple[float, Numbers, Numbers]:
-        """How far a cell can deviate to a side, all deviations, and what a unit more of each bound would add to that."""
+        """How far a cell can deviate to a side, all deviations, and what a unit more of each bound would add."""
         place = self.at[cell]
         self._model.changeColCost(place, -float(side))
         try:

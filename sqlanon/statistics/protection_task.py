@@ -33,6 +33,13 @@ class ReadTables:
     cells: Mapping[str, tuple[int, ...]]  # by table: all cells
     earlier_shown: int = 0  # unsafe cells that an earlier release of the same records shows
 
+    def cost(self, hidden: Flags) -> float:
+        """What a pattern costs beside unsafe cells, whichever of it is new."""
+        shown = np.zeros(self.task.system.places, dtype=bool)
+        for own in self.published.values():
+            shown[list(own.values())] = True
+        return float(self.task.system.weight[hidden & shown & ~self.task.unsafe_places].sum())
+
     def variable(self, item: TableCells, cell: int) -> int:
         return self.variables[measure_of(item), cell]
 
@@ -245,12 +252,12 @@ def _read_intruders(
             brought.setdefault((names, int(number)), {})[variable] = float(amount)
     found = []
     for key, own in sorted(alone.items()):
-        held = {variable: amount for variable, amount in brought.get(key, {}).items() if variable not in own}
+        parts = {variable: amount for variable, amount in brought.get(key, {}).items() if variable not in own}
         found.append(
             Intruder(
                 np.array(sorted(own), dtype=np.int64),
-                np.array(list(held), dtype=np.int64),
-                np.array(list(held.values()), dtype=np.float64),
+                np.array(list(parts), dtype=np.int64),
+                np.array(list(parts.values()), dtype=np.float64),
             )
         )
     return found
@@ -264,5 +271,5 @@ def select_release(tables: CellTables, read: ReadTables, hidden: Flags, workspac
         place: (dimension.name, dimension.below, dimension.above, dimension.labels[0])
         for place, dimension in enumerate(tables.dimensions, start=1)
     }
-    listed = [(item.name, item.cells, item.places) for item in tables.tables]
+    listed = [(item.name, item.cells, item.places, item.whole) for item in tables.tables]
     return released_rows(listed, columns, tables.nodes, pattern, (STATISTIC, VALUE))

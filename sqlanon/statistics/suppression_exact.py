@@ -49,8 +49,11 @@ class SearchResult:
 def search_least_cost(task: Task, seconds: float | None = None, auditor: Auditor | None = None) -> SearchResult:
     """The cheapest pattern, or where the time is over the best one that is known, with a bound."""
     auditor = auditor or Auditor(task, SolverClock())
-    hidden = publish_again(auditor, suppress_cells(auditor))
+    hidden = suppress_cells(auditor)
     search = _Cuts(task, auditor, SolverClock(seconds))
+    auditor.clock.set_limit(seconds)
+    hidden = publish_again(auditor, hidden)
+    auditor.clock.set_limit(None)
     best, cost = hidden, task.cost(hidden)
     try:
         found = search.run(cost)

@@ -214,8 +214,11 @@ def not_protectable(task: Task, lack: Lack) -> NotReleased:
     )
 
 
-def search_pattern(task: Task, clock: SolverClock | None = None) -> tuple[Flags, Auditor]:
-    """The heuristic with its clean-up, and the auditor that knows its proofs."""
-    auditor = Auditor(task, clock or SolverClock())
+def search_pattern(task: Task, seconds: float | None = None) -> tuple[Flags, Auditor]:
+    """The heuristic with its clean-up, for which there is so much time; and the auditor that knows its proofs."""
+    auditor = Auditor(task, SolverClock())
     hidden = suppress_cells(auditor)
-    return publish_again(auditor, hidden), auditor
+    auditor.clock.set_limit(seconds)
+    hidden = publish_again(auditor, hidden)
+    auditor.clock.set_limit(None)
+    return hidden, auditor

@@ -20,7 +20,7 @@ Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 @dataclass(frozen=True)
 class TableSystem:
-    """`low` and `high` are what everybody knows of each cell; `rows`, `columns` and `signs` are the equations M y = 0."""
+    """`low` and `high` are what everybody knows of each cell; `rows`, `columns` and `signs` are M, where M y = 0."""
 
     value: Numbers
     low: Numbers
@@ -123,6 +123,7 @@ class Intruder:
     alone: Indices
     cells: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     amounts: Numbers = field(default_factory=lambda: np.zeros(0))
+    uses_parts: bool = True  # whether they make use of these; what they could know anyway need not be protected
 
 
 OUTSIDER = Intruder(np.zeros(0, dtype=np.int64))
@@ -166,7 +167,10 @@ class Task:
         return low, high
 
     def floors(self, who: int) -> dict[int, float]:
-        """How far down cells may deviate of which an attacker holds a part."""
+        """How far down cells may deviate of which an attacker holds a part, and makes use of it."""
+        return self._parts(who) if self.intruders[who].uses_parts else {}
+
+    def _parts(self, who: int) -> dict[int, float]:
         if who not in self._floors:
             intruder, low = self.intruders[who], self._outside[0]
             held = intruder.amounts - self.system.value[intruder.cells]
@@ -209,7 +213,7 @@ class Task:
             return float(self.primaries.sliding[primary])
         if side > 0:
             return float(self.primaries.upper[primary])
-        floor = self.floors(who).get(cell)
+        floor = self._parts(who).get(cell)
         below = float(self.primaries.lower[primary])
         return below if floor is None else min(below, -floor)
 

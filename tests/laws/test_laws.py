@@ -201,7 +201,24 @@ SETS = {
     "row_sets": "person BIGINT, row_set BIGINT, records BIGINT",
     "matching_classes": "class_id BIGINT, records BIGINT",
 }
+TABLED = {
+    "contributions": "cell BIGINT, contributor TEXT, records BIGINT, amount BIGINT, waived INT, weight BIGINT",
+    "other_contributions": "cell BIGINT, contributor TEXT, records BIGINT, amount BIGINT, waived INT, weight BIGINT",
+    "spread": "contributor TEXT",
+    "sums": "cell BIGINT, records BIGINT, contributors BIGINT, protected BIGINT, value BIGINT, lone TEXT",
+    "other_sums": "cell BIGINT, records BIGINT, contributors BIGINT, protected BIGINT, value BIGINT, lone TEXT",
+    "up": "dimension INT, part BIGINT, step BIGINT",
+    "nodes": "dimension INT, part BIGINT, parent BIGINT, label TEXT",
+    "universe": "cell BIGINT",
+    "tops": "cell BIGINT, amount BIGINT, weight BIGINT, waived INT, place BIGINT, before BIGINT",
+    "cells": "cell BIGINT, counted INT, records BIGINT, contributors BIGINT, protected BIGINT, value BIGINT, "
+    "amount DOUBLE PRECISION, lone TEXT, largest DOUBLE PRECISION, remainder DOUBLE PRECISION",
+    "members": "total BIGINT, part BIGINT, dimension INT",
+    "lone_contributors": "contributor TEXT, number BIGINT",
+}
 OWN = {
+    "statistics": TABLED,
+    "rules": TABLED,
     "attacks": ATTACKED,
     "guesses": ATTACKED
     | {
@@ -274,6 +291,8 @@ def test_every_sql_file_runs_as_it_stands(database: Database) -> None:
         "attacks",
         "guesses",
         "linking",
+        "statistics",
+        "rules",
     ):
         for name, columns in {**CANONICAL, **RECODING, **OWN.get(folder, {})}.items():
             database.run(f"DROP TABLE IF EXISTS {name}")
@@ -295,6 +314,8 @@ def test_every_sql_file_belongs_to_a_family() -> None:
         "attacks",
         "guesses",
         "linking",
+        "statistics",
+        "rules",
     }  # fmt: skip
 
 
