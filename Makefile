@@ -43,6 +43,7 @@ bench: $(VENV)/installed-test
 	$(BIN)/python tests/bench/risk.py
 	$(BIN)/python tests/bench/anatomy.py
 	$(BIN)/python tests/bench/dataframes.py
+	$(BIN)/python tests/bench/statistics.py
 
 reference: $(VENV)/installed-test
 	$(BIN)/python tests/write_reference.py

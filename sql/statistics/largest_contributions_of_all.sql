@@ -4,7 +4,7 @@ SELECT cell, contributor, records, amount, waived, weight
 FROM (
     SELECT
         cell, contributor, records, amount, waived, weight,
-        ROW_NUMBER() OVER (PARTITION BY cell ORDER BY amount DESC, contributor) AS place
+        ROW_NUMBER() OVER (PARTITION BY cell ORDER BY amount DESC) AS place
     FROM contributions
 ) AS placed
 WHERE place <= :most

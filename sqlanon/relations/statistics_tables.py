@@ -119,6 +119,32 @@ def contributions(
     return select(*chosen, source=table(base, alias="b"), joins=joins, groups=[cell.copy(), who.copy()])
 
 
+def cell_ancestors(spread: str, up: str, limits: str, dimensions: Sequence[tuple[int, int, int]]) -> exp.Select:
+    """The cells of every level above each finest cell, with their limits. `dimensions` are numbers with their digits
+    (below, above)."""
+    distinct = select("cell", source=table(spread)).distinct()
+    own = exp.column("cell", table="s")
+    cell: exp.Expr = own
+    joins = []
+    for number, below, above in dimensions:
+        name = f"up_{number}"
+        digits = exp.Sub(
+            this=exp.Mod(this=own.copy(), expression=literal(above)),
+            expression=exp.Mod(this=own.copy(), expression=literal(below)),
+        )
+        same = exp.and_(
+            exp.column("dimension", table=name).eq(literal(number)), exp.column("part", table=name).eq(digits)
+        )
+        joins.append(join_clause(table(up, alias=name), same))
+        cell = exp.Add(this=cell, expression=exp.column("step", table=name))
+    joins.append(join_clause(table(limits, alias="l"), exp.column("cell", table="l").eq(cell)))
+    chosen = [
+        alias(own.copy(), "leaf"), alias(cell.copy(), "cell"), exp.column("contributors", table="l"),
+        exp.column("amount", table="l"),
+    ]  # fmt: skip
+    return select(*chosen, source=nest_query(distinct, "s"), joins=joins)
+
+
 def universe(nodes: str, places: Sequence[int]) -> exp.Select:
     """All combinations of nodes of some dimensions, whose numbers count from 1."""
     cell: exp.Expr = bigint(literal(0))

@@ -24,7 +24,6 @@ from sqlanon.sqltree.tree import (
     alias,
     bigint,
     bind,
-    column,
     count_all,
     join_clause,
     nest_query,
@@ -121,8 +120,13 @@ class CellTables:
         return self.dimensions[place - 1]
 
 
-def make_cells(policy: StatisticsPolicy, engine: Engine, workspace: Workspace) -> CellTables:
-    """Cells, contributions and equations of every table, with one pass over the rows for each kind of contributor."""
+def make_cells(
+    policy: StatisticsPolicy, engine: Engine, workspace: Workspace, *, exact_counts: bool = False
+) -> CellTables:
+    """Cells, contributions and equations of every table, with one pass over the rows for each kind of contributor.
+
+    How many contributors a cell has is counted where a rule needs it; with `exact_counts` everywhere, which takes long.
+    """
     source = engine.resolve(policy.source)
     if source.joins:
         hint = "join the tables in a query: 'query: SELECT … FROM … JOIN …'"
@@ -140,7 +144,7 @@ def make_cells(policy: StatisticsPolicy, engine: Engine, workspace: Workspace) -
         made = workspace.make("base", tree)
         _require_clean(policy, engine, made, key, amounts)
         bases[key] = (made, amounts)
-    dimensions = _read_dimensions(policy, engine, next(iter(bases.values()))[0])
+    dimensions = _read_dimensions(policy, engine, workspace, next(iter(bases.values()))[0])
     places = {name: place for place, name in enumerate(policy.dimensions, start=1)}
     require_size((name, [dimensions[places[own] - 1] for own in item.by]) for name, item in policy.statistics.items())
     nodes, up = _load_nodes(workspace, dimensions)
@@ -155,7 +159,19 @@ def make_cells(policy: StatisticsPolicy, engine: Engine, workspace: Workspace) -
         tree = statistics_tables.contributions(made, nodes, own, amount, whole, grouped=grouped)
         brought = workspace.make("contributions", tree)
         tables.append(
-            _make_table(policy, engine, workspace, dimensions, (nodes, up), name, own, brought, has_contributor, whole)
+            _make_table(
+                policy,
+                engine,
+                workspace,
+                dimensions,
+                (nodes, up),
+                name,
+                own,
+                brought,
+                has_contributor,
+                whole,
+                exact_counts,
+            )
         )
     return CellTables(policy, engine, workspace, dimensions, nodes, up, tuple(tables))
 
@@ -228,18 +244,24 @@ def _require_clean(policy: StatisticsPolicy, engine: Engine, base: str, key: Key
         )
 
 
-def _read_dimensions(policy: StatisticsPolicy, engine: Engine, base: str) -> tuple[Dimension, ...]:
+def _read_dimensions(
+    policy: StatisticsPolicy, engine: Engine, workspace: Workspace, base: str
+) -> tuple[Dimension, ...]:
     """The nodes above the values that the data have. The hierarchies are checked on these."""
     built = build_hierarchies(policy)
     named = {name: f"dim_{place}" for place, name in enumerate(policy.dimensions, start=1)}
     values = [alias(exp.column(own), name, quoted=True) for name, own in named.items()]
     prelude = Prelude(select(*values, source=table(base)), engine.dialect, prefix=f"{PREFIX}_h")
+    combined = workspace.make(
+        "values", select(*(exp.column(own) for own in named.values()), source=table(base)).distinct()
+    )
     try:
         require_valid(policy, engine, built, prelude)
         found: list[Dimension] = []
         stride = 1
         for name in policy.dimensions:
-            made = _read_dimension(engine, prelude, name, built.get(name), stride)
+            known = select(alias(exp.column(named[name]), "original"), source=table(combined)).distinct()
+            made = _read_dimension(engine, prelude, name, known, built.get(name), stride)
             found.append(made)
             stride = made.above
             if stride > LARGEST_NUMBER:
@@ -250,8 +272,9 @@ def _read_dimensions(policy: StatisticsPolicy, engine: Engine, base: str) -> tup
         drop_steps(engine, prelude.steps)
 
 
-def _read_dimension(engine: Engine, prelude: Prelude, name: str, hierarchy: Hierarchy | None, stride: int) -> Dimension:
-    distinct = select(alias(column(name), "original"), source=nest_query(prelude.rows.copy(), "rows_")).distinct()
+def _read_dimension(
+    engine: Engine, prelude: Prelude, name: str, distinct: exp.Select, hierarchy: Hierarchy | None, stride: int
+) -> Dimension:
     count = int(engine.query(select(count_all(), source=nest_query(distinct.copy(), "values_")))[0][0])
     if count > MOST_CELLS:
         raise PolicyError(
@@ -304,6 +327,7 @@ def _make_table(
     brought: str,
     has_contributor: bool,
     whole: bool,
+    exact_counts: bool,
 ) -> TableCells:
     """The cells of one table, from what contributors brought to its finest cells."""
     nodes, up = shared
@@ -319,6 +343,9 @@ def _make_table(
             spread = workspace.bound("spread", "spread_contributions", relations)
             settled = workspace.bound("settled", "settled_contributions", relations)
     sums = workspace.bound("sums", "sum_cells", {"contributions": settled})
+    if spread is not None:
+        values = workspace.bound("sums", "sum_values", {"contributions": spread})
+        sums = workspace.bound("sums", "add_sums", {"sums": sums, "other_sums": values})
     for place, dimension in own:
         sums = workspace.bound("sums", "roll_up_sums", {"sums": sums, "up": up}, **_digits(place, dimension))
     pick = "largest_contributions" if statistic.waived is not None else "largest_contributions_of_all"
@@ -331,11 +358,25 @@ def _make_table(
             )
             top = workspace.bound("top", pick, {"contributions": rolled}, most=most)
     if spread is not None:
+        limits = _limits(workspace, sums, top, most)
+        # Those who are in several cells of the finest level are once in each.
+        finest = workspace.bound("sums", "sum_cells", {"contributions": spread})
+        largest = workspace.bound("top", pick, {"contributions": spread}, most=most) if most else None
+        others = _limits(workspace, finest, largest, most)
         for place, dimension in own:
-            relations = {"contributions": spread, "up": up}
-            spread = workspace.bound("spread", "roll_up_contributions", relations, **_digits(place, dimension))
-        others = workspace.bound("sums", "sum_cells", {"contributions": spread})
-        sums = workspace.bound("sums", "add_sums", {"sums": sums, "other_sums": others})
+            others = workspace.bound(
+                "limits", "roll_up_limits", {"limits": others, "up": up}, **_digits(place, dimension)
+            )
+        limits = workspace.bound("limits", "greater_limits", {"limits": limits, "other_limits": others})
+        digits = [(place, dimension.below, dimension.above) for place, dimension in own]
+        ancestors = workspace.make("ancestors", statistics_tables.cell_ancestors(spread, up, limits, digits))
+        enough = LARGEST_NUMBER if exact_counts else _fewest_needed(statistic)
+        spread = workspace.bound(
+            "spread", "expand_contributions", {"contributions": spread, "ancestors": ancestors}, fewest=enough
+        )
+        counts = workspace.bound("sums", "sum_cells", {"contributions": spread})
+        relations = {"sums": sums, "other_sums": counts, "limits": limits}
+        sums = workspace.bound("sums", "add_counts", relations, fewest=enough)
     nothing = workspace.make("none", select(exp.Star(), source=table(brought), where=exp.false()))
     both = {"contributions": top or nothing, "other_contributions": spread if top and spread else nothing}
     tops = workspace.bound("tops", "tops", both)
@@ -353,6 +394,18 @@ def _make_table(
 
 def _digits(place: int, dimension: Dimension) -> dict[str, int]:
     return {"dimension": place, "below": dimension.below, "above": dimension.above}
+
+
+def _limits(workspace: Workspace, sums: str, top: str | None, most: int) -> str:
+    """What cells ask of a contributor to matter, given some who are in them."""
+    if top is None:
+        return workspace.bound("limits", "limits_of_counts", {"sums": sums})
+    return workspace.bound("limits", "limits", {"sums": sums, "contributions": top}, most=most)
+
+
+def _fewest_needed(statistic: Statistic) -> int:
+    """From how many contributors on no rule cares how many there are, nor whether somebody is alone."""
+    return max([2, *(int(rule.params.get("n", 2)) for rule in statistic.rules)])
 
 
 def _most_needed(statistic: Statistic) -> int:

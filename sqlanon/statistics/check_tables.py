@@ -24,11 +24,13 @@ EXACTLY = 1e-6  # of a value: an interval that is narrower tells it
 
 
 @contextmanager
-def _cells_of(policy: StatisticsPolicy, engine: Engine) -> Iterator[tuple[CellTables, ReadTables]]:
+def _cells_of(
+    policy: StatisticsPolicy, engine: Engine, *, exact_counts: bool = False
+) -> Iterator[tuple[CellTables, ReadTables]]:
     """The cells as the source has them now, with every attacker whatever the policy looked at."""
     workspace = Workspace(engine)
     try:
-        tables = make_cells(policy, engine, workspace)
+        tables = make_cells(policy, engine, workspace, exact_counts=exact_counts)
         yield tables, read_tables(tables, policy.protect.suppression.model_copy(update={"singletons": "protect"}))
     finally:
         workspace.drop()
@@ -111,7 +113,7 @@ class TableRisk:
 
 def measure_statistics(policy: StatisticsPolicy, engine: Engine) -> list[TableRisk]:
     """How many cells each rule calls unsafe, and how many contributors are in these; in each cell anew."""
-    with _cells_of(policy, engine) as (tables, read):
+    with _cells_of(policy, engine, exact_counts=True) as (tables, read):
         found = []
         for item in tables.tables:
             for rule in item.statistic.rules:

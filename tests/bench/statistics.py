@@ -2,8 +2,8 @@
 
     python tests/bench/statistics.py [rows …]
 
-Rows: four dimensions with hierarchies, groups of enterprises as contributors. The first line has a share of groups in
-several cells as in a business register, the second has records of each contributor anywhere, which is the worst case.
+Rows: enterprises by four dimensions, two with hierarchies; groups of enterprises are contributors. In the first line
+few enterprises belong to a group, as in a business register; in the second all do, each in several cells.
 Suppression: random tables of the sizes that others have reported, with the time of the solver beside the whole.
 """
 
@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 
 import duckdb
 import numpy as np
+from sqlglot import exp
 
 from sqlanon.engines import connect
 from sqlanon.policy.files import parse_statistics
@@ -27,22 +28,35 @@ from sqlanon.statistics.suppression_exact import search_least_cost
 from sqlanon.statistics.suppression_heuristic import search_pattern
 from sqlanon.statistics.table_system import Primaries, TableSystem, Task, build_system
 
-SETTLED = 0.95  # of contributors, that are in one cell of the finest level
+GROUPED = 0.05  # of enterprises, that belong to a group with others
 ROWS = """
 CREATE TABLE records AS
-WITH drawn AS (
-    SELECT i, i // 4 AS who, (hash(i // 4, 1) % 1000) / 1000.0 < {settled} AS settled FROM range({rows}) AS t (i)
-)
 SELECT
-    who,
-    'r' || CAST(hash(CASE WHEN settled THEN who ELSE i END, 2) % 5 AS TEXT) || CAST(hash(CASE WHEN settled THEN who ELSE i END, 3) % 6 AS TEXT) AS region,
-    'b' || CAST(hash(CASE WHEN settled THEN who ELSE i END, 4) % 6 AS TEXT) || CAST(hash(CASE WHEN settled THEN who ELSE i END, 5) % 7 AS TEXT) AS branch,
-    's' || CAST(hash(CASE WHEN settled THEN who ELSE i END, 6) % 4 AS TEXT) AS size,
-    'f' || CAST(hash(CASE WHEN settled THEN who ELSE i END, 7) % 3 AS TEXT) AS form,
+    CASE WHEN hash(i // 5, 1) % 1000 < {grouped} THEN 'G' || i // 5 ELSE 'E' || i END AS who,
+    'r' || hash(i, 2) % 5 || hash(i, 3) % 6 AS region,
+    'b' || hash(i, 4) % 6 || hash(i, 5) % 7 AS branch,
+    's' || hash(i, 6) % 4 AS size,
+    'f' || hash(i, 7) % 3 AS form,
     CAST(100 / (1.001 - (hash(i, 8) % 1000) / 1000.0) AS BIGINT) AS amount
-FROM drawn
-"""  # noqa: E501
-PLAIN = "SELECT region, branch, size, form, who, count(*), sum(amount) FROM records GROUP BY ALL"
+FROM range({rows}) AS t (i)
+"""
+PLAIN = """
+CREATE OR REPLACE TEMP TABLE plain AS
+SELECT region, branch, size, form, who, count(*), sum(amount) FROM records GROUP BY ALL
+"""
+POLICY = {
+    "source": {"table": "records"},
+    "release": {"table": "released"},
+    "hierarchies": {name: {"prefix": {"length": 3, "keep": 1}} for name in ("region", "branch")},
+    "statistics": {
+        "t": {
+            "by": ["region", "branch", "size", "form"],
+            "of": "amount",
+            "contributor": "who",
+            "rules": [{"minimum_frequency": {"n": 3}}, {"p_percent": {"p": 10}}],
+        }
+    },
+}
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -52,40 +66,30 @@ def seconds(work: Callable[[], object]) -> float:
     return time.process_time() - begin
 
 
-def relations(rows: int) -> None:
-    for settled, title in ((SETTLED, "as in a register"), (0.0, "contributors anywhere")):
-        engine = connect(":memory:", read_only=False)
-        connection: duckdb.DuckDBPyConnection = engine._connection  # type: ignore[attr-defined]
-        connection.execute(ROWS.format(rows=rows, settled=settled))
-        plain = min(
-            seconds(lambda: connection.execute(f"CREATE OR REPLACE TEMP TABLE plain AS {PLAIN}")) for _ in range(3)
-        )
-        policy = parse_statistics(json.dumps({
-            "source": {"table": "records"}, "release": {"table": "released"},
-            "hierarchies": {"region": {"prefix": {"length": 3, "keep": 1}}, "branch": {"prefix": {"length": 3, "keep": 1}}},
-            "statistics": {"t": {"by": ["region", "branch", "size", "form"], "of": "amount", "contributor": "who",
-                                 "rules": [{"minimum_frequency": {"n": 3}}, {"p_percent": {"p": 10}}]}},
-        }))  # fmt: skip
-        assert policy is not None
-        found = []
+def relations(rows: int, grouped: float, title: str) -> None:
+    engine = connect(":memory:", read_only=False)
+    connection: duckdb.DuckDBPyConnection = engine._connection  # type: ignore[attr-defined]
+    connection.execute(ROWS.format(rows=rows, grouped=int(1000 * grouped)))
+    plain = min(seconds(lambda: connection.execute(PLAIN)) for _ in range(3))
+    policy = parse_statistics(json.dumps(POLICY))
+    assert policy is not None
 
-        def made() -> None:
-            workspace = Workspace(engine)
-            tables = make_cells(policy, engine, workspace)
-            found.append((engine.query(duck_count(tables.tables[0].cells))[0][0], len(find_unsafe(tables))))
-            workspace.drop()
+    def make_and_find() -> tuple[int, int]:
+        workspace = Workspace(engine)
+        tables = make_cells(policy, engine, workspace)
+        unsafe = len(find_unsafe(tables))
+        cells = int(engine.query(exp.select("count(*)").from_(tables.tables[0].cells))[0][0])
+        workspace.drop()
+        return cells, unsafe
 
-        own = min(seconds(made) for _ in range(2))
-        cells, unsafe = found[-1]
-        print(f"{rows:>11,} rows, {title:22} {cells:>7,} cells, {unsafe:>6,} unsafe: {own:6.2f} s, "
-              f"{own / plain:5.1f} times one GROUP BY ({plain:.2f} s)", flush=True)  # fmt: skip
-        engine.close()
-
-
-def duck_count(name: str):  # type: ignore[no-untyped-def]
-    from sqlglot import exp
-
-    return exp.select("count(*)").from_(name)
+    cells, unsafe = make_and_find()
+    own = min(seconds(make_and_find) for _ in range(2))
+    print(
+        f"{rows:>11,} rows, {title:28} {cells:>7,} cells, {unsafe:>6,} unsafe: {own:6.2f} s of CPU, "
+        f"{own / plain:4.1f} times one GROUP BY ({plain:.2f} s)",
+        flush=True,
+    )
+    engine.close()
 
 
 def random_table(sizes: Sequence[Sequence[int]], seed: int) -> tuple[TableSystem, list[int]]:
@@ -126,14 +130,15 @@ def _up(tree: Sequence[int], node: int):  # type: ignore[no-untyped-def]
 
 
 CASES: list[tuple[str, list[list[int]], float | None]] = [
-    ("10 x 10", [[9], [9]], 30), ("tree of 13 x 8", [[3, 3], [7]], 30), ("32 x 32", [[31], [31]], 60),
-    ("tree of 40 x 9 x 3", [[3, 3, 3], [8], [2]], 60), ("101 x 101", [[100], [100]], None),
+    ("10 x 10", [[9], [9]], 20), ("tree of 13 x 8", [[3, 3], [7]], 20), ("32 x 32", [[31], [31]], 20),
+    ("tree of 40 x 9 x 3", [[3, 3, 3], [8], [2]], 20), ("101 x 101", [[100], [100]], None),
 ]  # fmt: skip
 
 
 def suppression() -> None:
     print(
-        "table                 cells  equations  unsafe | heuristic: cost  seconds  solver | exact: cost  bound  seconds  solver"
+        "table                 cells  equations  unsafe | heuristic: cost  seconds  solver |"
+        " exact: cost  bound  seconds  solver"
     )
     for name, sizes, limit in CASES:
         system, unsafe = random_table(sizes, 1)
@@ -155,5 +160,6 @@ def suppression() -> None:
 
 if __name__ == "__main__":
     for given in sys.argv[1:] or ["1000000"]:
-        relations(int(given))
+        relations(int(given), GROUPED, f"{GROUPED:.0%} of them in groups")
+        relations(int(given), 1.0, "all in groups of five")
     suppression()

@@ -202,14 +202,19 @@ SETS = {
     "matching_classes": "class_id BIGINT, records BIGINT",
 }
 TABLED = {
-    "contributions": "cell BIGINT, contributor TEXT, records BIGINT, amount BIGINT, waived INT, weight BIGINT",
-    "other_contributions": "cell BIGINT, contributor TEXT, records BIGINT, amount BIGINT, waived INT, weight BIGINT",
-    "spread": "contributor TEXT",
+    "contributions": "cell BIGINT, contributor TEXT, records BIGINT, amount BIGINT, waived INT, weight BIGINT, "
+    "total BIGINT",
+    "other_contributions": "cell BIGINT, contributor TEXT, records BIGINT, amount BIGINT, waived INT, weight BIGINT, "
+    "total BIGINT",
+    "spread": "contributor TEXT, total BIGINT",
     "sums": "cell BIGINT, records BIGINT, contributors BIGINT, protected BIGINT, value BIGINT, lone TEXT",
     "other_sums": "cell BIGINT, records BIGINT, contributors BIGINT, protected BIGINT, value BIGINT, lone TEXT",
     "up": "dimension INT, part BIGINT, step BIGINT",
     "nodes": "dimension INT, part BIGINT, parent BIGINT, label TEXT",
     "universe": "cell BIGINT",
+    "limits": "cell BIGINT, contributors BIGINT, amount BIGINT",
+    "other_limits": "cell BIGINT, contributors BIGINT, amount BIGINT",
+    "ancestors": "leaf BIGINT, cell BIGINT, contributors BIGINT, amount BIGINT",
     "tops": "cell BIGINT, amount BIGINT, weight BIGINT, waived INT, place BIGINT, before BIGINT",
     "cells": "cell BIGINT, counted INT, records BIGINT, contributors BIGINT, protected BIGINT, value BIGINT, "
     "amount DOUBLE PRECISION, lone TEXT, largest DOUBLE PRECISION, remainder DOUBLE PRECISION",

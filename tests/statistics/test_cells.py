@@ -30,10 +30,10 @@ def statistics_policy(data: Mapping[str, Any]) -> StatisticsPolicy:
 
 
 @contextmanager
-def cells_of(database: Database, policy: StatisticsPolicy) -> Iterator[CellTables]:
+def cells_of(database: Database, policy: StatisticsPolicy, exact_counts: bool = False) -> Iterator[CellTables]:
     workspace = Workspace(database.engine)
     try:
-        yield make_cells(policy, database.engine, workspace)
+        yield make_cells(policy, database.engine, workspace, exact_counts=exact_counts)
     finally:
         workspace.drop()
 
@@ -167,7 +167,7 @@ RULES: list[tuple[str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-def check_cells(database: Database, rows: list[dict[str, Any]], holding: bool) -> None:
+def check_cells(database: Database, rows: list[dict[str, Any]], holding: bool, exact_counts: bool) -> None:
     database.table("firms", TYPES, rows)
     rules = [{name: params} for name, params in RULES]
     own = {"contributor": "holding"} if holding else {}
@@ -179,7 +179,7 @@ def check_cells(database: Database, rows: list[dict[str, Any]], holding: bool) -
             "three": {"by": ["branch"], "rules": [{"minimum_frequency": {"n": 2}}], **own},
         },
     })  # fmt: skip
-    with cells_of(database, policy) as tables:
+    with cells_of(database, policy, exact_counts) as tables:
         found = find_unsafe(tables)
         read = read_tables(tables, Suppression())
         for item in tables.tables:
@@ -193,7 +193,9 @@ def check_cells(database: Database, rows: list[dict[str, Any]], holding: bool) -
                 value = sum(row["amount"] for row in members) if item.statistic.of else len(members)
                 assert read.task.system.value[variable] == value
                 who = len({row["holding"] for row in members}) if holding else len(members)
-                assert read.contributors[variable] == who
+                counted = int(read.contributors[variable])
+                fewest = 3 if item.statistic.of else 2  # from here on no rule of the table cares
+                assert counted == who or (not exact_counts and fewest <= counted < who)
                 amounts = [amount for _, amount in brute_statistics.contributors(
                     members, "amount", "holding" if holding else None)]  # fmt: skip
                 flagged = {rule for name, rule, unsafe, _ in found if (name, unsafe) == (item.name, cell)}
@@ -260,13 +262,13 @@ def check_intruders(tables: CellTables, read: ReadTables, rows: list[dict[str, A
 
 
 @settings(max_examples=examples(40))
-@given(rows=ROWS, holding=st.booleans())
-def test_cells_are_those_of_plain_python(rows: list[dict[str, Any]], holding: bool) -> None:
+@given(rows=ROWS, holding=st.booleans(), exact_counts=st.booleans())
+def test_cells_are_those_of_plain_python(rows: list[dict[str, Any]], holding: bool, exact_counts: bool) -> None:
     from sqlanon.engines import connect
 
     database = Database(connect(":memory:"))
     try:
-        check_cells(database, rows, holding)
+        check_cells(database, rows, holding, exact_counts)
     finally:
         database.engine.close()
 
@@ -276,7 +278,7 @@ def test_cells_are_those_of_plain_python(rows: list[dict[str, Any]], holding: bo
 def test_cells_are_those_of_plain_python_on_postgres(
     postgres: Database, rows: list[dict[str, Any]], holding: bool
 ) -> None:
-    check_cells(postgres, rows, holding)
+    check_cells(postgres, rows, holding, False)
 
 
 @settings(max_examples=examples(40))

@@ -109,9 +109,7 @@ def require_protected(database: Database, policy: StatisticsPolicy, rows: Sequen
                 for place, column in enumerate(item.by):
                     below = [node for node, parent in parents[column].items() if parent == labels[place]]
                     if below:
-                        keys = [
-                            tuple([*labels[:place], node, *labels[place + 1 :]]) for node in [labels[place], *below]
-                        ]
+                        keys = [(*labels[:place], node, *labels[place + 1 :]) for node in [labels[place], *below]]
                         ids = [cells[tuple(dict(zip(item.by, own, strict=True)).get(d, PATHS[d]("x")[-1])
                                            for d in dimensions)] for own in keys]  # fmt: skip
                         equations.add((ids[0], tuple(ids[1:])))
@@ -465,3 +463,19 @@ def test_a_table_of_somebody_else_is_audited(business: Path) -> None:
     missing = run("check", "business.duckdb", "theirs", "--cells", "region,brnch", "--value", "turnover")
     assert missing.exit_code == 2 and "did you mean 'branch'?" in missing.output
     assert "needs its database" in run("check", "business.duckdb", "--cells", "region").output
+
+
+def test_a_view_over_tables_of_statistics(database: Database) -> None:
+    database.table("firms", TYPES, firms())
+    policy = tables_policy({"t": {key: BY_BRANCH[key] for key in ("by", "of", "rules")}}, person="holding",
+                           release={"view": "released", "keep": 1})  # fmt: skip
+    first = publish_statistics(policy, database.engine)
+    before = released(database)
+    database.run("UPDATE firms SET amount = amount + 1 WHERE firm < 30")
+    publish_statistics(policy, database.engine)
+    assert released(database) != before and check_statistics(policy, database.engine).holds
+    assert first.document["release"]["kind"] == "view"
+    other = tables_policy({"t": BY_BRANCH}, release={"view": "released", "keep": 1})
+    assert [item.unsafe for item in measure_statistics(policy, database.engine)] == [
+        item.unsafe for item in measure_statistics(other, database.engine)
+    ]
