@@ -340,6 +340,7 @@ def plugin(folder: str, name: str) -> Plugin:
             "risk": "risk measure",
             "attacks": "attack",
             "utility": "measure of utility",
+            "rules": "rule",
         }.get(folder, folder)
         raise PolicyError(
             f"unknown {kind} '{name}'",
@@ -367,9 +368,9 @@ def names_with_trait(folder: str, *traits: str) -> tuple[str, ...]:
 
 
 def explain(name: str) -> Plugin:
-    """The manual page of a privacy model, loss metric, measure of risk or utility, or attack, as data."""
+    """The manual page of a privacy model, rule, loss metric, measure of risk or utility, or attack, as data."""
     known = {**family("utility"), **family("attacks"), **family("risk"), **family("loss")}
-    known |= {**family("models"), **family("history")}
+    known |= {**family("models"), **family("history"), **family("rules")}
     if name not in known:
         message = f"there is no model, metric, measure or attack called '{name}'"
         raise PolicyError(message, hint=did_you_mean(name, known))

@@ -11,16 +11,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from sqlanon.engines import Engine, connect
 from sqlanon.engines.open_writable import open_writable
 from sqlanon.errors import BudgetExhausted, EngineError, PolicyError, SqlanonError
 from sqlanon.ledger.runs import LEASE, Run, Runs
 from sqlanon.policy import Policy, load
-from sqlanon.policy.files import load_marginals
+from sqlanon.policy.files import load_marginals, load_statistics
 from sqlanon.policy.marginals import Marginals
 from sqlanon.policy.schedule import Schedule
+from sqlanon.policy.statistics import StatisticsPolicy
 from sqlanon.relations.source import asks_due
 from sqlanon.release import Published, publish
 from sqlanon.release.record import Version
@@ -30,10 +31,12 @@ from sqlanon.release.versions import evidence_shown
 
 if TYPE_CHECKING:
     from sqlanon.marginals import Refreshed
+    from sqlanon.release.publish_statistics import PublishedTables
 
 FIRST_DELAY = timedelta(seconds=30)  # before a try that failed is repeated; twice as long each time
 LONGEST_WAIT = 60.0  # seconds until the clock and the policies are looked at again
 Clock = Callable[[], datetime]
+AnyPolicy: TypeAlias = Policy | Marginals | StatisticsPolicy
 _Result = TypeVar("_Result")
 
 
@@ -43,12 +46,16 @@ def clock() -> datetime:
 
 @dataclass(frozen=True)
 class Job:
-    """A policy file whose release, or whose marginals, are refreshed."""
+    """A policy file whose release, tables of statistics or marginals are refreshed."""
 
     path: Path
 
-    def policy(self) -> Policy | Marginals:
-        return load_marginals(self.path) or load(self.path).located()
+    def policy(self) -> AnyPolicy:
+        found = load_marginals(self.path)
+        if found is not None:
+            return found
+        tables = load_statistics(self.path)
+        return tables.located() if tables is not None else load(self.path).located()
 
     @property
     def runs(self) -> Runs:
@@ -61,11 +68,11 @@ class RefreshOutcome:
 
     job: Job
     run: Run | None
-    published: Published | Refreshed | None = None
+    published: Published | Refreshed | PublishedTables | None = None
     error: SqlanonError | None = None
 
 
-def release_name(policy: Policy | Marginals) -> str:
+def release_name(policy: AnyPolicy) -> str:
     if isinstance(policy, Marginals):
         return ", ".join(policy.tables)
     given = policy.release
@@ -74,7 +81,7 @@ def release_name(policy: Policy | Marginals) -> str:
     return given.table or given.view or given.path or ""
 
 
-def schedule_of(policy: Policy | Marginals) -> Schedule:
+def schedule_of(policy: AnyPolicy) -> Schedule:
     if policy.schedule is None:
         raise PolicyError(
             f"{policy.name} has no schedule",
@@ -119,7 +126,7 @@ def refresh(
     policy = job.policy()
     if isinstance(policy, Policy):
         policy = policy.at(moment)
-    elif plan_hash is not None:
+    elif plan_hash is not None and isinstance(policy, Marginals):
         raise _not_of_marginals("there is no plan to hold a refresh to", "leave --plan-hash out")
     name, runs = release_name(policy), job.runs
     attempts = 1 + (policy.schedule.retries if policy.schedule is not None else 0)
@@ -147,17 +154,21 @@ def refresh(
 
 
 def _refreshed(
-    policy: Policy | Marginals, engine: Engine, run: Run, secret: str | None, plan_hash: str | None
-) -> Published | Refreshed:
+    policy: AnyPolicy, engine: Engine, run: Run, secret: str | None, plan_hash: str | None
+) -> Published | Refreshed | PublishedTables:
     if isinstance(policy, Policy):
         return publish(policy, engine, secret=secret, workload=False, plan_hash=plan_hash, run=run.id)
+    if isinstance(policy, StatisticsPolicy):
+        from sqlanon.release.publish_statistics import publish_statistics  # with the solver
+
+        return publish_statistics(policy, engine, secret=secret, plan_hash=plan_hash, run=run.id)
     from sqlanon import marginals  # with the whole gateway, which other policies do not need
 
     with marginals.gate_on(policy, engine) as gate:
         return marginals.refresh(policy, gate, occasion=run.due.isoformat(), run=run.id)
 
 
-def _is_out(runs: Runs, policy: Policy | Marginals, engine: Engine, run: Run, now: Clock) -> bool:
+def _is_out(runs: Runs, policy: AnyPolicy, engine: Engine, run: Run, now: Clock) -> bool:
     """Whether the release of a time is out already: a process may die after it has shown a release, and before it has
     said so. The release names its run, so that the record of runs can be set right. It cannot name the one that begins
     now, unless the record of runs was lost and counts from 1 again."""
@@ -180,6 +191,11 @@ def backfill(
     if isinstance(policy, Marginals):
         raise _not_of_marginals(
             "rows are counted as they are now, not as of a time that is past", "leave --backfill out"
+        )
+    if isinstance(policy, StatisticsPolicy):
+        raise PolicyError(
+            "tables of statistics show their source as it is now: there is nothing to make up for",
+            hint="leave --backfill out",
         )
     schedule, name = schedule_of(policy), release_name(policy)
     dialect = "postgres" if (policy.source.database or "").startswith(("postgres://", "postgresql://")) else "duckdb"
@@ -213,6 +229,8 @@ def roll_back(job: Job, version: int, *, now: Clock = clock) -> Version:
     policy = job.policy()
     if isinstance(policy, Marginals):
         raise _not_of_marginals("no earlier version is kept to go back to", "'sqlanon refresh POLICY' counts anew")
+    if isinstance(policy, StatisticsPolicy):
+        raise PolicyError("tables of statistics do not go back to an earlier version", hint="publish them anew")
     return _alone(job, policy, now, lambda engine: rollback(policy, engine, version), f"back to version {version}")
 
 
@@ -226,7 +244,7 @@ def _not_of_marginals(why: str, hint: str) -> PolicyError:
     return PolicyError(f"the policy has marginals: {why}", hint=hint)
 
 
-def _alone(job: Job, policy: Policy | Marginals, now: Clock, work: Callable[[Engine], _Result], said: str) -> _Result:
+def _alone(job: Job, policy: AnyPolicy, now: Clock, work: Callable[[Engine], _Result], said: str) -> _Result:
     """Do something with a release while nobody refreshes it; it is in the record of runs."""
     moment, runs = now(), job.runs
     run = runs.claim(release_name(policy), moment, _owner(), moment, attempts=1)
@@ -246,7 +264,7 @@ def _owner() -> str:
     return f"{socket.gethostname()}:{os.getpid()}:{threading.get_ident()}"
 
 
-def _opened(policy: Policy | Marginals) -> AbstractContextManager[Engine]:
+def _opened(policy: AnyPolicy) -> AbstractContextManager[Engine]:
     """The database of a policy, to write to it if that is where the release goes."""
     if isinstance(policy, Marginals):
         return open_writable(policy.gateway.located_database)

@@ -30,12 +30,13 @@ PYTHON_FILE = FILE.parent / "python" / "REFERENCE.md"
 FAMILIES = {
     "models": ("Privacy models", "Written under `models` in a policy. All of them must hold."),
     "history": ("Privacy models across releases", "Written under `models` in the section `history`."),
+    "rules": ("Rules for unsafe cells", "Written under `rules` of a table in the section `statistics`."),
     "loss": ("Loss metrics", "Written as `minimize` in a policy; `sqlanon check --release` measures all of them."),
     "risk": ("Risk measures", "Measured by `sqlanon risk` and shown in the report."),
     "attacks": ("Attacks", "Run by `sqlanon attack` and shown in the report."),
     "utility": ("Measures of utility", "Measured by `sqlanon compare`."),
 }
-SECTIONS = ("gateway", "serve", "marginals")
+SECTIONS = ("statistics", "protect", "gateway", "serve", "marginals")
 INTRODUCTION = """# Reference
 
 Written by `make reference` from the headers of plug-ins, the help of commands and the schema of policies; a test fails

@@ -10,6 +10,7 @@ import click
 
 from sqlanon import __version__
 from sqlanon.cli.policy_options import database_to_read, policy_to_look_at, source_named, table_options
+from sqlanon.cli.statistics_tables import attack_tables, read_statistics, refuse_options
 from sqlanon.cli.terminal import open_console, plain_text
 from sqlanon.errors import PolicyError
 
@@ -98,6 +99,10 @@ def attack(
     if holdout is not None:
         _require_alone([name for name, value in alone.items() if value is not None])
     options = {"qi": qi, "sensitive": sensitive, "person": person, "nulls": nulls}
+    if (tables := read_statistics(target)) is not None:
+        refuse_options({"external": external, "earlier": earlier, "prior": prior, **options, **asked})
+        attack_tables(*tables, release=release, other=other, names=names, as_json=as_json, memory_limit=memory_limit)
+        return
     policy, url, release = policy_to_look_at(target, table, release, options)
     engine = connect(database_to_read(policy, url), memory_limit=memory_limit)
     try:

@@ -14,6 +14,7 @@ import click
 from sqlanon import __version__
 from sqlanon.cli.policy_options import database_to_read, policy_of, policy_of_release, policy_options, source_named
 from sqlanon.cli.progress import progress_bar
+from sqlanon.cli.statistics_tables import check_foreign_table, check_tables, read_statistics, refuse_options
 from sqlanon.cli.terminal import escape_markup, join_texts, make_table, open_console, plain_text, replace_infinities
 from sqlanon.errors import PolicyError, number
 
@@ -41,6 +42,9 @@ MOST_COLUMNS = 8  # of a class, on a screen
     show_default=True,
     help="Show at most this many broken classes for each model.",
 )
+@click.option("--cells", help="Columns that make the cells of a table of statistics, separated by commas.")
+@click.option("--value", help="With --cells: column with the amounts, NULL where a cell is hidden.")
+@click.option("--total", help="With --cells: what the sum over a column is called; 'Total' by default.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--memory-limit", help="Most memory that DuckDB may use, such as 1GB; it spills to disk beyond that.")
 def check(
@@ -48,6 +52,9 @@ def check(
     table: str | None,
     release: str | None,
     limit: int,
+    cells: str | None,
+    value: str | None,
+    total: str | None,
     as_json: bool,
     memory_limit: str | None,
     **options: Any,
@@ -57,10 +64,19 @@ def check(
     TARGET is a policy file, a file of rows or a folder of them, a DuckDB file, or a postgresql:// URL; with a database,
     TABLE names the table in it. A table that was published is checked under the policy of its release, if no option
     asks for something else. Only classes are shown, never the rows of persons.
+
+    Of tables of statistics it tells whether an unsafe cell can be computed from what is shown. With --cells and
+    --value, TABLE is one that somebody else made: it tells how many of its hidden cells can be computed.
     """
     from sqlanon.engines import connect
     from sqlanon.evidence.checks import check as measure
 
+    if (tables := read_statistics(target)) is not None:
+        refuse_options({"cells": cells, "value": value, "total": total, **options})
+        check_tables(*tables, release=release, as_json=as_json, memory_limit=memory_limit)
+    if cells is not None or value is not None or total is not None:
+        refuse_options({"release": release, **options})
+        check_foreign_table(target, table, cells, value, total, as_json=as_json, memory_limit=memory_limit)
     policy, url, release = policy_of_release(target, table, release, options) or (
         *policy_of(target, table, options),
         release,

@@ -61,7 +61,9 @@ def _explain_fields(console: Console, fields: Mapping[str, Any]) -> None:
 def _explain_plugin(console: Console, plugin: Plugin, kind: str) -> None:
     console.print(f"[bold]{plugin.name}[/], {'an' if kind == 'attack' else 'a'} {kind}\n")
     console.print(plain_text(plugin.summary))
-    console.print(plain_text(f"\ndefined in: {plugin.cite}\nmeasures: {plugin.measures}"))
+    console.print(plain_text(f"\ndefined in: {plugin.cite}"))
+    if plugin.measures:
+        console.print(plain_text(f"measures: {plugin.measures}"))
     if plugin.monotone:
         console.print(plain_text(f"monotone: {plugin.monotone}"))
     if plugin.needs:

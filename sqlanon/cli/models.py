@@ -10,7 +10,12 @@ import click
 from sqlanon.cli.terminal import escape_markup, open_console, plain_text
 
 FAMILIES = {"models": "privacy model", "loss": "loss metric", "history": "privacy model across releases"}
-FAMILIES |= {"risk": "risk measure", "attacks": "attack", "utility": "measure of utility"}
+FAMILIES |= {
+    "risk": "risk measure",
+    "attacks": "attack",
+    "utility": "measure of utility",
+    "rules": "rule for unsafe cells",
+}
 
 
 @click.command()

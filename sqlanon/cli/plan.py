@@ -26,6 +26,7 @@ def plan(policy_file: Path, with_sql: bool, as_json: bool) -> None:
     would be refused.
     """
     from sqlanon.policy.marginals import Marginals
+    from sqlanon.policy.statistics import StatisticsPolicy
     from sqlanon.release.plan_refresh import differences, plan_refresh
 
     policy, engine = open_release(policy_file)
@@ -34,6 +35,12 @@ def plan(policy_file: Path, with_sql: bool, as_json: bool) -> None:
         raise PolicyError(
             "the policy has marginals: a refresh shows its counts only after it is paid for",
             hint="'sqlanon releases show POLICY VERSION' shows how much noise the last one has",
+        )
+    if isinstance(policy, StatisticsPolicy):
+        engine.close()
+        raise PolicyError(
+            "the policy makes tables of statistics, whose plan is not compared with an earlier one",
+            hint="'sqlanon publish --dry-run POLICY' shows what would be hidden, and the hash of the plan",
         )
     with closing(engine):
         found = plan_refresh(policy, engine, secret=os.environ.get("SQLANON_KEY"))

@@ -12,6 +12,7 @@ import click
 
 from sqlanon.cli.policy_options import open_database, policy_of
 from sqlanon.cli.progress import progress_bar
+from sqlanon.cli.statistics_tables import publish_tables, read_statistics, refuse_options
 from sqlanon.cli.terminal import escape_markup, join_texts, make_table, open_console, plain_text, replace_infinities
 from sqlanon.errors import PolicyError, number
 
@@ -57,6 +58,10 @@ def publish(
     for file in (plan_file, report_file):
         if file is not None and not file.parent.is_dir():  # better now than when the release is out
             raise PolicyError(f"there is no folder '{file.parent}'", hint=f"create it first, for '{file.name}'")
+    if (tables := read_statistics(policy_file)) is not None:
+        refuse_options({"explain": explained, "time_limit": time_limit, "report": report_file})
+        publish_tables(*tables, dry_run=dry_run, plan_file=plan_file, as_json=as_json, memory_limit=memory_limit)
+        return
     policy, url = policy_of(policy_file, None, {})
     writes = not dry_run and policy.release is not None and policy.release.path is None
     with open_database(policy, url, writes=writes, memory_limit=memory_limit) as engine, progress_bar() as progress:

@@ -81,6 +81,7 @@ def _exit_code(error: SqlanonError | None) -> int:
 
 def print_outcome(done: RefreshOutcome) -> None:
     from sqlanon.release import Published  # what it is not, is of marginals, which would load the whole gateway
+    from sqlanon.release.publish_statistics import PublishedTables
 
     where = str(done.job.path)
     if done.error is not None:
@@ -93,6 +94,8 @@ def print_outcome(done: RefreshOutcome) -> None:
         history = document.get("history", {})
         if isinstance(done.published, Published):
             version = f", version {history['version']}, {history['held_back']:,} rows held back" if history else ""
+        elif isinstance(done.published, PublishedTables):
+            version = f", {document['cells']:,} cells, {document['suppressed']:,} of them hidden"
         else:
             width, spent = document["differential_privacy"]["half_width"], done.published.cost.epsilon
             noise = f", counts of {document['released']:,} rows, each ± {width:g}"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sqlanon.engines import Engine
     from sqlanon.policy import Policy
     from sqlanon.policy.marginals import Marginals
+    from sqlanon.policy.statistics import StatisticsPolicy
     from sqlanon.release.record import Version
 
 
@@ -133,14 +134,15 @@ def _evidence(policy_file: Path, version: int) -> dict[str, Any]:
     return found
 
 
-def open_release(policy_file: Path) -> tuple[Policy | Marginals, Engine]:
+def open_release(policy_file: Path) -> tuple[Policy | Marginals | StatisticsPolicy, Engine]:
     from sqlanon.engines import connect
     from sqlanon.policy import load
-    from sqlanon.policy.files import load_marginals
+    from sqlanon.policy.files import load_marginals, load_statistics
 
     section = load_marginals(policy_file)
     if section is not None:
         return section, connect(section.gateway.located_database)
-    policy = load(policy_file).located()
+    tables = load_statistics(policy_file)
+    policy = tables.located() if tables is not None else load(policy_file).located()
     url = policy.locate(policy.source.database) if policy.source.database else None
     return policy, connect(url)

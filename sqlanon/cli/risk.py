@@ -9,6 +9,7 @@ import click
 
 from sqlanon import __version__
 from sqlanon.cli.policy_options import database_to_read, policy_to_look_at, source_named, table_options
+from sqlanon.cli.statistics_tables import read_statistics, refuse_options, risk_tables
 from sqlanon.cli.terminal import escape_markup, make_table, open_console, plain_text
 from sqlanon.errors import PolicyError, number
 
@@ -100,6 +101,13 @@ def risk(
     from sqlanon.policy.person_shapes import SET
 
     options = {"qi": qi, "sensitive": sensitive, "person": person, "nulls": nulls}
+    if (tables := read_statistics(target)) is not None:
+        given = {
+            name: asked[name] for name in ("sampling_fraction", "weight", "household", "subsets", "suda", "max_size")
+        }
+        refuse_options({"release": release, "population": population, **options, **given})
+        risk_tables(*tables, as_json=as_json, memory_limit=memory_limit)
+        return
     policy, url, release = policy_to_look_at(target, table, release, options)
     if population is not None:
         if policy.population is not None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
 
 from sqlglot import exp
 
@@ -12,7 +14,7 @@ from sqlanon.engines.temp_tables import SHOWN_VALUES, drop_steps, format_values,
 from sqlanon.errors import HierarchyError, SqlanonError
 from sqlanon.families import family
 from sqlanon.hierarchies import Hierarchy
-from sqlanon.policy import Policy
+from sqlanon.policy import HierarchyUse, Policy
 from sqlanon.relations.classes import Prelude
 from sqlanon.relations.hierarchy_lookups import long_taxonomy, source_values
 from sqlanon.relations.source import relation
@@ -27,7 +29,22 @@ HIERARCHY_PROBLEMS = {
 }
 
 
-def build_hierarchies(policy: Policy) -> dict[str, Hierarchy]:
+class HasHierarchies(Protocol):
+    """What is asked of a policy here, whatever it publishes."""
+
+    @property
+    def hierarchies(self) -> Mapping[str, HierarchyUse]: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def base(self) -> Path: ...
+
+    def line_of(self, *path: str | int) -> int | None: ...
+
+
+def build_hierarchies(policy: HasHierarchies) -> dict[str, Hierarchy]:
     """The hierarchies of a policy; one error says everything that is wrong with their files."""
     built: dict[str, Hierarchy] = {}
     problems: list[HierarchyError] = []
@@ -53,7 +70,9 @@ def validate_hierarchies(policy: Policy, engine: Engine, hierarchies: Mapping[st
         drop_steps(engine, prelude.steps)
 
 
-def require_valid(policy: Policy, engine: Engine, hierarchies: Mapping[str, Hierarchy], prelude: Prelude) -> None:
+def require_valid(
+    policy: HasHierarchies, engine: Engine, hierarchies: Mapping[str, Hierarchy], prelude: Prelude
+) -> None:
     """The same over tables that exist already: no further pass over the rows where one of them counts the values."""
     problems: list[str] = []
     for name, hierarchy in hierarchies.items():
@@ -74,7 +93,9 @@ def _misapplied(engine: Engine, prelude: Prelude, name: str, hierarchy: Hierarch
     return []
 
 
-def _hierarchy_problems(policy: Policy, engine: Engine, prelude: Prelude, name: str, hierarchy: Hierarchy) -> list[str]:
+def _hierarchy_problems(
+    policy: HasHierarchies, engine: Engine, prelude: Prelude, name: str, hierarchy: Hierarchy
+) -> list[str]:
     line = policy.line_of("hierarchies", name)
     where = f"{policy.name}:{line}: " if line else ""
     if hierarchy.levels:

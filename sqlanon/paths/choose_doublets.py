@@ -60,7 +60,7 @@ def choose_exactly(broken: Sequences, weight: Mapping[int, int], seconds: float)
         highspy = import_module("highspy")
     except ImportError:
         raise PolicyError(
-            "the exact search needs the package highspy", hint="pip install 'sqlanon[exact]', or take 'search: greedy'"
+            "the exact search needs the package highspy", hint="pip install 'sqlanon[tables]', or take 'search: greedy'"
         ) from None
     import numpy as np
 

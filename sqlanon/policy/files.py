@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from sqlanon.policy import gateway, yaml_lines
+from sqlanon.policy import gateway, statistics, yaml_lines
 from sqlanon.policy.gateway import Gateway
 from sqlanon.policy.marginals import Marginals
 from sqlanon.policy.policy import Policy
 from sqlanon.policy.read_policy import is_date, is_text
 from sqlanon.policy.sections import PolicyFile, build
 from sqlanon.policy.serve import GatewayFile, Serve
+from sqlanon.policy.statistics import StatisticsPolicy
 from sqlanon.policy.yaml_lines import Origin, YamlDocument
 
 
@@ -51,6 +52,21 @@ def load_marginals(path: str | Path) -> Marginals | None:
     return _with_gateway(document, file.name, file.parent).marginals
 
 
+def load_statistics(path: str | Path) -> StatisticsPolicy | None:
+    """Read and check a policy for tables of statistics; None if the file is of another kind."""
+    file = Path(path)
+    return parse_statistics(yaml_lines.text_of(file), file.name, file.parent)
+
+
+def parse_statistics(text: str, name: str = "policy.yml", base: Path = Path(".")) -> StatisticsPolicy | None:
+    """Check the text of a policy for tables of statistics; None if it is of another kind."""
+    document = _read(text)
+    if not isinstance(document.data, Mapping) or "statistics" not in document.data:
+        return None
+
+    return statistics.build(document.data, Origin(name, base, document.lines), document.problems)
+
+
 def has_section(path: str | Path, name: str) -> bool:
     """Whether a file has a key at its top, such as `gateway` or `source`."""
     document = _read(yaml_lines.text_of(Path(path)))
@@ -79,6 +95,6 @@ def _with_gateway(document: YamlDocument, name: str, base: Path) -> PolicyFile |
 
 
 __all__ = [
-    "PolicyFile", "has_schedule", "has_section", "load_gateway", "load_marginals", "load_serve", "parse_gateway",
-    "parse_serve",
+    "PolicyFile", "has_schedule", "has_section", "load_gateway", "load_marginals", "load_serve", "load_statistics",
+    "parse_gateway", "parse_serve", "parse_statistics",
 ]  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from sqlanon.errors import PolicyError
 from sqlanon.families import family
 from sqlanon.policy import options, schema, yaml_lines
 from sqlanon.policy.policy import Policy
@@ -63,6 +64,14 @@ def build(data: Any, origin: Origin, found: Iterable[PolicyProblem]) -> Policy:
         from sqlanon.policy import sections
 
         return sections.build(data, origin, found, sections.PolicyFile)
+    if isinstance(data, Mapping) and "statistics" in data:
+        from sqlanon.policy import statistics
+
+        statistics.build(data, origin, found)
+        raise PolicyError(
+            f"{origin.name} makes tables of statistics, and this command works on policies that release rows",
+            hint="publish, refresh, check, risk, attack and releases read it",
+        )
     policy = validate_file(data, origin, found, Policy, keys_from=_whole_file)
     policy._origin = origin
     return policy
@@ -81,6 +90,10 @@ def is_text(path: KeyPath) -> bool:
             from sqlanon.policy import sections
 
             return sections.is_text(path)
+        case ("statistics", *_):
+            from sqlanon.policy import statistics
+
+            return statistics.is_text(path)
         case ("person" | "minimize" | "nulls" | "sensitive_nulls" | "linked_rows" | "algorithm" | "shape",):
             return True
         case ("suppressed_rows" | "suppressed_cells",):

@@ -30,13 +30,23 @@ def of_policy(policy: type[BaseModel]) -> dict[str, Any]:
     schema: dict[str, Any] = _without_null(policy.model_json_schema())
     # A file may hold the gateway and how it is served alone, without anything to publish.
     unpublished = {"required": ["gateway"], "propertyNames": {"enum": ["gateway", "serve", "marginals", "schedule"]}}
-    alone = {"if": unpublished, "else": {"required": schema.pop("required")}}
+    # Or tables of statistics in place of rows.
+    tables = {"required": ["statistics"]}
+    rows = {"if": tables, "then": {"required": ["source", "statistics"]}, "else": {"required": schema.pop("required")}}
+    alone = {"if": unpublished, "else": rows}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, **alone}
 
 
 def of_model(shared: Mapping[str, Any]) -> JsonSchemaValue:
     """One key: the name of a privacy model, with the parameters of its header."""
     return _one_key({name: _of_plugin(plugin, shared) for name, plugin in family("models").items()})
+
+
+def of_rule(folder: str) -> JsonSchemaValue:
+    """One key: a rule for unsafe cells, with the parameters of its header; or its name alone."""
+    return {
+        "anyOf": [{"enum": list(family(folder))}, _one_key({n: _of_plugin(p, {}) for n, p in family(folder).items()})]
+    }
 
 
 def of_hierarchy(handler: GetJsonSchemaHandler) -> JsonSchemaValue:

@@ -11,9 +11,10 @@ from sqlanon.policy import gateway, gateway_checks, marginals, serve
 from sqlanon.policy.checks import Draft
 from sqlanon.policy.gateway import Gateway
 from sqlanon.policy.marginals import Marginals
-from sqlanon.policy.parts import SHARED
+from sqlanon.policy.parts import SHARED, Text
 from sqlanon.policy.policy import Policy
 from sqlanon.policy.serve import GatewayFile, Serve
+from sqlanon.policy.statistics import Protect, Statistic
 from sqlanon.policy.validate_file import validate_file
 from sqlanon.policy.yaml_lines import KeyPath, Origin, PolicyProblem
 
@@ -30,6 +31,10 @@ class PolicyFile(Policy):
     marginals: Marginals | None = Field(
         None, exclude=True, description="Counts with differential privacy; in a file without a release."
     )
+    statistics: dict[Text, Statistic] | None = Field(
+        None, exclude=True, description="Tables of statistics, in place of columns and models."
+    )
+    protect: Protect | None = Field(None, exclude=True, description="How tables of statistics are protected.")
 
 
 _File = TypeVar("_File", PolicyFile, GatewayFile)

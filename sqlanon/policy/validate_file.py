@@ -82,7 +82,8 @@ def validate_file(
 def _told_elsewhere(problem: PolicyProblem, told: Container[KeyPath]) -> bool:
     # Models and hierarchies are checked against their own headers, which say more than a type can.
     checked = problem.path[:1] in (("models",), ("hierarchies",), ("transformations",)) and len(problem.path) > 1
-    return checked or problem.path in told
+    rules = problem.path[:1] == ("statistics",) and problem.path[2:3] == ("rules",) and len(problem.path) > 3
+    return checked or rules or problem.path in told
 
 
 def _kind(data: Any) -> str:

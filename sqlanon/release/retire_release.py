@@ -16,6 +16,7 @@ from sqlanon.errors import PolicyError
 from sqlanon.plan import policy_hash
 from sqlanon.policy import Policy
 from sqlanon.policy.marginals import Marginals
+from sqlanon.policy.statistics import StatisticsPolicy
 from sqlanon.relations.source import table_parts, table_tree
 from sqlanon.release import versions
 from sqlanon.release.fingerprint import fingerprint
@@ -25,7 +26,7 @@ from sqlanon.release.targets import folder
 from sqlanon.release.targets.relation_target import RelationTarget
 
 
-def retire(policy: Policy | Marginals, engine: Engine) -> list[str]:
+def retire(policy: Policy | Marginals | StatisticsPolicy, engine: Engine) -> list[str]:
     """Drop the release of a policy, with the tables or files of all its versions; or its tables of marginals, as many
     as there are. The names of what was dropped."""
     if isinstance(policy, Marginals):

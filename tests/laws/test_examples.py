@@ -33,7 +33,7 @@ from sqlanon.lattice.pose_problem import is_searchable
 from sqlanon.lattice.problem import OF_NODES
 from sqlanon.plan import Plan
 from sqlanon.policy import parse
-from sqlanon.policy.files import parse_serve
+from sqlanon.policy.files import parse_serve, parse_statistics
 from sqlanon.relations.check_script import check_script
 from sqlanon.release.release_script import release_script
 
@@ -285,7 +285,10 @@ def top_level(text: str) -> dict[str, str]:
 def parse_any(text: str, place: str) -> None:
     """A policy that publishes, or one with a gateway alone."""
     try:
-        assert parse(text).models if "source" in top_level(text) else parse_serve(text).gateway.tables
+        if "statistics" in top_level(text):
+            assert parse_statistics(text) is not None
+        else:
+            assert parse(text).models if "source" in top_level(text) else parse_serve(text).gateway.tables
     except sqlanon.SqlanonError as error:
         raise AssertionError(f"{place}: {error}") from error
 

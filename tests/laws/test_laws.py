@@ -246,9 +246,31 @@ ITEMSETS = {
     "chosen_splits": "group_id BIGINT, node BIGINT, signature TEXT, new_id BIGINT",
     "row_sets": "person BIGINT, row_set BIGINT, records BIGINT",
 }
+TABLED = {
+    "contributions": "cell BIGINT, contributor TEXT, records BIGINT, amount BIGINT, waived INT, weight BIGINT, "
+    "total BIGINT",
+    "other_contributions": "cell BIGINT, contributor TEXT, records BIGINT, amount BIGINT, waived INT, weight BIGINT, "
+    "total BIGINT",
+    "spread": "contributor TEXT, total BIGINT",
+    "sums": "cell BIGINT, records BIGINT, contributors BIGINT, protected BIGINT, value BIGINT, lone TEXT",
+    "other_sums": "cell BIGINT, records BIGINT, contributors BIGINT, protected BIGINT, value BIGINT, lone TEXT",
+    "up": "dimension INT, part BIGINT, step BIGINT",
+    "nodes": "dimension INT, part BIGINT, parent BIGINT, label TEXT",
+    "universe": "cell BIGINT",
+    "limits": "cell BIGINT, contributors BIGINT, amount BIGINT",
+    "other_limits": "cell BIGINT, contributors BIGINT, amount BIGINT",
+    "ancestors": "leaf BIGINT, cell BIGINT, contributors BIGINT, amount BIGINT",
+    "tops": "cell BIGINT, amount BIGINT, weight BIGINT, waived INT, place BIGINT, before BIGINT",
+    "cells": "cell BIGINT, counted INT, records BIGINT, contributors BIGINT, protected BIGINT, value BIGINT, "
+    "amount DOUBLE PRECISION, lone TEXT, largest DOUBLE PRECISION, remainder DOUBLE PRECISION",
+    "members": "total BIGINT, part BIGINT, dimension INT",
+    "lone_contributors": "contributor TEXT, number BIGINT",
+}
 OWN = {
     "itemsets": ITEMSETS,
     "paths": PATHS,
+    "statistics": TABLED,
+    "rules": TABLED,
     "attacks": ATTACKED,
     "guesses": ATTACKED
     | {
@@ -328,6 +350,8 @@ def test_every_sql_file_runs_as_it_stands(database: Database) -> None:
         "guesses",
         "linking",
         "paths",
+        "statistics",
+        "rules",
     ):
         for name, columns in {**CANONICAL, **RECODING, **OWN.get(folder, {})}.items():
             database.run(f"DROP TABLE IF EXISTS {name}")
@@ -351,6 +375,8 @@ def test_every_sql_file_belongs_to_a_family() -> None:
         "linking",
         "itemsets",
         "paths",
+        "statistics",
+        "rules",
     }  # fmt: skip
 
 

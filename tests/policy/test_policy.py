@@ -293,7 +293,8 @@ def test_the_json_schema_describes_what_is_written_in_the_file() -> None:
     written = yaml.safe_load(GOOD)
     assert schema["$schema"].startswith("https://json-schema.org/")
     assert set(written) <= set(schema["properties"])
-    assert schema["else"]["required"] == ["source", "columns", "models"]
+    assert schema["else"]["else"]["required"] == ["source", "columns", "models"]
+    assert schema["else"]["then"]["required"] == ["source", "statistics"]  # where there are tables of statistics
     assert schema["additionalProperties"] is False
     assert all(part.get("description") for part in schema["properties"].values())
     assert set(written["source"]) <= set(keys_of(schema, "Source"))

@@ -1,0 +1,11 @@
+-- The largest contributions to each cell, and the largest of those who did not waive protection.
+-- param: most integer >= 2: how many
+SELECT cell, contributor, records, amount, waived, weight
+FROM (
+    SELECT
+        cell, contributor, records, amount, waived, weight,
+        ROW_NUMBER() OVER (PARTITION BY cell ORDER BY amount DESC) AS place,
+        ROW_NUMBER() OVER (PARTITION BY cell ORDER BY waived, amount DESC) AS place_protected
+    FROM contributions
+) AS placed
+WHERE place <= :most OR (waived = 0 AND place_protected = 1)
