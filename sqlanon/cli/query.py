@@ -41,6 +41,11 @@ REAL = re.compile(r"[+-]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][+-]?[0-9]
 @click.option("--as", "principal", metavar="PRINCIPAL", help="Who asks; needed if the policy names several principals.")
 @click.option("--epsilon", type=float, help="What to spend; the default of the policy if left out.")
 @click.option(
+    "--error",
+    metavar="NUMBER",
+    help="The error that you can live with: 50 spends the least epsilon that gives ± 50 in 95 of 100 cases.",
+)
+@click.option(
     "--dialect",
     type=click.Choice(["duckdb", "postgres"]),
     default="duckdb",
@@ -67,6 +72,7 @@ def query(
     sql_file: Path | None,
     principal: str | None,
     epsilon: float | None,
+    error: str | None,
     dialect: str,
     params: tuple[str, ...],
     form: str,
@@ -85,7 +91,7 @@ def query(
     policy = load_policy(policy_file)
     text = _statement(sql, sql_file)
     who = principal_of(policy, principal)
-    asked: dict[str, Any] = {"dialect": dialect, "epsilon": epsilon}
+    asked: dict[str, Any] = {"dialect": dialect, "epsilon": epsilon, "error": error}
     parameters = [parse_parameter(value) for value in params]
     try:
         with closing(_gate(policy, policy_file, dry_run)) as gate:
@@ -96,9 +102,9 @@ def query(
                     answer = gate.explain(prepared, who)
                 else:
                     answer = gate.answer(text, who, parameters, intervals=not no_intervals, **asked)
-            except SqlanonError as error:
-                click.echo(error_text(error, text), err=True)
-                sys.exit(1 if isinstance(error, Refused | BudgetExhausted | MechanismError) else 2)
+            except SqlanonError as failed:
+                click.echo(error_text(failed, text), err=True)
+                sys.exit(1 if isinstance(failed, Refused | BudgetExhausted | MechanismError) else 2)
         click.echo(answer_text(answer, form, plan=plan, shown=len(prepared.columns)), nl=False)
         click.echo(notice(answer, who, plan=plan), err=True)
         return

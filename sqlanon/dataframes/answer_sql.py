@@ -109,12 +109,14 @@ class TableGateway:
         parameters: Sequence[Any] | Mapping[str, Any] = (),
         *,
         epsilon: float | None = None,
+        error: float | None = None,
         intervals: bool = False,
     ) -> PrivateAnswer:
         """Answer a statement, or refuse it. It is charged before the rows are read, and nothing gives that back; the
-        same statement again gets the same answer, and costs nothing. With `intervals` the bounds within which the
-        exact numbers lie, with 95 % certainty, are columns of their own."""
-        found = self._gate.answer(statement, ANALYST, parameters, epsilon=epsilon, intervals=intervals)
+        same statement again gets the same answer, and costs nothing. In place of `epsilon` an `error` may be asked
+        for: 50 takes the least epsilon for which every number is expected within ± 50, with 95 % certainty. With
+        `intervals` the bounds within which the exact numbers lie, with 95 % certainty, are columns of their own."""
+        found = self._gate.answer(statement, ANALYST, parameters, epsilon=epsilon, error=error, intervals=intervals)
         return PrivateAnswer(found)
 
     def explain(self, statement: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> PrivateAnswer:

@@ -109,7 +109,7 @@ def test_no_noise_cannot_be_asked_for(clinic: Path, monkeypatch: pytest.MonkeyPa
     query = main.get_command(click.Context(main), "query")
     assert query is not None
     assert {option for param in query.params for option in param.opts if option.startswith("--")} == {
-        "--file", "--as", "--epsilon", "--dialect", "--param", "--format", "--no-intervals", "--explain", "--dry-run",
+        "--file", "--as", "--epsilon", "--error", "--dialect", "--param", "--format", "--no-intervals", "--explain", "--dry-run",
     }  # fmt: skip
     counts = set()
     for number in range(3):
