@@ -64,7 +64,9 @@ REAL = re.compile(r"[+-]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][+-]?[0-9]
     help="How to print the answer.",
 )
 @click.option("--no-intervals", is_flag=True, help="Leave out the error bars.")
-@click.option("--explain", "explained", is_flag=True, help="Say what it would run and cost, as EXPLAIN does. Free.")
+@click.option("--explain", "explained", is_flag=True, help="Say what it would cost, and its error, as EXPLAIN. Free.")
+@click.option("--verbose", is_flag=True, help="With --explain: also what it would run, as EXPLAIN VERBOSE does.")
+@click.option("--choose", is_flag=True, help="Print the error and the number of questions left by epsilon. Free.")
 @click.option("--dry-run", is_flag=True, help="Answer from made-up data of the same shape. Free, and needs no ledger.")
 def query(
     policy_file: str,
@@ -78,6 +80,8 @@ def query(
     form: str,
     no_intervals: bool,
     explained: bool,
+    verbose: bool,
+    choose: bool,
     dry_run: bool,
 ) -> None:
     """Answer aggregate SQL with differential privacy, under the section 'gateway' of a policy.
@@ -96,10 +100,14 @@ def query(
     try:
         with closing(_gate(policy, policy_file, dry_run)) as gate:
             try:
+                if choose:
+                    names, rows = gate.choices(text, who, parameters, dialect=dialect)
+                    click.echo(format_table(names, [[(cell, True) for cell in row] for row in rows]), nl=False)
+                    return
                 prepared = gate.prepare(text, who, parameters, **asked)
-                plan = explained or prepared.statement.explain
+                plan = explained or bool(prepared.statement.explain)
                 if plan:
-                    answer = gate.explain(prepared, who)
+                    answer = gate.explain(prepared, who, verbose=verbose)
                 else:
                     answer = gate.answer(text, who, parameters, intervals=not no_intervals, **asked)
             except SqlanonError as failed:

@@ -119,9 +119,19 @@ class TableGateway:
         found = self._gate.answer(statement, ANALYST, parameters, epsilon=epsilon, error=error, intervals=intervals)
         return PrivateAnswer(found)
 
-    def explain(self, statement: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> PrivateAnswer:
-        """What a statement would read, add and cost. Nothing is read, and nothing is spent."""
-        return PrivateAnswer(self._gate.answer(f"EXPLAIN {statement}", ANALYST, parameters))
+    def explain(
+        self,
+        statement: str,
+        parameters: Sequence[Any] | Mapping[str, Any] = (),
+        *,
+        epsilon: float | None = None,
+        error: float | None = None,
+        verbose: bool = False,
+    ) -> PrivateAnswer:
+        """What a statement would cost, how far off each number would be, and how many such statements are left; with
+        `verbose` also what would run. Nothing is read, and nothing is spent."""
+        prepared = self._gate.prepare(statement, ANALYST, parameters, epsilon=epsilon, error=error)
+        return PrivateAnswer(self._gate.explain(prepared, ANALYST, verbose=verbose))
 
     @property
     def left(self) -> Left:

@@ -32,8 +32,8 @@ from sqlanon.gateway.bind.schema import schema_of
 from sqlanon.gateway.bind.selects import Binder
 from sqlanon.gateway.controls.control_queries import controlled_answer, judges
 from sqlanon.gateway.describe_statement import description, visible
-from sqlanon.gateway.explain import explain_statement
-from sqlanon.gateway.price.error_target import expected_errors, least_epsilon, read_error
+from sqlanon.gateway.explain import choice_table, explain_statement
+from sqlanon.gateway.price.error_target import expected_errors, least_epsilon
 from sqlanon.gateway.price.noise import Limit, Mechanisms, Noise, noise_for
 from sqlanon.gateway.price.prepared_statement import (
     Answer,
@@ -44,6 +44,7 @@ from sqlanon.gateway.price.prepared_statement import (
     statements_of,
 )
 from sqlanon.gateway.price.statement_budget import LEAST, grant_budget
+from sqlanon.gateway.read_error import read_error
 from sqlanon.gateway.shown_tables import shown_lines
 from sqlanon.ledger import Ledger
 from sqlanon.ledger.limits import Left
@@ -91,9 +92,24 @@ class Gate(PrivateReads):
         found = self._answered(prepared, principal, timeout)
         return replace(found, threshold=prepared.threshold, bare=prepared.bare)
 
-    def explain(self, prepared: PricedStatement, principal: str) -> Answer:
-        """The plan of a statement: what it would read, add and cost. Reads no data, and spends nothing."""
-        return explain_statement(prepared, principal, self.catalog, self.engine.dialect, self.ledger)
+    def explain(self, prepared: PricedStatement, principal: str, *, verbose: bool = False) -> Answer:
+        """What a statement would cost, and how far off its answer is; with `verbose` also what it would read and run.
+        Reads no data, and spends nothing."""
+        return explain_statement(prepared, principal, self.catalog, self.engine.dialect, self.ledger, verbose=verbose)
+
+    def choices(
+        self,
+        sql: str,
+        principal: str,
+        parameters: Sequence[Any] | Mapping[str, Any] = (),
+        *,
+        dialect: str = "duckdb",
+    ) -> tuple[list[str], list[list[str]]]:
+        """What each epsilon would give: names of columns, and rows. Reads no data, and spends nothing."""
+        return choice_table(
+            lambda epsilon: self.prepare(sql, principal, parameters, dialect=dialect, epsilon=epsilon),
+            self.policy, principal, self.ledger,
+        )  # fmt: skip
 
     def prepare(
         self,

@@ -9,7 +9,7 @@ from zoneinfo import available_timezones
 
 from sqlanon import __version__
 from sqlanon.errors import Refused, did_you_mean
-from sqlanon.gateway.price.error_target import read_error
+from sqlanon.gateway.read_error import read_error
 
 # As clients read it: what PostgreSQL 15 understands. The rest says who answers.
 SERVER_VERSION = f"15.0 (sqlanon {__version__})"

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs
 from uuid import UUID
 
 from sqlanon.errors import Refused, SqlanonError, did_you_mean
-from sqlanon.gateway.price.error_target import read_error
+from sqlanon.gateway.read_error import read_error
 from sqlanon.policy.gateway import Principal
 from sqlanon.server.audit_chain import recent
 from sqlanon.server.login_log import Logins

@@ -138,7 +138,7 @@ def test_whoever_sees_no_group_is_told_how_many_persons_it_takes(here: Running) 
     with here.connect() as connection:
         connection.add_notice_handler(lambda notice: told.append(notice.message_hint))
         asked = "SELECT visit, count(*) AS n FROM visits GROUP BY visit"
-        (plan,) = [line for (line,) in connection.execute(f"EXPLAIN {asked}") if "a key needs" in line]
+        (plan,) = [line for (line,) in connection.execute(f"EXPLAIN VERBOSE {asked}") if "a key needs" in line]
         assert connection.execute(asked).fetchall() == []
         assert connection.execute(asked).fetchall() == []
         connection.execute("SELECT count(*) AS n FROM visits WHERE cost < 21").fetchall()

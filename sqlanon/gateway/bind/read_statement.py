@@ -16,7 +16,7 @@ from sqlanon.gateway.bind.parameters import with_slots
 from sqlanon.gateway.bind.scalars import TESTED
 from sqlanon.gateway.bind.values import ParameterSlot
 from sqlanon.sqlfront.dialects import READ
-from sqlanon.sqlfront.explain_word import split_explain
+from sqlanon.sqlfront.explain_word import Explain, split_explain
 from sqlanon.sqlfront.limits import MAX_NODES, nested_too_deeply, require_text
 from sqlanon.sqlfront.parse_trees import parse_trees
 from sqlanon.sqlfront.parser_tokens import tokenize
@@ -35,7 +35,7 @@ logging.getLogger("sqlglot").setLevel(logging.ERROR)
 @dataclass(frozen=True)
 class ParsedStatement:
     tree: exp.Expr
-    explain: bool
+    explain: Explain
     options: Mapping[str, Any]
     slots: Mapping[str, ParameterSlot]  # its parameters, by name
 

@@ -18,31 +18,10 @@ from sqlanon.gateway.bind.core import Core
 from sqlanon.gateway.bind.scalars import refusal, spelling
 from sqlanon.gateway.bind.values import NUMBERS, Relation, Spread
 from sqlanon.gateway.price.noise import Noise, atom_width
+from sqlanon.gateway.price.prepared_statement import PricedCore
 
-LARGEST_ERROR = 1e15
 DIGITS = 3  # of the epsilons that are tried: errors that are nearly the same cost the same, and share their answers
 HINT = "ask for sums and counts, whose error does not depend on the data, and divide these yourself"
-
-
-def read_error(given: object) -> float:
-    """An error as it is asked for: a number above 0.
-
-    >>> read_error("50"), read_error(0.5)
-    (50.0, 0.5)
-    """
-    if isinstance(given, str) and given.strip().endswith("%"):
-        raise Refused(
-            "an error in percent is not answered: how large the answer is is not known before it is paid for",
-            hint="give the error as a number, such as 50 for ± 50",
-            sqlstate="0A000",
-        )
-    try:
-        error = float(given) if isinstance(given, str | int | float) and not isinstance(given, bool) else math.nan
-    except ValueError:
-        error = math.nan
-    if not 0 < error <= LARGEST_ERROR:
-        raise Refused("an error is a number above 0", hint="give for example 50 for ± 50", sqlstate="22023")
-    return error
 
 
 @dataclass(frozen=True)
@@ -78,6 +57,17 @@ def width_of(spread: Spread, cores: Sequence[Core], noises: Sequence[Noise]) -> 
     place = {core.number: at for at, core in enumerate(cores)}
     parts = ((noises[place[core]], atom, factor) for (core, atom), factor in spread.parts)
     return sum(factor * atom_width(noise, atom) for noise, atom, factor in parts) + spread.more
+
+
+def column_errors(relation: Relation, parts: Sequence[PricedCore]) -> list[tuple[str, float | None]]:
+    """Half of the 95 % interval of each number with noise; None where it depends on the data."""
+    cores, noises = [part.core for part in parts], [part.noise for part in parts]
+    found: list[tuple[str, float | None]] = []
+    for label, value in zip(relation.shown_names, relation.columns.values(), strict=True):
+        if value.noisy and value.kind in NUMBERS and parts:
+            widths = [width_of(each, cores, noises) for each in value.spreads or ()]
+            found.append((label, max(widths) if widths else None))
+    return found
 
 
 def least_epsilon(
