@@ -8,6 +8,7 @@ import logging
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,11 @@ from sqlanon.sqlfront.limits import nested_too_deeply
 log = logging.getLogger("sqlanon")
 LONGEST_KEPT = 2_000  # characters of a statement that is kept bound
 LONGEST_ANSWER = 100_000  # characters of noisy tables, about, from which a computed answer is kept
+
+
+def today() -> date:
+    """What CURRENT_DATE says, in UTC as all times: the same for a day, so that a question keeps its answer for it."""
+    return datetime.now(UTC).date()
 
 
 @dataclass
@@ -132,7 +138,7 @@ class Gate(PrivateReads):
         known = None
         if values is not None:
             version, own = self.data_version(), None if kinds is None else tuple(kinds)
-            known = (sql, principal, own, values, dialect, epsilon, error, intervals, version)
+            known = (sql, principal, own, values, dialect, epsilon, error, intervals, version, today())
         if known is not None and (found := self._known.get(known)) is not None:
             return found
         statement = self._read(sql, principal, dialect)
@@ -157,7 +163,7 @@ class Gate(PrivateReads):
         intervals: bool = False,
     ) -> Description:
         """The columns and parameters of a statement. Nothing is read, and nothing spent."""
-        asked = (sql, principal, tuple(kinds), dialect, intervals)
+        asked = (sql, principal, tuple(kinds), dialect, intervals, today())
         if (known := self._described.get(asked)) is not None:
             return known
         statement = self._read(sql, principal, dialect)
@@ -179,7 +185,7 @@ class Gate(PrivateReads):
             raise Refused(f"role '{principal[:80]}' does not exist", sqlstate="28000", hint=hint)
         if dialect not in DIALECTS:
             raise Refused(f"the dialect '{dialect[:40]}' is not read", hint=f"these are: {', '.join(DIALECTS)}")
-        return parse_statement(sql, dialect)
+        return parse_statement(sql, dialect, today())
 
     def _priced(
         self,

@@ -30,7 +30,7 @@ from sqlanon.gateway.bind.outer_joins import require_persons
 from sqlanon.gateway.bind.places import Place
 from sqlanon.gateway.bind.scalars import bind, bind_shown, only, refusal, spelling
 from sqlanon.gateway.bind.select_items import Item, groups_of, items_of, resolve_item
-from sqlanon.gateway.bind.sources import FromRows, NamedRelation, rows_of, thin
+from sqlanon.gateway.bind.sources import FromRows, NamedRelation, rename_columns, rows_of, thin
 from sqlanon.gateway.bind.values import NO_NOISE, NUMBERS, UNIT, Interval, Relation, Spread, Value, hull
 from sqlanon.sqlfront.limits import MAX_DEPTH
 
@@ -103,9 +103,12 @@ class Binder:
         known = dict(ctes)
         for cte in clause.expressions:
             only(cte, "this", "alias", "materialized")
-            only(cte.args["alias"], "this")
+            alias = cte.args["alias"]
+            only(alias, "this", "columns")
             # Bound once: a noisy CTE that is read twice is the same noise twice.
-            known[cte.alias.casefold()] = self.query(cte.this, known, depth + 1)
+            found = self.query(cte.this, known, depth + 1)
+            names = [each.name for each in alias.args.get("columns") or []]
+            known[cte.alias.casefold()] = rename_columns(alias, found, names) if names else found
         return known
 
     def _find(self, node: exp.Expr, ctes: dict[str, Relation], depth: int) -> Relation:
@@ -415,8 +418,11 @@ class Binder:
                 plain=a.plain if stored is not None else None, noisy=a.noisy or b.noisy, spreads=_either(a, b),
             )  # fmt: skip
         if left.nature == "private":
+            if type(node) is exp.Union and node.args.get("distinct") and any(each.unit for each in columns.values()):
+                return self._distinct_union(node, ctes, depth)
             if type(node) is not exp.Union or node.args.get("distinct"):
-                raise refusal(node, f"{name} of private rows is not answered", hint="UNION ALL is")
+                hint = "UNION ALL is, and UNION of rows that hold the privacy unit"
+                raise refusal(node, f"{name} of private rows is not answered", hint=hint)
             self._nothing_more(node, depth, "order", "limit", "offset")
         made = type(node)(this=left.tree.copy(), expression=right.tree.copy(), distinct=bool(node.args.get("distinct")))
         if left.nature != "private":
@@ -425,6 +431,16 @@ class Binder:
             made, columns, "private", fanouts=(*left.fanouts, *right.fanouts), privates=left.privates + right.privates,
             multiplied=left.multiplied or right.multiplied, joined=left.joined + right.joined,
         )  # fmt: skip
+
+    def _distinct_union(self, node: exp.Expr, ctes: dict[str, Relation], depth: int) -> Relation:
+        """UNION of rows with the unit, as SELECT DISTINCT of UNION ALL: each person has their own set of rows."""
+        self._nothing_more(node, depth, "order", "limit", "offset")
+        every = node.copy()
+        every.set("with_", None)  # whose relations are in `ctes`
+        every.set("distinct", False)
+        rows = exp.Subquery(this=every, alias=exp.TableAlias(this=exp.to_identifier("sides")))
+        select = exp.Select(expressions=[exp.Star()], distinct=exp.Distinct()).from_(rows, copy=False)
+        return self._select(select, ctes, depth + 1)
 
     def _around(self, node: exp.Expr, relation: Relation) -> Relation:
         """A set operation as a subquery, so that ORDER BY and LIMIT are bound by the same rules as elsewhere."""

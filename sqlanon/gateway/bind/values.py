@@ -281,6 +281,9 @@ def in_days(value: Value) -> Value:
     day = exp.cast(clamp_time(value.tree), exp.DataType.Type.DATE)
     days = double(exp.Paren(this=exp.Sub(this=day, expression=start)))
     bounds = value.bounds or UNDECLARED
+    if isinstance(value.literal, date):
+        known = float(day_number(value.literal))
+        bounds = Interval(known, known)
     return Value(clamp(days, bounds.low, bounds.high), "int", bounds, public=value.public, computed=True)
 
 
