@@ -70,7 +70,7 @@ SELECT DISTINCT ON (region) region, COUNT(*) FROM visits GROUP BY region
 SELECT COUNT(*) FROM visits FOR UPDATE
 SELECT COUNT(*) INTO t FROM visits
 SELECT COUNT(*) INTO TEMP t FROM visits
-SELECT region, COUNT(*) FROM visits GROUP BY ALL
+SELECT user_id, COUNT(*) FROM visits GROUP BY ALL
 SELECT region, COUNT(*) FROM visits GROUP BY region ORDER BY ALL
 SELECT region, COUNT(*) FROM visits GROUP BY ROLLUP (region)
 SELECT region, COUNT(*) FROM visits GROUP BY CUBE (region, ward)
@@ -108,7 +108,7 @@ SELECT COUNT(*) FROM visits a JOIN users b ON a.region = b.home
 SELECT COUNT(*) FROM visits a LEFT JOIN users b ON a.region = b.home
 SELECT COUNT(*) FROM visits a RIGHT JOIN users b ON a.user_id = b.user_id
 SELECT COUNT(*) FROM visits a FULL JOIN users b USING (user_id)
-SELECT COUNT(*) FROM visits NATURAL JOIN users
+SELECT COUNT(*) FROM users NATURAL JOIN (SELECT region AS secret FROM regions) r
 SELECT COUNT(*) FROM visits SEMI JOIN users USING (user_id)
 SELECT COUNT(*) FROM visits ANTI JOIN users USING (user_id)
 SELECT COUNT(*) FROM visits ASOF JOIN users USING (user_id)
@@ -141,9 +141,9 @@ SELECT COUNT(*) FROM visits, visits
 # D: subqueries in which persons meet
 SUBQUERIES = """
 SELECT COUNT(*) FROM visits WHERE EXISTS (SELECT 1 FROM users u WHERE u.user_id = 7 AND u.home = 'R1')
-SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM users u WHERE u.user_id = v.user_id)
+SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM users u WHERE u.home = v.region)
 SELECT COUNT(*) FROM visits WHERE income > (SELECT AVG(income) FROM visits)
-SELECT COUNT(*) FROM visits WHERE user_id IN (SELECT user_id FROM users)
+SELECT COUNT(*) FROM visits WHERE region IN (SELECT home FROM users)
 SELECT COUNT(*) FROM visits WHERE user_id NOT IN (SELECT user_id FROM users)
 SELECT COUNT(*) FROM visits WHERE age > ALL (SELECT age FROM visits)
 SELECT COUNT(*) FROM visits WHERE age = ANY (SELECT age FROM visits)
@@ -303,6 +303,9 @@ DESCRIBE visits
 SUMMARIZE visits
 EXPLAIN ANALYZE SELECT COUNT(*) FROM visits
 EXPLAIN (ANALYZE, BUFFERS) SELECT COUNT(*) FROM visits
+EXPLAIN VERBOSE ANALYZE SELECT COUNT(*) FROM visits
+EXPLAIN (VERBOSE OFF) SELECT COUNT(*) FROM visits
+EXPLAIN VERBOSE SELECT income FROM visits
 EXPLAIN EXPLAIN SELECT COUNT(*) FROM visits
 EXPLAIN SELECT income FROM visits
 EXPLAIN DELETE FROM visits

@@ -36,7 +36,50 @@ ODD_EACH = (
     "SELECT user_id, COUNT(DISTINCT region) AS n, COUNT(*) FILTER (WHERE age > 20) AS d, SUM(income) FILTER (WHERE age > 9) "
     "AS s, MAX(CASE WHEN region = 'R1' THEN visits END) AS f, MIN(note) AS region FROM visits GROUP BY user_id"
 )
+PERSON_ROWS = "(SELECT user_id, region, age, income FROM visits v WHERE {}) t"
+SHORT = [  # what is written in short: see rewrite_shorthand
+    Source(
+        "(SELECT v.user_id, v.region, v.age, v.income FROM visits v, users u WHERE u.user_id = v.user_id AND age > 2) t"
+    ),
+    Source(
+        "(SELECT v.user_id, v.region, v.age, v.income FROM visits v, regions r WHERE r.region = v.region AND size > 1) t"
+    ),
+    Source(PERSON_ROWS.format("EXISTS (SELECT 1 FROM orders o WHERE o.user_id = v.user_id AND o.amount > 4)")),
+    Source(
+        PERSON_ROWS.format(
+            "NOT EXISTS (SELECT 1 FROM orders o WHERE o.user_id = v.user_id AND o.amount > 4) AND age > 3"
+        )
+    ),
+    Source(PERSON_ROWS.format("EXISTS (SELECT 1 FROM regions r WHERE r.region = v.region AND r.size > 1)")),
+    Source(PERSON_ROWS.format("NOT EXISTS (SELECT 1 FROM regions r WHERE r.region = v.region)")),
+    Source(
+        PERSON_ROWS.format(
+            "user_id IN (SELECT user_id FROM orders GROUP BY user_id HAVING COUNT(*) > 1) AND region IN (SELECT region FROM regions)"
+        )
+    ),
+    Source(
+        "(SELECT user_id, region, age, income FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY user_id, region ORDER BY age) = 1) t"
+    ),
+    Source(
+        "(SELECT user_id, region, age, income, RANK() OVER (PARTITION BY user_id ORDER BY age) AS k FROM visits QUALIFY k < 3) t"
+    ),
+    Source(f"({VISITS} UNION SELECT user_id, home, 5, 0.5 FROM users UNION {VISITS} WHERE age > 9) t"),
+    Source(f"({VISITS}) AS t(user_id, place, years)", ("years",), texts=("place",)),
+    Source("visits v NATURAL JOIN regions", ("age", "size"), texts=("region", "note"), keys=("country",)),
+    Source(
+        "(visits v JOIN users u ON v.user_id = u.user_id)",
+        ("v.age",),
+        ("v.income",),
+        ("v.region", "u.home"),
+        "v.user_id",
+    ),
+    Source(
+        "(SELECT user_id, CONCAT(region, '-', age) AS region, seen::date - CURRENT_DATE AS age, income FROM visits WHERE REPLACE(region, 'R', 'xx') <> 'xx1') t",
+        ("LEAST(GREATEST(age, -9999), 99)",),
+    ),
+]
 SOURCES = [
+    *SHORT,
     Source("visits", ("age", "visits"), ("income", "price"), ("region", "note"), keys=("ward",)),
     Source("visits v JOIN users u USING (user_id)", texts=("v.region", "u.home"), keys=("ward",)),
     Source("users u LEFT JOIN visits v USING (user_id)", texts=("home", "region"), keys=("ward",)),

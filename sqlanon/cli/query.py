@@ -41,6 +41,11 @@ REAL = re.compile(r"[+-]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][+-]?[0-9]
 @click.option("--as", "principal", metavar="PRINCIPAL", help="Who asks; needed if the policy names several principals.")
 @click.option("--epsilon", type=float, help="What to spend; the default of the policy if left out.")
 @click.option(
+    "--error",
+    metavar="NUMBER",
+    help="The error that you can live with: 50 spends the least epsilon that gives ± 50 in 95 of 100 cases.",
+)
+@click.option(
     "--dialect",
     type=click.Choice(["duckdb", "postgres"]),
     default="duckdb",
@@ -59,7 +64,9 @@ REAL = re.compile(r"[+-]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][+-]?[0-9]
     help="How to print the answer.",
 )
 @click.option("--no-intervals", is_flag=True, help="Leave out the error bars.")
-@click.option("--explain", "explained", is_flag=True, help="Say what it would run and cost, as EXPLAIN does. Free.")
+@click.option("--explain", "explained", is_flag=True, help="Say what it would cost, and its error, as EXPLAIN. Free.")
+@click.option("--verbose", is_flag=True, help="With --explain: also what it would run, as EXPLAIN VERBOSE does.")
+@click.option("--choose", is_flag=True, help="Print the error and the number of questions left by epsilon. Free.")
 @click.option("--dry-run", is_flag=True, help="Answer from made-up data of the same shape. Free, and needs no ledger.")
 def query(
     policy_file: str,
@@ -67,11 +74,14 @@ def query(
     sql_file: Path | None,
     principal: str | None,
     epsilon: float | None,
+    error: str | None,
     dialect: str,
     params: tuple[str, ...],
     form: str,
     no_intervals: bool,
     explained: bool,
+    verbose: bool,
+    choose: bool,
     dry_run: bool,
 ) -> None:
     """Answer aggregate SQL with differential privacy, under the section 'gateway' of a policy.
@@ -85,20 +95,24 @@ def query(
     policy = load_policy(policy_file)
     text = _statement(sql, sql_file)
     who = principal_of(policy, principal)
-    asked: dict[str, Any] = {"dialect": dialect, "epsilon": epsilon}
+    asked: dict[str, Any] = {"dialect": dialect, "epsilon": epsilon, "error": error}
     parameters = [parse_parameter(value) for value in params]
     try:
         with closing(_gate(policy, policy_file, dry_run)) as gate:
             try:
+                if choose:
+                    names, rows = gate.choices(text, who, parameters, dialect=dialect)
+                    click.echo(format_table(names, [[(cell, True) for cell in row] for row in rows]), nl=False)
+                    return
                 prepared = gate.prepare(text, who, parameters, **asked)
-                plan = explained or prepared.statement.explain
+                plan = explained or bool(prepared.statement.explain)
                 if plan:
-                    answer = gate.explain(prepared, who)
+                    answer = gate.explain(prepared, who, verbose=verbose)
                 else:
                     answer = gate.answer(text, who, parameters, intervals=not no_intervals, **asked)
-            except SqlanonError as error:
-                click.echo(error_text(error, text), err=True)
-                sys.exit(1 if isinstance(error, Refused | BudgetExhausted | MechanismError) else 2)
+            except SqlanonError as failed:
+                click.echo(error_text(failed, text), err=True)
+                sys.exit(1 if isinstance(failed, Refused | BudgetExhausted | MechanismError) else 2)
         click.echo(answer_text(answer, form, plan=plan, shown=len(prepared.columns)), nl=False)
         click.echo(notice(answer, who, plan=plan), err=True)
         return

@@ -109,17 +109,29 @@ class TableGateway:
         parameters: Sequence[Any] | Mapping[str, Any] = (),
         *,
         epsilon: float | None = None,
+        error: float | None = None,
         intervals: bool = False,
     ) -> PrivateAnswer:
         """Answer a statement, or refuse it. It is charged before the rows are read, and nothing gives that back; the
-        same statement again gets the same answer, and costs nothing. With `intervals` the bounds within which the
-        exact numbers lie, with 95 % certainty, are columns of their own."""
-        found = self._gate.answer(statement, ANALYST, parameters, epsilon=epsilon, intervals=intervals)
+        same statement again gets the same answer, and costs nothing. In place of `epsilon` an `error` may be asked
+        for: 50 takes the least epsilon for which every number is expected within ± 50, with 95 % certainty. With
+        `intervals` the bounds within which the exact numbers lie, with 95 % certainty, are columns of their own."""
+        found = self._gate.answer(statement, ANALYST, parameters, epsilon=epsilon, error=error, intervals=intervals)
         return PrivateAnswer(found)
 
-    def explain(self, statement: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> PrivateAnswer:
-        """What a statement would read, add and cost. Nothing is read, and nothing is spent."""
-        return PrivateAnswer(self._gate.answer(f"EXPLAIN {statement}", ANALYST, parameters))
+    def explain(
+        self,
+        statement: str,
+        parameters: Sequence[Any] | Mapping[str, Any] = (),
+        *,
+        epsilon: float | None = None,
+        error: float | None = None,
+        verbose: bool = False,
+    ) -> PrivateAnswer:
+        """What a statement would cost, how far off each number would be, and how many such statements are left; with
+        `verbose` also what would run. Nothing is read, and nothing is spent."""
+        prepared = self._gate.prepare(statement, ANALYST, parameters, epsilon=epsilon, error=error)
+        return PrivateAnswer(self._gate.explain(prepared, ANALYST, verbose=verbose))
 
     @property
     def left(self) -> Left:

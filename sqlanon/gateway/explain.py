@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 
-from sqlanon.errors import number
+from sqlanon.errors import Refused, number
 from sqlanon.gateway.bind.catalog import Catalog
 from sqlanon.gateway.controls.control_queries import plan
 from sqlanon.gateway.price.budgets import limits_of
+from sqlanon.gateway.price.error_target import column_errors
 from sqlanon.gateway.price.mask_names import mask_names
 from sqlanon.gateway.price.prepared_statement import Answer, PricedCore, PricedStatement
+from sqlanon.gateway.price.statement_budget import LEAST
 from sqlanon.ledger import Ledger
-from sqlanon.ledger.limits import Left
+from sqlanon.ledger.limits import Left, Limits
 from sqlanon.mechanisms import Choice, Cost, Mechanism
+from sqlanon.policy.gateway import Gateway
 from sqlanon.sqlfront.explain_word import PLAN
 
 KEYS = {
@@ -22,26 +26,106 @@ KEYS = {
 }
 
 
+MORE = "(EXPLAIN VERBOSE shows the plan and the SQL)"
+
+
 def explain_statement(
-    prepared: PricedStatement, principal: str, catalog: Catalog, dialect: str, ledger: Ledger
+    prepared: PricedStatement, principal: str, catalog: Catalog, dialect: str, ledger: Ledger, *, verbose: bool = False
 ) -> Answer:
-    lines: list[str] = []
+    """Cost, expected error, and how many such questions are left: one line each. With `verbose` also the plan."""
+    verbose = verbose or prepared.statement.explain == "verbose"
+    if prepared.judges:
+        return _told(plan(prepared, principal, catalog, dialect, verbose=verbose))
+    limits = limits_of(catalog.policy, principal)
+    left = ledger.left(principal, limits)
+    lines = [_cost_line(prepared, ledger), _error_line(prepared), _left_line(prepared, principal, left, ledger, limits)]
+    if prepared.threshold is not None:
+        lines.append(f"Groups of fewer than about {prepared.threshold} persons are left out.")
+    if not verbose:
+        return _told([*lines, MORE], left)
     if prepared.relation.nature == "public":
-        lines += ["Public or released tables only: answered as they are, at no cost.", ""]
-        lines += _indented(prepared.tree.sql(dialect, pretty=True))
-    elif prepared.judges:
-        return _told(plan(prepared, principal, catalog, dialect))
-    else:
-        lines.append(_cost("Cost", prepared.cost))
-        for part in prepared.parts:
-            lines += ["", *_part(prepared, part, ledger)]
-            for statement in part.statements:
-                shown = mask_names(statement, catalog, principal)
-                lines += ["  reads:", *_indented(shown.sql(dialect, pretty=True))]
-        lines += ["", "From the noisy tables:", *_indented(prepared.tree.sql("duckdb", pretty=True))]
-    left = ledger.left(principal, limits_of(catalog.policy, principal))
-    lines += ["", _cost(f"Left to {principal}", left.left)]
+        lines += ["", *_indented(prepared.tree.sql(dialect, pretty=True))]
+        return _told(lines, left)
+    for part in prepared.parts:
+        lines += ["", *_part(prepared, part, ledger)]
+        for statement in part.statements:
+            shown = mask_names(statement, catalog, principal)
+            lines += ["  reads:", *_indented(shown.sql(dialect, pretty=True))]
+    lines += ["", "From the noisy tables:", *_indented(prepared.tree.sql("duckdb", pretty=True))]
     return _told(lines, left)
+
+
+def _cost_line(prepared: PricedStatement, ledger: Ledger) -> str:
+    if prepared.relation.nature == "public":
+        return "Cost: nothing; public or released tables only, answered as they are"
+    if not prepared.parts:
+        return "Cost: nothing; there is no row, whatever the data"
+    if all(ledger.cached(part.cache_key) is not None for part in prepared.parts):
+        return f"{_cost('Cost: nothing, it was answered before; that was', prepared.cost)}"
+    return _cost("Cost", prepared.cost)
+
+
+def _error_line(prepared: PricedStatement) -> str:
+    """Half of the 95 % interval of each column with noise."""
+    found = column_errors(prepared.relation, prepared.parts)
+    if not found:
+        return "Expected error: none, no column of the answer has noise"
+    told = [f"{name} {f'±{number(error)}' if error is not None else 'depends on the data'}" for name, error in found]
+    return f"Expected error, in 95 of 100 cases: {', '.join(told)}"
+
+
+def _left_line(prepared: PricedStatement, principal: str, left: Left, ledger: Ledger, limits: Limits) -> str:
+    said = _cost(f"Left to {principal}", left.left)
+    until = f" until {left.renewal:%Y-%m-%d}" if left.renewal is not None else ""
+    if not (prepared.cost.epsilon or prepared.cost.delta):
+        return said + until
+    count = questions_left(left, prepared.cost, limits)
+    return f"{said}: {count:,} such question{'' if count == 1 else 's'}{until}"
+
+
+def questions_left(left: Left, cost: Cost, limits: Limits) -> int:
+    """How many statements of this cost fit into what is left.
+
+    >>> limits = Limits(5.0, 1e-5)
+    >>> questions_left(Left(Cost(), Cost(0.3, 1e-5), None), Cost(0.1, 0.0), limits)
+    3
+    >>> questions_left(Left(Cost(), Cost(0.3, 1e-5), None), Cost(0.1, 5e-6), limits)
+    2
+    """
+    pairs = [(left.left.delta, cost.delta)]
+    pairs += [(left.left.rho, cost.rho) if limits.accounting == "zcdp" else (left.left.epsilon, cost.epsilon)]
+    # A tenth is no sum of doubles: three tenths hold three of them.
+    return min(math.floor(rest / each * (1 + 1e-9)) for rest, each in pairs if each)
+
+
+def choice_table(
+    prepare: Callable[[float], PricedStatement], policy: Gateway, principal: str, ledger: Ledger
+) -> tuple[list[str], list[list[str]]]:
+    """What each epsilon would give a statement: the error of each column, and how many such questions are left."""
+    limits = limits_of(policy, principal)
+    left = ledger.left(principal, limits)
+    most = policy.budget.statement.epsilon
+    rows = []
+    names: list[str] = []
+    for epsilon in choices(LEAST * most, most):
+        prepared = prepare(epsilon)
+        if prepared.judges or not prepared.parts:
+            raise Refused("an epsilon is chosen for statements about persons alone: this one costs nothing")
+        errors = column_errors(prepared.relation, prepared.parts)
+        names = [f"{name} ±" for name, _ in errors]
+        told = [number(error) if error is not None else "?" for _, error in errors]
+        rows.append([number(epsilon), *told, f"{questions_left(left, prepared.cost, limits):,}"])
+    return ["epsilon", *names, "questions left"], rows
+
+
+def choices(least: float, most: float) -> list[float]:
+    """
+    >>> choices(0.01, 1.0)
+    [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0]
+    """
+    exponents = range(math.floor(math.log10(least)), math.ceil(math.log10(most)) + 1)
+    found = [float(f"{digit}e{exponent}") for exponent in exponents for digit in (1, 2, 5)]
+    return [least, *(each for each in found if least < each < most), most]
 
 
 def _told(lines: Sequence[str], left: Left | None = None) -> Answer:

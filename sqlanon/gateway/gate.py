@@ -8,6 +8,7 @@ import logging
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,9 @@ from sqlanon.gateway.bind.schema import schema_of
 from sqlanon.gateway.bind.selects import Binder
 from sqlanon.gateway.controls.control_queries import controlled_answer, judges
 from sqlanon.gateway.describe_statement import description, visible
-from sqlanon.gateway.explain import explain_statement
-from sqlanon.gateway.price.noise import Limit, Mechanisms, noise_for
+from sqlanon.gateway.explain import choice_table, explain_statement
+from sqlanon.gateway.price.error_target import expected_errors, least_epsilon
+from sqlanon.gateway.price.noise import Limit, Mechanisms, Noise, noise_for
 from sqlanon.gateway.price.prepared_statement import (
     Answer,
     Description,
@@ -42,7 +44,8 @@ from sqlanon.gateway.price.prepared_statement import (
     build_output,
     statements_of,
 )
-from sqlanon.gateway.price.statement_budget import grant_budget
+from sqlanon.gateway.price.statement_budget import LEAST, grant_budget
+from sqlanon.gateway.read_error import read_error
 from sqlanon.gateway.shown_tables import shown_lines
 from sqlanon.ledger import Ledger
 from sqlanon.ledger.limits import Left
@@ -53,6 +56,11 @@ from sqlanon.sqlfront.limits import nested_too_deeply
 log = logging.getLogger("sqlanon")
 LONGEST_KEPT = 2_000  # characters of a statement that is kept bound
 LONGEST_ANSWER = 100_000  # characters of noisy tables, about, from which a computed answer is kept
+
+
+def today() -> date:
+    """What CURRENT_DATE says, in UTC as all times: the same for a day, so that a question keeps its answer for it."""
+    return datetime.now(UTC).date()
 
 
 @dataclass
@@ -74,10 +82,13 @@ class Gate(PrivateReads):
         *,
         dialect: str = "duckdb",
         epsilon: float | None = None,
+        error: float | str | None = None,
         intervals: bool = False,
     ) -> Answer:
         """Answer a statement, or refuse it. The charge is on the disk before data is read, and is never given back."""
-        prepared = self.prepare(sql, principal, parameters, dialect=dialect, epsilon=epsilon, intervals=intervals)
+        prepared = self.prepare(
+            sql, principal, parameters, dialect=dialect, epsilon=epsilon, error=error, intervals=intervals
+        )
         return self.answer_prepared(prepared, principal)
 
     def answer_prepared(self, prepared: PricedStatement, principal: str, timeout: float | None = None) -> Answer:
@@ -87,9 +98,24 @@ class Gate(PrivateReads):
         found = self._answered(prepared, principal, timeout)
         return replace(found, threshold=prepared.threshold, bare=prepared.bare)
 
-    def explain(self, prepared: PricedStatement, principal: str) -> Answer:
-        """The plan of a statement: what it would read, add and cost. Reads no data, and spends nothing."""
-        return explain_statement(prepared, principal, self.catalog, self.engine.dialect, self.ledger)
+    def explain(self, prepared: PricedStatement, principal: str, *, verbose: bool = False) -> Answer:
+        """What a statement would cost, and how far off its answer is; with `verbose` also what it would read and run.
+        Reads no data, and spends nothing."""
+        return explain_statement(prepared, principal, self.catalog, self.engine.dialect, self.ledger, verbose=verbose)
+
+    def choices(
+        self,
+        sql: str,
+        principal: str,
+        parameters: Sequence[Any] | Mapping[str, Any] = (),
+        *,
+        dialect: str = "duckdb",
+    ) -> tuple[list[str], list[list[str]]]:
+        """What each epsilon would give: names of columns, and rows. Reads no data, and spends nothing."""
+        return choice_table(
+            lambda epsilon: self.prepare(sql, principal, parameters, dialect=dialect, epsilon=epsilon),
+            self.policy, principal, self.ledger,
+        )  # fmt: skip
 
     def prepare(
         self,
@@ -100,24 +126,27 @@ class Gate(PrivateReads):
         kinds: Sequence[str] | None = None,
         dialect: str = "duckdb",
         epsilon: float | None = None,
+        error: float | str | None = None,
         intervals: bool = False,
     ) -> PricedStatement:
         """Bind and price a statement without touching data or budget.
 
-        `kinds` are those of the parameters, as `describe` takes them: int, text[], …
+        `kinds` are those of the parameters, as `describe` takes them: int, text[], … `error` is asked for in place of
+        an epsilon: see `error_target`.
         """
         values = values_key(parameters) if len(sql) <= LONGEST_KEPT else None
         known = None
         if values is not None:
             version, own = self.data_version(), None if kinds is None else tuple(kinds)
-            known = (sql, principal, own, values, dialect, epsilon, intervals, version)
+            known = (sql, principal, own, values, dialect, epsilon, error, intervals, version, today())
         if known is not None and (found := self._known.get(known)) is not None:
             return found
         statement = self._read(sql, principal, dialect)
         fill(statement.slots, parameters, kinds)
         binder, exact = self._binder(principal, dialect)
         try:
-            made = self._priced(statement, binder, exact, epsilon, intervals)
+            most_off = None if error is None else read_error(error)
+            made = self._priced(statement, binder, exact, epsilon, most_off, intervals)
         except RecursionError:
             raise nested_too_deeply() from None
         if known is not None:
@@ -134,7 +163,7 @@ class Gate(PrivateReads):
         intervals: bool = False,
     ) -> Description:
         """The columns and parameters of a statement. Nothing is read, and nothing spent."""
-        asked = (sql, principal, tuple(kinds), dialect, intervals)
+        asked = (sql, principal, tuple(kinds), dialect, intervals, today())
         if (known := self._described.get(asked)) is not None:
             return known
         statement = self._read(sql, principal, dialect)
@@ -156,19 +185,33 @@ class Gate(PrivateReads):
             raise Refused(f"role '{principal[:80]}' does not exist", sqlstate="28000", hint=hint)
         if dialect not in DIALECTS:
             raise Refused(f"the dialect '{dialect[:40]}' is not read", hint=f"these are: {', '.join(DIALECTS)}")
-        return parse_statement(sql, dialect)
+        return parse_statement(sql, dialect, today())
 
     def _priced(
-        self, statement: ParsedStatement, binder: Binder, exact: Exact | None, epsilon: float | None, intervals: bool
+        self,
+        statement: ParsedStatement,
+        binder: Binder,
+        exact: Exact | None,
+        epsilon: float | None,
+        error: float | None,
+        intervals: bool,
     ) -> PricedStatement:
         relation = visible(binder.query(statement.tree, {}))
-        asked, delta, limit = grant_budget(self.policy, statement, epsilon, binder.principal)
+        asked, delta, limit = grant_budget(
+            self.policy, statement, epsilon, binder.principal, by_error=error is not None
+        )
         tree, columns, types = build_output(relation, binder, intervals)
         reads = frozenset(binder.used | {(table, "") for table in binder.tables})
         result = (tree, columns, types, reads)
         if exact is not None:
             judged = judges(self.catalog, binder.cores, exact, statement)
             return PricedStatement(statement, relation, *result, (), Cost(), limit, asked, delta, judged)
+        if error is not None and binder.cores:
+            most = self.policy.budget.statement.epsilon
+            asked = least_epsilon(
+                error, expected_errors(binder.answered, relation), binder.cores,
+                lambda tried: self._noises(binder.cores, tried, delta, limit), LEAST * most, most,
+            )  # fmt: skip
         parts = self._parts(binder.cores, binder.principal, asked, delta, limit)
         for core in binder.cores:
             require_bounded(core.work)
@@ -182,16 +225,22 @@ class Gate(PrivateReads):
 
     # ---- before data is read
 
+    def _noises(self, cores: Sequence[Core], epsilon: float, delta: float, limit: Limit) -> list[Noise]:
+        """The noise of each core: budgets are split evenly among them."""
+        return [
+            noise_for(
+                core, limit, epsilon / len(cores), delta / len(cores),
+                mechanism=self.policy.mechanism, source=self.mechanisms,
+            )
+            for core in cores
+        ]  # fmt: skip
+
     def _parts(
         self, cores: Sequence[Core], principal: str, epsilon: float, delta: float, limit: Limit
     ) -> tuple[PricedCore, ...]:
         parts = []
         version, fingerprint = self.data_version(), self.policy.fingerprint
-        for core in cores:
-            noise = noise_for(
-                core, limit, epsilon / len(cores), delta / len(cores),
-                mechanism=self.policy.mechanism, source=self.mechanisms,
-            )  # fmt: skip
+        for core, noise in zip(cores, self._noises(cores, epsilon, delta, limit), strict=True):
             # The statements that read data are a function of this.
             read = core.rows.select(core.unit, *map(key_tree, core.keys), copy=True).sql("duckdb", copy=False)
             identity = {

@@ -9,6 +9,7 @@ from zoneinfo import available_timezones
 
 from sqlanon import __version__
 from sqlanon.errors import Refused, did_you_mean
+from sqlanon.gateway.read_error import read_error
 
 # As clients read it: what PostgreSQL 15 understands. The rest says who answers.
 SERVER_VERSION = f"15.0 (sqlanon {__version__})"
@@ -106,6 +107,14 @@ def _epsilon(value: str) -> str:
     return value
 
 
+def _error(value: str) -> str:
+    try:
+        read_error(value)
+    except Refused as error:
+        raise _invalid(f"{error.message}; {error.hint}" if "percent" in error.message else str(error.hint)) from None
+    return value.strip()
+
+
 def switch(value: str) -> str:
     if value.lower() in ("on", "true", "yes", "1", "t", "y"):
         return "on"
@@ -127,6 +136,7 @@ CHECKED: dict[str, tuple[str, Callable[[str], str]]] = {
     "transaction_isolation": ("read committed", _isolation),
     "statement_timeout": ("0", milliseconds),
     "sqlanon.epsilon": ("", _epsilon),
+    "sqlanon.error": ("", _error),
     "sqlanon.dry_run": ("off", switch),
     "sqlanon.intervals": ("off", switch),
 }

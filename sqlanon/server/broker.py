@@ -206,13 +206,13 @@ class Door:
 
     async def query(
         self, principal: str, sql: str, parameters: Sequence[Any], *, epsilon: float | None, dry_run: bool, door: str,
-        intervals: bool = False,
+        intervals: bool = False, error: float | None = None,
     ) -> Result:  # fmt: skip
         caller = Caller(principal, f"http{secrets.token_hex(6)}", "http")
         try:
             question = _one_question(sql, intervals)
-        except Refused as error:
-            await self.refused(caller, sql, error)
+        except Refused as refused:
+            await self.refused(caller, sql, refused)
             raise
         started = time.monotonic()
         described = await self.describe(caller, question, ())
@@ -222,7 +222,8 @@ class Door:
         given = [_written(value) for value in parameters]
         values = await decode_parameters(described.parameters, (0,) * len(given), given)
         ask = self.ask(
-            caller, question, parameters=values, types=described.parameters, epsilon=epsilon, dry_run=dry_run,
+            caller, question, parameters=values, types=described.parameters, epsilon=epsilon, error=error,
+            dry_run=dry_run,
             timeout=max(SHORTEST, self.longest(question) - (time.monotonic() - started)),
         )  # fmt: skip
         rows: list[list[Any]] = []
@@ -242,11 +243,11 @@ class Door:
 
     async def explain(
         self, principal: str, sql: str, parameters: Sequence[Any], *, epsilon: float | None, dry_run: bool, door: str,
-        intervals: bool = False,
+        intervals: bool = False, error: float | None = None,
     ) -> Result:  # fmt: skip
         text = sql if sql.lstrip().lower().startswith("explain") else f"EXPLAIN {sql}"
         return await self.query(
-            principal, text, parameters, epsilon=epsilon, dry_run=dry_run, door=door, intervals=intervals
+            principal, text, parameters, epsilon=epsilon, error=error, dry_run=dry_run, door=door, intervals=intervals
         )
 
     async def budget(self, principal: str) -> Mapping[str, Any]:

@@ -14,7 +14,8 @@ from typing import Any, Protocol
 from urllib.parse import parse_qs
 from uuid import UUID
 
-from sqlanon.errors import SqlanonError, did_you_mean
+from sqlanon.errors import Refused, SqlanonError, did_you_mean
+from sqlanon.gateway.read_error import read_error
 from sqlanon.policy.gateway import Principal
 from sqlanon.server.audit_chain import recent
 from sqlanon.server.login_log import Logins
@@ -31,7 +32,7 @@ ROUTES = {
     "/healthz": "GET",
     "/metrics": "GET",
 }
-KEYS = ("sql", "parameters", "epsilon", "dry_run", "intervals")
+KEYS = ("sql", "parameters", "epsilon", "error", "dry_run", "intervals")
 
 
 @dataclass(frozen=True)
@@ -48,12 +49,12 @@ class QueryDoor(Protocol):
 
     async def query(
         self, principal: str, sql: str, parameters: Sequence[Any], *, epsilon: float | None, dry_run: bool, door: str,
-        intervals: bool = False,
+        intervals: bool = False, error: float | None = None,
     ) -> Result: ...  # fmt: skip
 
     async def explain(
         self, principal: str, sql: str, parameters: Sequence[Any], *, epsilon: float | None, dry_run: bool, door: str,
-        intervals: bool = False,
+        intervals: bool = False, error: float | None = None,
     ) -> Result: ...  # fmt: skip
 
     async def budget(self, principal: str) -> Mapping[str, Any]: ...
@@ -172,6 +173,7 @@ class Api:
             asked["sql"],
             asked["parameters"],
             epsilon=asked["epsilon"],
+            error=asked["error"],
             dry_run=asked["dry_run"],
             door="http",
             intervals=asked["intervals"],
@@ -229,12 +231,18 @@ def read_body(body: bytes) -> dict[str, Any]:
         raise HttpError(400, "'parameters' must be a list of texts, numbers, true, false and null")
     if epsilon is not None and not (type(epsilon) in (int, float) and 0 < epsilon <= 1000):
         raise HttpError(400, "'epsilon' must be a number greater than 0")
+    error = data.get("error")
+    if error is not None:
+        try:
+            error = read_error(error)
+        except Refused as refused:
+            raise HttpError(400, f"'error': {refused.message}", hint=refused.hint) from None
     switches = {name: data.get(name, False) for name in ("dry_run", "intervals")}
     for name, value in switches.items():
         if type(value) is not bool:
             raise HttpError(400, f"'{name}' must be true or false")
     wanted = float(epsilon) if epsilon is not None else None
-    return {"sql": sql, "parameters": parameters, "epsilon": wanted, **switches}
+    return {"sql": sql, "parameters": parameters, "epsilon": wanted, "error": error, **switches}
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -84,7 +84,7 @@ class Querying:
         values = [value_of(value, oid) for value, oid in zip(ask.parameters, described.parameters, strict=True)]
         prepared = gate.prepare(
             ask.sql, ask.principal, values, kinds=kinds, dialect=ask.dialect, epsilon=ask.epsilon,
-            intervals=ask.intervals,
+            error=ask.error, intervals=ask.intervals,
         )  # fmt: skip
         if prepared.relation.nature == "public" and not prepared.statement.explain:
             kind: AnswerKind = "synthetic" if ask.dry_run else "plain"

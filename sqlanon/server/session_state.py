@@ -100,10 +100,11 @@ class SessionState:
         copy: CopyOptions | None,
     ) -> Ask:
         """A request for a worker, under the settings of the session."""
-        epsilon = self.settings.get("sqlanon.epsilon")
+        epsilon, error = self.settings.get("sqlanon.epsilon"), self.settings.get("sqlanon.error")
         return self.door.ask(
             self.asker, question, parameters=values, types=oids, formats=formats, copy=copy,
-            epsilon=float(epsilon) if epsilon else None, timeout=self.left(question),
+            epsilon=float(epsilon) if epsilon else None, error=float(error) if error else None,
+            timeout=self.left(question),
             dry_run=self.settings.get("sqlanon.dry_run") == "on",
             settings=self.settings.all() if question.route == "catalog" else (),
             process=self.process if question.route == "catalog" else 0,

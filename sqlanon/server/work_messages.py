@@ -72,6 +72,7 @@ class Ask:
     parameters: tuple[Any, ...] = ()
     types: tuple[int, ...] = ()
     epsilon: float | None = None
+    error: float | None = None  # that is asked for in place of an epsilon
     formats: tuple[int, ...] = ()  # of results: none is all text, one is for all, or one a column
     copy: CopyOptions | None = None
     dry_run: bool = False

@@ -109,7 +109,8 @@ def test_no_noise_cannot_be_asked_for(clinic: Path, monkeypatch: pytest.MonkeyPa
     query = main.get_command(click.Context(main), "query")
     assert query is not None
     assert {option for param in query.params for option in param.opts if option.startswith("--")} == {
-        "--file", "--as", "--epsilon", "--dialect", "--param", "--format", "--no-intervals", "--explain", "--dry-run",
+        "--file", "--as", "--epsilon", "--error", "--dialect", "--param", "--format", "--no-intervals", "--explain",
+        "--verbose", "--choose", "--dry-run",
     }  # fmt: skip
     counts = set()
     for number in range(3):
@@ -175,7 +176,16 @@ def test_terminals_are_not_fooled(exact: None) -> None:
 def test_explain_is_free(clinic: Path) -> None:
     written, flag = ask("EXPLAIN SELECT count(*) FROM visits"), ask("SELECT count(*) FROM visits", "--explain")
     assert written.stdout == flag.stdout and written.stderr == flag.stderr
-    assert written.stdout.startswith("Cost: epsilon 1\n") and "at most 10 rows" in written.stdout
+    cost, error, left, more = written.stdout.splitlines()
+    assert (cost, error) == ("Cost: epsilon 1", "Expected error, in 95 of 100 cases: count ±30")
+    assert left.startswith("Left to analyst: epsilon 3, delta 0.0001: 3 such questions until 20")
+    assert more == "(EXPLAIN VERBOSE shows the plan and the SQL)"
+    whole = [
+        ask("EXPLAIN VERBOSE SELECT count(*) FROM visits"),
+        ask("SELECT count(*) FROM visits", "--explain", "--verbose"),
+    ]
+    assert whole[0].stdout == whole[1].stdout and whole[0].stdout.startswith("Cost: epsilon 1\n")
+    assert "at most 10 rows" in whole[0].stdout and "SELECT" in whole[0].stdout and "SELECT" not in written.stdout
     assert "nothing spent" in written.stderr
     with Ledger.open("policy.ledger") as ledger:
         assert ledger.history() == []

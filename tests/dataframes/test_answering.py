@@ -127,6 +127,17 @@ def test_rows_do_not_leave(statement: str) -> None:
         gate.sql(statement)
 
 
+def test_an_error_is_asked_for_in_place_of_an_epsilon() -> None:
+    with opened() as gate:
+        found = gate.sql("SELECT count(*) FROM df", error=60)
+        assert 0 < found.epsilon < 0.1
+        assert gate.sql("SELECT count(*) FROM df", epsilon=found.epsilon).rows == found.rows
+        with pytest.raises(Refused, match="together"):
+            gate.sql("SELECT count(*) FROM df", epsilon=0.1, error=60)
+        with pytest.raises(Refused, match="depends on the data"):
+            gate.sql("SELECT avg(amount) FROM df", error=60)
+
+
 def test_declared_keys_and_hidden_columns() -> None:
     with opened(keys={"city": ["Athens", "Paris"]}, hidden=["amount"], bounds={}) as gate:
         found = dict(gate.sql("SELECT city, count(*) FROM df GROUP BY city").rows)

@@ -154,11 +154,11 @@ ATTACKS = [
     "SELECT COUNT(*) FROM items i JOIN orders o USING (order_id) WHERE o.amount > 5",
     "SELECT COUNT(*), AVG(age) FROM visits",
     "SELECT COUNT(*) FROM users",
-    "EXPLAIN SELECT COUNT(*) FROM visits",
-    "EXPLAIN SELECT COUNT(note) FROM visits",
-    "EXPLAIN SELECT * FROM regions",
-    "EXPLAIN SELECT COUNT(*) FROM items i JOIN orders o USING (order_id)",
-    "EXPLAIN SELECT COUNT(*) FROM staff",
+    "EXPLAIN VERBOSE SELECT COUNT(*) FROM visits",
+    "EXPLAIN VERBOSE SELECT COUNT(note) FROM visits",
+    "EXPLAIN VERBOSE SELECT * FROM regions",
+    "EXPLAIN VERBOSE SELECT COUNT(*) FROM items i JOIN orders o USING (order_id)",
+    "EXPLAIN VERBOSE SELECT COUNT(*) FROM staff",
 ]
 
 
@@ -267,11 +267,11 @@ FORBIDDEN = ("user_id", "order_id", "orders", "users", "email")
     "sql",
     [
         "SELECT COUNT(*) FROM items",
-        "EXPLAIN SELECT COUNT(*) FROM items",
-        "EXPLAIN SELECT SUM(price) FROM items",
-        "EXPLAIN SELECT sku, COUNT(*) FROM items GROUP BY sku",
-        "EXPLAIN SELECT COUNT(*) FROM visits",
-        "EXPLAIN SELECT ward, AVG(age) FROM visits GROUP BY ward",
+        "EXPLAIN VERBOSE SELECT COUNT(*) FROM items",
+        "EXPLAIN VERBOSE SELECT SUM(price) FROM items",
+        "EXPLAIN VERBOSE SELECT sku, COUNT(*) FROM items GROUP BY sku",
+        "EXPLAIN VERBOSE SELECT COUNT(*) FROM visits",
+        "EXPLAIN VERBOSE SELECT ward, AVG(age) FROM visits GROUP BY ward",
         "SELECT COUNT(*) FROM visits a JOIN visits b ON a.age = b.age",
         "SELECT COUNT(*) FROM visits a JOIN staff b ON TRUE",
         "SELECT COUNT(*) FROM items a, items b",

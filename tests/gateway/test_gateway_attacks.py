@@ -221,8 +221,8 @@ def test_a_parameter_is_a_literal_and_nothing_more(two: Two) -> None:
 def test_explain_reads_nothing_and_costs_nothing(two: Two) -> None:
     seen, spent = len(two.one.spy.seen), two.one.spent
     for sql, _ in NOISY:
-        told = [each.gate.answer(f"EXPLAIN {sql}").rows for each in (two.one, two.other)]
-        assert [line for line in told[0] if "Left" not in line[0] and "free" not in line[0]]
+        told = [each.gate.answer(f"EXPLAIN VERBOSE {sql}").rows for each in (two.one, two.other)]
+        assert [line for line in told[0] if "Left" not in line[0] and "before" not in line[0]]
     assert len(two.one.spy.seen) == seen
     assert two.one.spent == spent
 

@@ -49,7 +49,7 @@ class GateDoor:
 
     async def query(
         self, principal: str, sql: str, parameters: Sequence[Any], *, epsilon: float | None, dry_run: bool, door: str,
-        intervals: bool = False,
+        intervals: bool = False, error: float | None = None,
     ) -> Result:  # fmt: skip
         self.asked.append((principal, sql, list(parameters), epsilon, dry_run, door))
         if self.raises is not None:
@@ -60,7 +60,7 @@ class GateDoor:
             except asyncio.CancelledError:
                 self.cancelled.set()
                 raise
-        options = {"dialect": "postgres", "epsilon": epsilon}
+        options = {"dialect": "postgres", "epsilon": epsilon, "error": error}
         answer = await asyncio.to_thread(self.world.gate.answer, sql, principal, parameters, **options)  # type: ignore[arg-type]
         columns = [(name, "text") for name in answer.columns]
         return Result(
@@ -69,10 +69,10 @@ class GateDoor:
 
     async def explain(
         self, principal: str, sql: str, parameters: Sequence[Any], *, epsilon: float | None, dry_run: bool, door: str,
-        intervals: bool = False,
+        intervals: bool = False, error: float | None = None,
     ) -> Result:  # fmt: skip
         gate = self.world.gate
-        prepared = gate.prepare(sql, principal, parameters, dialect="postgres", epsilon=epsilon)
+        prepared = gate.prepare(sql, principal, parameters, dialect="postgres", epsilon=epsilon, error=error)
         answer = gate.explain(prepared, principal)
         return Result([("QUERY PLAN", "text")], [list(row) for row in answer.rows], {"kind": "explain"})
 
@@ -191,6 +191,19 @@ def test_what_is_asked_reaches_the_door(shop: Site) -> None:
     assert shop.door.asked[-1] == ("guest", body["sql"], [1, "é\u2028"], 0.5, True, "http")
     shop.ask("POST", "/v1/query", {"sql": "SELECT 1 FROM regions"})
     assert shop.door.asked[-1][3:] == (None, False, "http")
+
+
+def test_an_error_may_be_asked_for(shop: Site) -> None:
+    status, found, _ = shop.ask("POST", "/v1/query", {"sql": "SELECT COUNT(*) FROM visits", "error": 60})
+    assert status == 200 and found["summary"]["epsilon"] == pytest.approx(0.2, abs=0.005)
+    assert (
+        shop.ask("POST", "/v1/query", {"sql": "SELECT COUNT(*) FROM visits", "error": "60"})[1]["rows"] == found["rows"]
+    )
+    for wrong in ("2%", -1, True, "much"):
+        status, found, _ = shop.ask("POST", "/v1/query", {"sql": "SELECT COUNT(*) FROM visits", "error": wrong})
+        assert status == 400 and found["error"]["message"].startswith("'error': an error")
+    both = {"sql": "SELECT COUNT(*) FROM visits", "error": 60, "epsilon": 0.5}
+    assert "together" in shop.ask("POST", "/v1/query", both)[1]["error"]["message"]
 
 
 def test_a_plan_costs_nothing(shop: Site) -> None:

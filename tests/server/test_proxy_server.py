@@ -74,6 +74,27 @@ def test_epsilon_is_set_within_the_limits_of_the_policy(here: Running) -> None:
         assert here.spent() - before == pytest.approx(0.25)
 
 
+def test_an_error_is_set_in_place_of_an_epsilon(here: Running) -> None:
+    asked = "SELECT count(*) AS n FROM visits WHERE cost < 58"
+    with here.connect() as connection:
+        connection.execute("SET sqlanon.error = 1e6")
+        before = here.spent()
+        found = connection.execute(asked).fetchall()
+        assert here.spent() - before == pytest.approx(0.01)  # the least that a statement may spend
+        assert connection.execute("SHOW sqlanon.error").fetchone() == ("1e6",)
+        connection.execute("SET sqlanon.epsilon = 0.25")
+        with pytest.raises(psycopg.Error, match="together"):
+            connection.execute(asked)
+        connection.execute("RESET sqlanon.epsilon")
+        with pytest.raises(psycopg.Error, match="percent") as error:
+            connection.execute("SET sqlanon.error = '2%'")
+        assert error.value.sqlstate == "22023"
+        assert connection.execute(asked).fetchall() == found
+        connection.execute("SET sqlanon.error = 0.001")
+        with pytest.raises(psycopg.Error, match="is not reached"):
+            connection.execute(asked)
+
+
 def test_what_a_statement_spends_by_itself_is_shown(here: Running) -> None:
     with here.connect() as connection:
         assert connection.execute("SHOW sqlanon.epsilon").fetchone() == ("0.5",)
@@ -117,7 +138,7 @@ def test_whoever_sees_no_group_is_told_how_many_persons_it_takes(here: Running) 
     with here.connect() as connection:
         connection.add_notice_handler(lambda notice: told.append(notice.message_hint))
         asked = "SELECT visit, count(*) AS n FROM visits GROUP BY visit"
-        (plan,) = [line for (line,) in connection.execute(f"EXPLAIN {asked}") if "a key needs" in line]
+        (plan,) = [line for (line,) in connection.execute(f"EXPLAIN VERBOSE {asked}") if "a key needs" in line]
         assert connection.execute(asked).fetchall() == []
         assert connection.execute(asked).fetchall() == []
         connection.execute("SELECT count(*) AS n FROM visits WHERE cost < 21").fetchall()

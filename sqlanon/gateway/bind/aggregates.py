@@ -30,6 +30,7 @@ from sqlanon.gateway.bind.values import (
     UNDECLARED,
     Interval,
     Kind,
+    Spread,
     Value,
     clamp,
     double,
@@ -51,6 +52,7 @@ class Answered:
     value: Value
     low: Callable[[], exp.Expr] | None = None  # built where bars are asked for: those of a quotient are long
     high: Callable[[], exp.Expr] | None = None
+    spread: Spread | None = None  # how far noise moves it, where that does not depend on the data
 
 
 Aggregate = Callable[[Call, Core, Scope, Gateway], Answered]
@@ -169,12 +171,19 @@ def _result(tree: exp.Expr, kind: Kind) -> Value:
 
 
 def _counted(core: Core, value: Value | None, holds: exp.Expr | None) -> Answered:
-    noisy, width = _number(core, core.atom(count_atom(value, holds)))
+    place = core.atom(count_atom(value, holds))
+    noisy, width = _number(core, place)
     return Answered(
         _result(_at_least(noisy, 0), "int"),
         lambda: _at_least(_minus(noisy, width), 0),
         lambda: _at_least(_plus(noisy, width), 0),
+        _moved(core, place),
     )
+
+
+def _moved(core: Core, place: int) -> Spread:
+    """What is moved as far as an integer of a core. Holding it within bounds moves it no further."""
+    return Spread((((core.number, place), core.atoms[place].quantum),))
 
 
 def count_atom(value: Value | None, holds: exp.Expr | None, weight: float = 1.0) -> Atom:
@@ -190,11 +199,13 @@ def _distinct(core: Core, value: Value, holds: exp.Expr | None, call: Call) -> A
             tree = exp.Case().when(holds.copy(), tree, copy=False).else_(exp.Null(), copy=False)
         tree = weigh_comparison(exp.Paren(this=tree), value.longest, bytewise=True)
         atom = Atom("distinct", tree, label="distinct values")
-    noisy, width = _number(core, core.atom(atom))
+    place = core.atom(atom)
+    noisy, width = _number(core, place)
     return Answered(
         _result(_at_least(noisy, 0), "int"),
         lambda: _at_least(_minus(noisy, width), 0),
         lambda: _at_least(_plus(noisy, width), 0),
+        _moved(core, place),
     )
 
 
@@ -212,8 +223,9 @@ def _sum(core: Core, value: Value, bounds: Interval, holds: exp.Expr | None) -> 
         return _at_most(scaled, 0) if bounds.high <= 0 else scaled
 
     return Answered(
-        _result(shown(noisy), kind), lambda: shown(_minus(noisy, width)), lambda: shown(_plus(noisy, width))
-    )
+        _result(shown(noisy), kind), lambda: shown(_minus(noisy, width)), lambda: shown(_plus(noisy, width)),
+        _moved(core, place),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,8 @@ def _converted(node: exp.Cast, value: Value, to: exp.Expr, sizes: list[int], sco
         long = written_length(value)
         return derive_value(tree, "text", [value], keys=None, size=long, looks=long)
     if target == Type.DATE and value.kind in TIMES:
-        return derive_value(exp.cast(clamp_time(value.tree), Type.DATE), "date", [value])
+        day = derive_value(exp.cast(clamp_time(value.tree), Type.DATE), "date", [value])
+        return replace(day, bounds=value.bounds)  # in days, to which times are held wherever they are counted
     if target in MOMENTS and value.kind in TIMES:
         return derive_value(exp.cast(clamp_time(value.tree), Type.TIMESTAMP), "timestamp", [value])
     if target == Type.TIMESTAMPTZ and value.kind in TIMES:

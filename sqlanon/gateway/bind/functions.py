@@ -10,7 +10,7 @@ from typing import Any
 from sqlglot import exp
 
 from sqlanon.gateway.bind.conditions import build_comparison
-from sqlanon.gateway.bind.core import key_tree
+from sqlanon.gateway.bind.core import bytewise, key_tree
 from sqlanon.gateway.bind.row_work import LONGEST_TEXT, pattern_looks
 from sqlanon.gateway.bind.scalars import (
     Scope,
@@ -315,6 +315,29 @@ def _pipe(node: exp.DPipe, scope: Scope) -> Value:
     long = written_length(left) + written_length(right)
     cut = exp.Left(this=tree, expression=number(LONGEST_TEXT))
     return derive_value(cut, "text", [left, right], size=min(long, LONGEST_TEXT), looks=2 * long)
+
+
+MOST_REPLACED = 100  # characters of what replace() looks for, and of what it writes
+
+
+@rule(exp.Replace)
+def _replace(node: exp.Replace, scope: Scope) -> Value:
+    """Of literals alone: a text is looked at once for each character of the first, and grows by the second.
+
+    Bytes are compared, whatever the collation of a column: one for which different texts are the same would fail.
+    """
+    only(node, "this", "expression", "replacement")
+    value = _text(node, node.this, scope)
+    texts = [bind(node.args.get(name), scope) for name in ("expression", "replacement")]
+    old, new = (each.literal for each in texts)
+    if not isinstance(old, str) or not isinstance(new, str) or not old or max(len(old), len(new)) > MOST_REPLACED:
+        raise refusal(
+            node, f"replace() takes two literal texts of up to {MOST_REPLACED} characters, the first not empty"
+        )
+    size = min(LONGEST_TEXT, value.longest * max(1, len(new)))
+    tree = exp.Replace(this=bytewise(value.tree), expression=texts[0].tree.copy(), replacement=texts[1].tree.copy())
+    cut = exp.Left(this=tree, expression=number(LONGEST_TEXT))
+    return derive_value(cut, "text", [value], size=size, looks=value.longest * (len(old) + len(new) + 2))
 
 
 @rule(exp.Like, exp.ILike)

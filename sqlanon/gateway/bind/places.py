@@ -33,6 +33,7 @@ class Place:
     keys: Sequence[Value] = ()
     bars: dict[int, Answered] = field(default_factory=dict)  # error bars, by the identity of the node
     grouped: bool = False  # plain rows are groups here
+    answered: list[tuple[exp.Expr, Answered]] = field(default_factory=list)  # all aggregates of the core
 
     @property
     def dialect(self) -> str:
@@ -63,6 +64,7 @@ class Place:
         if self.core is not None:
             found = self.aggregate(call, self.core, self.rows, self.policy)
             self.bars[id(node)] = found
+            self.answered.append((node, found))
             return found.value
         raise refusal(node, "an aggregate is not allowed here", sqlstate="42803")
 

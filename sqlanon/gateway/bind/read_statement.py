@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 from sqlglot import exp
@@ -13,10 +14,11 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from sqlanon.errors import Refused, did_you_mean
 from sqlanon.gateway.bind.parameters import with_slots
+from sqlanon.gateway.bind.rewrite_shorthand import rewrite_shorthand
 from sqlanon.gateway.bind.scalars import TESTED
 from sqlanon.gateway.bind.values import ParameterSlot
 from sqlanon.sqlfront.dialects import READ
-from sqlanon.sqlfront.explain_word import split_explain
+from sqlanon.sqlfront.explain_word import Explain, split_explain
 from sqlanon.sqlfront.limits import MAX_NODES, nested_too_deeply, require_text
 from sqlanon.sqlfront.parse_trees import parse_trees
 from sqlanon.sqlfront.parser_tokens import tokenize
@@ -35,13 +37,16 @@ logging.getLogger("sqlglot").setLevel(logging.ERROR)
 @dataclass(frozen=True)
 class ParsedStatement:
     tree: exp.Expr
-    explain: bool
+    explain: Explain
     options: Mapping[str, Any]
     slots: Mapping[str, ParameterSlot]  # its parameters, by name
 
 
-def parse_statement(text: str, dialect: str) -> ParsedStatement:
-    """Parse a statement. Whatever cannot be read is refused with a message that depends on the text alone."""
+def parse_statement(text: str, dialect: str, today: date | None = None) -> ParsedStatement:
+    """Parse a statement. Whatever cannot be read is refused with a message that depends on the text alone.
+
+    `today` is what CURRENT_DATE says; without it there is none.
+    """
     require_text(text)
     explain, text = split_explain(text)
     try:
@@ -67,6 +72,7 @@ def parse_statement(text: str, dialect: str) -> ParsedStatement:
         _name_functions(tree, text)
         _write_out_negations(tree)
         tree, slots = with_slots(tree)
+        tree = rewrite_shorthand(tree, today)
         return ParsedStatement(tree, explain, options, slots)
     except RecursionError:
         raise nested_too_deeply() from None

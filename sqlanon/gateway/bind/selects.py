@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from sqlanon.errors import Refused
 from sqlanon.gateway.bind import casts, functions  # noqa: F401  (their rules register themselves)
-from sqlanon.gateway.bind.aggregates import Aggregate, bind_aggregate
+from sqlanon.gateway.bind.aggregates import Aggregate, Answered, bind_aggregate
 from sqlanon.gateway.bind.bounding import UNSTABLE
 from sqlanon.gateway.bind.calls import holds_aggregate
 from sqlanon.gateway.bind.catalog import Catalog
@@ -25,12 +25,13 @@ from sqlanon.gateway.bind.error_bars import Ends, bars_of, holds_noise
 from sqlanon.gateway.bind.fanout import fanouts_of
 from sqlanon.gateway.bind.keys import set_key_mode
 from sqlanon.gateway.bind.listed_rows import listed_rows
+from sqlanon.gateway.bind.noise_spread import spreads_of
 from sqlanon.gateway.bind.outer_joins import require_persons
 from sqlanon.gateway.bind.places import Place
 from sqlanon.gateway.bind.scalars import bind, bind_shown, only, refusal, spelling
 from sqlanon.gateway.bind.select_items import Item, groups_of, items_of, resolve_item
-from sqlanon.gateway.bind.sources import FromRows, NamedRelation, rows_of, thin
-from sqlanon.gateway.bind.values import NUMBERS, UNIT, Interval, Relation, Value, hull
+from sqlanon.gateway.bind.sources import FromRows, NamedRelation, rename_columns, rows_of, thin
+from sqlanon.gateway.bind.values import NO_NOISE, NUMBERS, UNIT, Interval, Relation, Spread, Value, hull
 from sqlanon.sqlfront.limits import MAX_DEPTH
 
 MAX_WRITTEN = 30_000  # nodes of a relation, as it is written for an engine
@@ -65,6 +66,7 @@ class Binder:
         self.used: set[tuple[str, str]] = set()  # and their columns
         self.bars: dict[str, Ends] = {}  # error bars of the columns of the outermost SELECT
         self.bare: tuple[str, ...] = ()  # and its numbers with noise for which none are known
+        self.answered: list[tuple[exp.Expr, Answered]] = []  # all aggregates with noise, wherever they stand
         self._beside_persons = True  # private tables are named somewhere in the statement
 
     def query(self, node: exp.Expr, ctes: dict[str, Relation], depth: int = 0) -> Relation:
@@ -101,9 +103,12 @@ class Binder:
         known = dict(ctes)
         for cte in clause.expressions:
             only(cte, "this", "alias", "materialized")
-            only(cte.args["alias"], "this")
+            alias = cte.args["alias"]
+            only(alias, "this", "columns")
             # Bound once: a noisy CTE that is read twice is the same noise twice.
-            known[cte.alias.casefold()] = self.query(cte.this, known, depth + 1)
+            found = self.query(cte.this, known, depth + 1)
+            names = [each.name for each in alias.args.get("columns") or []]
+            known[cte.alias.casefold()] = rename_columns(alias, found, names) if names else found
         return known
 
     def _find(self, node: exp.Expr, ctes: dict[str, Relation], depth: int) -> Relation:
@@ -272,13 +277,21 @@ class Binder:
         if depth == 0:
             found = {item.name: bars_of(item.node, place, place.bars) for item in items}
             self.bars = {name: ends for name, ends in found.items() if ends is not None}
+        self.answered += place.answered
         noisy = [holds_noise(item.node, place.bars) for item in items]
-        return self._told(Relation(select, _outside(columns), "noisy", labels=_labels(items)), noisy, depth)
+        spreads = [
+            spreads_of(item.node, place, place.bars) if has else None for item, has in zip(items, noisy, strict=True)
+        ]
+        made = Relation(select, _outside(columns), "noisy", labels=_labels(items))
+        return self._told(made, noisy, spreads, depth)
 
-    def _told(self, relation: Relation, noisy: Sequence[bool], depth: int) -> Relation:
+    def _told(
+        self, relation: Relation, noisy: Sequence[bool], spreads: Sequence[tuple[Spread, ...] | None], depth: int
+    ) -> Relation:
         """A relation of noisy rows, whose columns know whether they have noise; `bare` names those without bars."""
         columns = {
-            name: replace(value, noisy=has) for (name, value), has in zip(relation.columns.items(), noisy, strict=True)
+            name: replace(value, noisy=has, spreads=spread)
+            for (name, value), has, spread in zip(relation.columns.items(), noisy, spreads, strict=True)
         }
         if depth == 0:
             self.bare = tuple(
@@ -323,7 +336,9 @@ class Binder:
         made = Relation(select, _outside(columns), rows.nature, labels=_labels(items))
         if rows.nature != "noisy":
             return made
-        return self._told(made, [_has_noise(item.node, rows) for item in items], depth)
+        noisy = [_has_noise(item.node, rows) for item in items]
+        spreads = [spreads_of(item.node, rows, {}) if has else None for item, has in zip(items, noisy, strict=True)]
+        return self._told(made, noisy, spreads, depth)
 
     def _finished(
         self, node: exp.Select, select: exp.Select, columns: Columns, items: list[Item], place: Place
@@ -400,11 +415,14 @@ class Binder:
                 # A promise needs both sides: a literal is within its bounds as it stands, a column is not.
                 clamped=a.clamped and b.clamped, computed=a.computed or b.computed, stored=stored,
                 size=max(a.longest, b.longest) if a.kind == "text" else None, uncut=a.uncut or b.uncut,
-                plain=a.plain if stored is not None else None,
+                plain=a.plain if stored is not None else None, noisy=a.noisy or b.noisy, spreads=_either(a, b),
             )  # fmt: skip
         if left.nature == "private":
+            if type(node) is exp.Union and node.args.get("distinct") and any(each.unit for each in columns.values()):
+                return self._distinct_union(node, ctes, depth)
             if type(node) is not exp.Union or node.args.get("distinct"):
-                raise refusal(node, f"{name} of private rows is not answered", hint="UNION ALL is")
+                hint = "UNION ALL is, and UNION of rows that hold the privacy unit"
+                raise refusal(node, f"{name} of private rows is not answered", hint=hint)
             self._nothing_more(node, depth, "order", "limit", "offset")
         made = type(node)(this=left.tree.copy(), expression=right.tree.copy(), distinct=bool(node.args.get("distinct")))
         if left.nature != "private":
@@ -413,6 +431,16 @@ class Binder:
             made, columns, "private", fanouts=(*left.fanouts, *right.fanouts), privates=left.privates + right.privates,
             multiplied=left.multiplied or right.multiplied, joined=left.joined + right.joined,
         )  # fmt: skip
+
+    def _distinct_union(self, node: exp.Expr, ctes: dict[str, Relation], depth: int) -> Relation:
+        """UNION of rows with the unit, as SELECT DISTINCT of UNION ALL: each person has their own set of rows."""
+        self._nothing_more(node, depth, "order", "limit", "offset")
+        every = node.copy()
+        every.set("with_", None)  # whose relations are in `ctes`
+        every.set("distinct", False)
+        rows = exp.Subquery(this=every, alias=exp.TableAlias(this=exp.to_identifier("sides")))
+        select = exp.Select(expressions=[exp.Star()], distinct=exp.Distinct()).from_(rows, copy=False)
+        return self._select(select, ctes, depth + 1)
 
     def _around(self, node: exp.Expr, relation: Relation) -> Relation:
         """A set operation as a subquery, so that ORDER BY and LIMIT are bound by the same rules as elsewhere."""
@@ -463,6 +491,13 @@ def not_shown() -> Refused:
 def _matched(a: Value, b: Value) -> bool:
     """Whether values of one kind are stored as types that an engine brings together: int2 and int8 are."""
     return a.stored == b.stored or (a.kind != "opaque" and (a.beside == b.beside or not {a.beside, b.beside} & ALONE))
+
+
+def _either(a: Value, b: Value) -> tuple[Spread, ...] | None:
+    """How far noise moves a column of a set operation, whose rows are from either side."""
+    sides = [each.spreads if each.noisy else (NO_NOISE,) for each in (a, b)]
+    left, right = sides
+    return (*left, *right) if (a.noisy or b.noisy) and left is not None and right is not None else None
 
 
 def _labels(items: list[Item]) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -13,11 +13,13 @@ from sqlanon.errors import did_you_mean
 from sqlanon.gateway.bind.bounding import thin_rows
 from sqlanon.gateway.bind.catalog import Catalog
 from sqlanon.gateway.bind.conditions import comparable, condition, conjuncts
+from sqlanon.gateway.bind.row_work import weigh, work_of
 from sqlanon.gateway.bind.scalars import bind, only, refusal
-from sqlanon.gateway.bind.values import UNIT, Nature, Relation, Value
+from sqlanon.gateway.bind.values import OWN, UNIT, Nature, Relation, Value
 
 MAX_SOURCES = 12
 DEFAULT_SCHEMA = "public"
+SHORT = "short"  # in `meta` of a join: what the analyst wrote in place of it
 MAX_PRIVATES = 4  # private tables in one FROM: a person's rows are multiplied by each
 MOST_JOINED = 100_000  # rows that joins on the unit make of one person, about
 FindRelation = Callable[[exp.Expr], Relation]
@@ -232,9 +234,32 @@ def _named(node: exp.Expr, number: int, rows: FromRows, find: FindRelation) -> N
 
 
 def _relabelled(alias: exp.Expr, relation: Relation) -> Relation:
-    if alias.args.get("columns"):
-        raise refusal(alias, "column names after an alias are not answered", hint="name the columns in the subquery")
-    return relation
+    names = [each.name for each in alias.args.get("columns") or []]
+    if names and relation.table is not None:
+        raise refusal(alias, "column names after the alias of a table are not answered", hint="write a subquery")
+    return rename_columns(alias, relation, names) if names else relation
+
+
+def rename_columns(node: exp.Expr, relation: Relation, names: Sequence[str]) -> Relation:
+    """A relation whose first columns have other names: `(SELECT …) AS t(a, b)`. Its rows and its unit are the same."""
+    if len(names) > len(relation.columns):
+        raise refusal(node, f"there are {len(relation.columns)} columns, and {len(names)} names", sqlstate="42P10")
+    old = list(relation.columns)
+    new = [*names, *old[len(names) :]]
+    if len({each.casefold() for each in new}) < len(new) or any(each.casefold().startswith(OWN) for each in names):
+        raise refusal(node, "names of columns after an alias are each there once, and not reserved", sqlstate="42701")
+    inside = exp.Subquery(this=relation.tree.copy(), alias=exp.TableAlias(this=exp.to_identifier("renamed")))
+    pairs = [*zip(old, new, strict=True), *([(UNIT, UNIT)] if relation.nature == "private" else [])]
+    listed = [
+        exp.alias_(exp.column(exp.to_identifier(before, quoted=True), table="renamed"), after, quoted=True)
+        for before, after in pairs
+    ]
+    columns = {
+        after: replace(value, tree=weigh(exp.column(exp.to_identifier(after, quoted=True)), work_of(value.tree)))
+        for after, value in zip(new, relation.columns.values(), strict=True)
+    }
+    tree = exp.Select(expressions=listed).from_(inside, copy=False)
+    return replace(relation, tree=tree, columns=columns, labels=())
 
 
 def alias_relation(named: NamedRelation) -> exp.Expr:
@@ -243,11 +268,18 @@ def alias_relation(named: NamedRelation) -> exp.Expr:
 
 
 def _join(rows: FromRows, join: exp.Join, right: NamedRelation, catalog: Catalog) -> None:
-    only(join, "this", "side", "kind", "on", "using")
+    only(join, "this", "side", "kind", "on", "using", "method")
+    if join.args.get("method"):
+        join = _without_natural(rows, join, right)
     side, kind = (join.args.get("side") or "").upper(), (join.args.get("kind") or "").upper()
     if side not in ("", "LEFT", "RIGHT") or kind not in ("", "INNER", "CROSS", "OUTER"):
         raise refusal(join, f"{side or kind} JOIN is not answered", hint="INNER, LEFT, RIGHT and CROSS JOIN are")
     natures = {rows.nature, right.relation.nature}
+    if SHORT in join.meta and "noisy" in natures:
+        hint = "compare the privacy unit with that of the subquery, or read a public table in it"
+        raise refusal(
+            join, f"{join.meta[SHORT]} is answered on the privacy unit and over public tables alone", hint=hint
+        )
     if "noisy" in natures and natures != {"noisy"}:
         raise refusal(join, "a noisy result does not join other tables", hint="join first, then aggregate")
     left_private, right_private = rows.nature == "private", right.relation.nature == "private"
@@ -284,6 +316,23 @@ def _join(rows: FromRows, join: exp.Join, right: NamedRelation, catalog: Catalog
     if side == "LEFT" and right_private:
         # Without a match the unit of the right side is NULL: it no longer names the person of the row.
         rows.sources[-1] = replace(right, relation=_without_unit(right.relation))
+
+
+def _without_natural(rows: FromRows, join: exp.Join, right: NamedRelation) -> exp.Join:
+    """NATURAL JOIN as the JOIN … USING that it is, of the columns that both sides have, if none of them is hidden."""
+    if join.args["method"].upper() != "NATURAL" or join.args.get("on") or join.args.get("using"):
+        raise refusal(join, f"{join.args['method']} JOIN is not answered", hint="INNER, LEFT, RIGHT and CROSS JOIN are")
+    sides = (rows.sources, [right])
+    there = [{n.casefold() for each in side for n in (*each.relation.columns, *each.relation.hidden)} for side in sides]
+    hidden = {n.casefold() for each in (*rows.sources, right) for n in each.relation.hidden} & there[0] & there[1]
+    shared = [name for name in right.relation.columns if rows.has(name)]
+    if hidden or not shared:
+        said = "it would join on a hidden column" if hidden else "the tables share no column"
+        raise refusal(join, f"NATURAL JOIN is not answered: {said}", hint="write JOIN … USING (…) with the columns")
+    made = join.copy()
+    made.set("method", None)
+    made.set("using", [exp.to_identifier(name, quoted=True) for name in shared])
+    return made
 
 
 def _unit_hint(rows: FromRows, catalog: Catalog) -> str:

@@ -60,6 +60,33 @@ def hull(intervals: Iterable[Interval]) -> Interval:
     return Interval(min(part.low for part in parts), max(part.high for part in parts))
 
 
+@dataclass(frozen=True)
+class Spread:
+    """How far noise moves a number: at most the sum of each integer's noise times its factor, and `more`.
+
+    It is a function of the statement and the policy alone, as the noise of the integers is.
+    """
+
+    parts: tuple[tuple[tuple[int, int], float], ...]  # of a core and an atom, by their numbers: the factor
+    more: float = 0.0  # by rounding
+
+    def plus(self, other: Spread) -> Spread:
+        """
+        >>> Spread((((0, 1), 2.0),)).plus(Spread((((0, 1), 1.0), ((0, 2), 1.0)), 0.5))
+        Spread(parts=(((0, 1), 3.0), ((0, 2), 1.0)), more=0.5)
+        """
+        factors = dict(self.parts)
+        for atom, factor in other.parts:
+            factors[atom] = factors.get(atom, 0.0) + factor
+        return Spread(tuple(factors.items()), self.more + other.more)
+
+    def times(self, factor: float) -> Spread:
+        return Spread(tuple((atom, own * abs(factor)) for atom, own in self.parts), self.more * abs(factor))
+
+
+NO_NOISE = Spread(())
+
+
 class ParameterSlot:
     """A parameter of a statement. Its kind is declared, or learned from where it stands; its value comes later."""
 
@@ -104,6 +131,7 @@ class Value:
     stored: str | None = None  # PostgreSQL's name of the type that it is stored as, where that is not its kind's
     plain: exp.Expr | None = None  # as it is stored; the tree is then what is computed with
     noisy: bool = False  # of a column of noisy rows: it is no key, but has noise
+    spreads: tuple[Spread, ...] | None = None  # of one with noise: how far it is moved, one for each side of a UNION
     size: int | None = None  # most characters of a text, where that is known
     uncut: bool = False  # a row may hold a longer text; the tree is then cut to `size`
     zoned: bool = False  # its times are moments, told in UTC: a zone beside them counts
@@ -253,6 +281,9 @@ def in_days(value: Value) -> Value:
     day = exp.cast(clamp_time(value.tree), exp.DataType.Type.DATE)
     days = double(exp.Paren(this=exp.Sub(this=day, expression=start)))
     bounds = value.bounds or UNDECLARED
+    if isinstance(value.literal, date):
+        known = float(day_number(value.literal))
+        bounds = Interval(known, known)
     return Value(clamp(days, bounds.low, bounds.high), "int", bounds, public=value.public, computed=True)
 
 

@@ -298,12 +298,12 @@ def _flag(test: exp.Expr) -> exp.Expr:
     return exp.Case().when(test, number(1), copy=False).else_(number(0), copy=False)
 
 
-def plan(prepared: PricedStatement, principal: str, catalog: Catalog, dialect: str) -> list[str]:
-    """What EXPLAIN tells."""
+def plan(prepared: PricedStatement, principal: str, catalog: Catalog, dialect: str, *, verbose: bool) -> list[str]:
+    """What EXPLAIN tells, and EXPLAIN VERBOSE."""
     controls = catalog.policy.controls
     assert controls is not None
     lines = ["Exact, at no cost, under the controls:", f"  {withheld_by(controls).hint}"]
-    for judge in prepared.judges:
+    for judge in prepared.judges if verbose else ():
         text = mask_names(judge.answer(), catalog, principal).sql(dialect, pretty=True)
         lines += ["", f"{judge.core.table} reads:", *(f"    {line}" for line in text.splitlines())]
     return lines

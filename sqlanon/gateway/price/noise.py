@@ -184,6 +184,16 @@ def noisy_table(
     return [(*key, *cells) for key, *cells in zip(keys, *columns, strict=True)] if columns else [tuple(k) for k in keys]
 
 
+def atom_width(noise: Noise, place: int) -> float:
+    """Half of the 95 % interval of an integer."""
+    mechanism = noise.atoms[place]
+    if mechanism is None:
+        assert noise.keys is not None
+        return _laplace_width(noise.keys)
+    assert not isinstance(mechanism, Choice)
+    return mechanism.half_width()
+
+
 def _laplace_width(keys: KeySelection) -> float:
     return math.ceil(keys.scale * math.log(20))
 

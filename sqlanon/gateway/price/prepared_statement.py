@@ -97,7 +97,8 @@ class PricedStatement:
             return exp.Placeholder() if isinstance(node, exp.Literal | exp.Placeholder) else node
 
         text = self.statement.tree.copy().transform(blanked, copy=False).sql("duckdb", comments=False)
-        return ("EXPLAIN " if self.statement.explain else "") + text[:LONGEST_SHAPE]
+        words = {"": "", "summary": "EXPLAIN ", "verbose": "EXPLAIN VERBOSE "}[self.statement.explain]
+        return words + text[:LONGEST_SHAPE]
 
 
 def statements_of(core: Core, limit: Limit) -> tuple[exp.Select, ...]:

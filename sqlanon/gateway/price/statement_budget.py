@@ -15,10 +15,19 @@ LEAST = 0.01
 
 
 def grant_budget(
-    policy: Gateway, statement: ParsedStatement, epsilon: float | None, principal: str
+    policy: Gateway, statement: ParsedStatement, epsilon: float | None, principal: str, *, by_error: bool = False
 ) -> tuple[float, float, Limit]:
-    """What a statement asks for, within what the policy allows: a query can only lower it."""
+    """What a statement asks for, within what the policy allows: a query can only lower it.
+
+    `by_error`: an error is asked for, from which the epsilon will follow.
+    """
     most, given = policy.budget.statement, statement.options
+    if by_error and (epsilon is not None or "epsilon" in given):
+        raise Refused(
+            "an epsilon and an error are asked for together",
+            hint="leave one out: the epsilon follows from the error (in a session, RESET sqlanon.epsilon)",
+            sqlstate="22023",
+        )
     asked = given.get("epsilon", epsilon if epsilon is not None else most.default)
     _within("epsilon", asked, most.epsilon)
     delta = given.get("delta", most.delta)
