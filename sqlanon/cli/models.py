@@ -79,7 +79,7 @@ def print_plugins() -> None:
     console = open_console()
     titles = {"models": "Privacy models", "loss": "Loss metrics", "hierarchies": "Kinds of hierarchy"}
     titles |= {"algorithms": "Algorithms", "transformations": "Transformations"}
-    titles["history"] = "Privacy models across releases"
+    titles |= {"history": "Privacy models across releases", "rules": "Rules for unsafe cells of tables of statistics"}
     titles |= {"risk": "Risk measures", "attacks": "Attacks", "utility": "Measures of utility"}
     for folder, entries in list_plugins().items():
         console.print(f"[bold]{titles[folder]}[/]")

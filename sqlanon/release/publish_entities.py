@@ -42,8 +42,6 @@ from sqlanon.release.targets.relation_target import RelationTarget
 from sqlanon.release.targets.target import Staged, Target
 from sqlanon.sqltree.tree import alias, count_all, nest_query, select, table
 
-DEFAULT = "entity_levels"
-
 
 @dataclass
 class EntityTask:
@@ -118,7 +116,7 @@ def _publish(
 
 
 def algorithm_of(policy: Policy) -> AlgorithmUse:
-    return policy.algorithm or AlgorithmUse(name=DEFAULT)
+    return policy.algorithm or AlgorithmUse(name="entity_levels")
 
 
 def find_release(policy: Policy, engine: Engine, secret: str | None) -> EntityTask:

@@ -603,7 +603,7 @@ def test_rows_that_were_generalized_and_left_out_are_found_as_sets(database: Dat
     bands = {"age": {"intervals": {"widths": [10]}}}
     policy, release = published(
         database, rows, columns=roles(p_id=PSEUDONYM), hierarchies=bands, suppression_limit=0.1,
-        models=[{"k_anonymity": {"k": 3}}],
+        models=[{"k_anonymity": {"k": 3}}], algorithm="full_domain",
     )  # fmt: skip
     shown = pd.DataFrame(database.fetch("SELECT p_id, age, zip FROM r"), columns=["p_id", "age", "zip"])
     assert len(shown) == len(rows) - 1

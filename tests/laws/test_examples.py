@@ -254,8 +254,9 @@ def test_guide_serving(in_guide: Any, demonstrated: tuple[Path, str]) -> None:
             else:
                 session.run(step)
     ((token,),) = [re.findall(r'"id":"(\w+)"', Path("policy.users").read_text(encoding="utf-8").replace(" ", ""))]
-    for step in found[users:]:
-        session.run(replace(step, words=tuple(token if word == "ID" else word for word in step.words)))
+    for step, following in zip(found[users:], [*found[users + 1 :], None], strict=True):
+        words = tuple(token if word == "ID" else word for word in step.words)
+        session.run(replace(step, words=words), following)
 
 
 # ---- what guides show besides sessions

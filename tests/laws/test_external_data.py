@@ -73,7 +73,17 @@ def test_each_external_test_names_a_check_that_everybody_can_run(path: Path) -> 
 @pytest.mark.full
 def test_a_session_says_what_it_skipped(tmp_path: Path) -> None:
     """One line at the end of a session without the data."""
-    asked = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"{EXTERNAL}test_pycanon.py"]
+    asked = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "--full",
+        "-m",
+        "not long",
+        "-p",
+        "no:cacheprovider",
+        f"{EXTERNAL}test_pycanon.py",
+    ]
     given = os.environ | {"SQLANON_TEST_SHARED": str(tmp_path)}
     done = subprocess.run(asked, cwd=ROOT, env=given, capture_output=True, text=True)
     (line,) = [line for line in done.stdout.splitlines() if "not checked" in line]

@@ -173,7 +173,7 @@ def test_an_algorithm_offers_what_the_protocol_says(name: str) -> None:
     assert isinstance(module.TRAITS, AlgorithmTraits)
     offered = {verb for verb in ("run", "part", "protect", "release_journeys") if verb in vars(module)}
     of_rows = "part" if module.TRAITS.writes_rows else "run"
-    verbs = {"rows": of_rows, "set": "protect", "sequence": "release_journeys"}
+    verbs = {"rows": of_rows, "entity": "part", "set": "protect", "sequence": "release_journeys"}
     assert offered == {verbs[shape] for shape in module.TRAITS.shapes if shape in verbs}
     fields = module.Params.model_fields
     assert {module.TRAITS.target, module.TRAITS.parts} - {None} <= set(fields)

@@ -49,6 +49,7 @@ def asked(source: dict[str, Any], model: str, k: int, limit: float, roles: dict[
         hierarchies={name: {"tree": {"tree": tree}} for name, tree in TREES.items()},
         suppression_limit=limit,
         release={"table": "r"},
+        algorithm="full_domain",
         linked_rows="accept",  # what `visit` links is not the question here
     )
 

@@ -70,6 +70,7 @@ def side_of(
     if not narrowed.quasi_identifiers:
         raise PolicyError("no quasi-identifier is given", hint="say which columns an attacker may know: --qi age,zip")
     compiler.prelude = _prefixed(compiler.prelude, prefix)
+    compiler.read = compiler.prelude.rows
     work = Work(engine, compiler.prelude)
     work.run()  # rows that are numbered, where a NULL matches nothing
     require_persons(engine, compiler)
