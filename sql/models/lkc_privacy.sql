@@ -1,5 +1,6 @@
 -- Whoever knows up to l items of a person finds at least k persons who have all of them, and at most a share c of these
--- has any one guarded value in the sensitive column. That column says one thing of a person, the same in all rows.
+-- has any one guarded value in the sensitive column. That column says one thing of a person, the same in all rows, and
+-- NULL is refused in it.
 -- An item of a sequence is a place at a time, so that the items that are known are a part of a journey in its order.
 -- cite: Mohammed, Fung, Hung and Lee 2009; Fung, Cao, Desai and Xu 2009
 -- param: l integer >= 1: most items of a person that an attacker knows

@@ -54,6 +54,7 @@ def test_paths_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> None:
     assert "lkc_privacy" in printed and "peak memory" in printed
 
 
+@pytest.mark.full
 def test_search_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> None:
     search.large(5_000, times=1)
     search.small(times=1)

@@ -51,7 +51,7 @@ def policy(tmp_path: Path) -> Path:
             f"CASE WHEN i % 3 = 0 THEN 'north' ELSE 'south' END FROM range({PERSONS}) AS t(i)"
         )
         made.execute("CREATE TABLE visits (user_id BIGINT, income DOUBLE, note TEXT)")
-        made.execute(f"INSERT INTO visits SELECT i, 777000 + i, 'note-' || i FROM range({PERSONS}) AS t(i), range(2)")
+        made.execute(f"INSERT INTO visits SELECT i, 91234000 + i, 'note-' || i FROM range({PERSONS}) AS t(i), range(2)")
         made.execute(
             f"CREATE TABLE regions AS SELECT i AS number, 'r' || i AS name FROM range({MOST_ROWS + 5}) AS t(i)"
         )
@@ -111,7 +111,7 @@ def test_a_session_over_standard_input_and_output(policy: Path) -> None:
     assert (
         users["private"] and users["columns"]["home"]["keys"] == ["north", "south"] and "email" not in users["columns"]
     )
-    assert plan["cost"]["epsilon"] == pytest.approx(0.25) and any("95 %" in line for line in plan["plan"])
+    assert plan["cost"]["epsilon"] == pytest.approx(0.25) and any("95 of 100" in line for line in plan["plan"])
     assert tried["synthetic"] and "nothing was spent" in tried["notice"]
     assert {row["home"] for row in first["rows"]} == {"north", "south"} and not first["synthetic"]
     for row in first["rows"]:
@@ -148,7 +148,7 @@ def test_hostile_calls_overdraw_nothing_and_show_no_row(tools: AgentTools, calls
 
     said = call(served(tools), *(hostile() for _ in range(calls)))
     text = "\n".join(answer for _, answer in said)
-    assert not re.search(r"mail-\d|@clinic|note-\d|777\d\d\d|Traceback", text)
+    assert not re.search(r"mail-\d|@clinic|note-\d|91234\d\d\d|Traceback", text)
     assert str(tools.gate.policy.base) not in text
     assert sum(wrong for wrong, _ in said) > 0.6 * calls
     spent = {each.principal: each for each in tools.gate.ledger.history()}

@@ -250,7 +250,8 @@ def find_false_needs(plugin: Plugin) -> list[str]:
 
 @pytest.mark.parametrize("folder", ["models", "loss"])
 def test_needs_are_what_a_file_reads(folder: str) -> None:
-    assert {name: found for name, plugin in family(folder).items() if (found := find_false_needs(plugin))} == {}
+    of_rows = models_of_shape("rows") if folder == "models" else family(folder)
+    assert {name: found for name, plugin in of_rows.items() if (found := find_false_needs(plugin))} == {}
 
 
 @pytest.mark.parametrize(
@@ -319,5 +320,5 @@ def test_false_classes_and_counts_are_found(
     duck: Database, monkeypatch: pytest.MonkeyPatch, name: str, header: dict[str, str]
 ) -> None:
     assert agrees_with_oracle(duck, name)
-    monkeypatch.setitem(MODELS, name, replace(MODELS[name], **header))  # type: ignore[arg-type]
+    monkeypatch.setitem(family("models"), name, replace(MODELS[name], **header))  # type: ignore[arg-type]
     assert not agrees_with_oracle(duck, name)

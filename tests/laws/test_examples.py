@@ -127,6 +127,7 @@ def test_golden_sql_runs(database: Database, tmp_path: Path) -> None:
     assert [float(row[2]) for row in found] == pytest.approx([row[2] for row in expected])
 
 
+@pytest.mark.full
 def test_demo(demo_here: str, tmp_path: Path) -> None:
     assert "4 of 4 requirements are broken" in demo_here
     assert "all 4 requirements hold" in demo_here
@@ -298,6 +299,7 @@ def test_readme_shows_no_policy() -> None:
     assert not blocks(guide("").read_text(encoding="utf-8"), "ya?ml")
 
 
+@pytest.mark.full
 def test_python_guide(in_guide: Any, demonstrated: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
     """Every block runs, in one program, and prints the text below it."""
     in_guide("python")

@@ -175,6 +175,7 @@ def _prefix(label: str | None, value: str | None) -> bool:
     return value.startswith(label.rstrip("*")) and len(label) == len(value)
 
 
+@pytest.mark.full
 def test_the_same_input_gives_the_same_plan(database: Database) -> None:
     database.table("t", TYPES, example_rows(200))
     asked = policy([{"k_anonymity": {"k": 4}}], suppression_limit=0.1)

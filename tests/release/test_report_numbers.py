@@ -149,6 +149,7 @@ def test_every_number_follows_from_the_tables(made: tuple[Node, dict[str, Any], 
     assert attacks["linkage"][0].split(" rows")[0].endswith(f"{(alone == 1).sum()} of {len(source)}")
 
 
+@pytest.mark.full
 def test_distributions_count_the_source_and_the_release_in_the_same_bins(
     made: tuple[Node, dict[str, Any], Database],
 ) -> None:

@@ -78,7 +78,8 @@ PARAMS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
 
 def test_all_methods_that_draw_are_attacked() -> None:
     drawing = {name for name in transformations.names() if transformations.method(name).uses_secret is not False}
-    assert drawing == {*PARAMS, "sampling"}
+    # Samples and truncations at several sizes lie in one another, so that two of them tell no more than the larger one.
+    assert drawing == {*PARAMS, "sampling", "truncation"}
 
 
 def seeds(uses: Sequence[Use]) -> set[str]:

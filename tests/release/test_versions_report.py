@@ -62,6 +62,7 @@ def test_the_report_of_a_folder_measures_the_file_of_its_evidence(
 
 
 @pytest.mark.parametrize("kind", ["table", "view"])
+@pytest.mark.full
 def test_a_table_that_is_published_anew_meanwhile_stops_the_report(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
