@@ -45,7 +45,7 @@ bench: $(VENV)/installed-test
 	$(BIN)/python tests/bench/paths.py
 	$(BIN)/python tests/bench/dataframes.py
 	$(BIN)/python tests/bench/entities.py
-	$(BIN)/python tests/bench/statistical_tables.py
+	$(BIN)/python tests/bench/protected_tables.py
 
 reference: $(VENV)/installed-test
 	$(BIN)/python tests/write_reference.py

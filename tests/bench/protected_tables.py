@@ -1,6 +1,6 @@
 """Tables of statistics: how long cells and rules take beside one GROUP BY, and how long a pattern takes to be found.
 
-    python tests/bench/statistical_tables.py [rows …]
+    python tests/bench/protected_tables.py [rows …]
 
 Rows: enterprises by four dimensions, two with hierarchies; groups of enterprises are contributors. In the first line
 few enterprises belong to a group, as in a business register; in the second all do, each in several cells.
