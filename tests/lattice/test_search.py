@@ -234,7 +234,7 @@ def test_a_population_is_searched_as_by_trying_every_node(
         ["a", "b"], ["s"], uses, suppression_limit=limit, minimize="height", population={"table": "crowd"},
         hierarchies={name: {"tree": {"tree": tree}} for name, tree in TREES.items()},
         columns={"a": "quasi_identifier", "b": "quasi_identifier", "s": "sensitive", "p": "identifier"},
-        release={"table": "r"},
+        release={"table": "r"}, linked_rows="accept",  # what links rows is not the question here
         **({"person": "p"} if person else {}),
     )  # fmt: skip
     wanted = crowd_optimum(rows, crowd, models, limit, {"person": "p"} if person else {})

@@ -189,7 +189,12 @@ QUOTED = st.tuples(
     st.sampled_from(["\n", " \r ", "\n--'\n", " -- a\n\t"]),
     st.sampled_from(["", "", " UESCAPE '!'", " UESCAPE '\\'"]),
 ).map(lambda made: made[0] + made[2].join(f"'{part}'" for part in made[1]) + (made[3] if made[0] == "U&" else ""))
-DOLLARS = st.tuples(st.sampled_from(["$$", "$t$", "$é$"]), INSIDE).map(lambda made: made[0] + made[1] + made[0])
+# One text: $$$$A$$ is an empty one and a name behind it.
+DOLLARS = (
+    st.tuples(st.sampled_from(["$$", "$t$", "$é$"]), INSIDE)
+    .filter(lambda made: made[0] not in (made[1] + made[0])[:-1])
+    .map(lambda made: made[0] + made[1] + made[0])
+)
 
 
 @settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
