@@ -62,11 +62,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.nodeid.startswith(EXTERNAL):  # each of its claims is also checked on generated data
             item.add_marker(pytest.mark.full)
         marked = {name for name in ("full", "long") if item.get_closest_marker(name) is not None}
+        params = getattr(getattr(item, "callspec", None), "params", {})
+        if item.get_closest_marker("full_on_postgres") is not None and "postgres" in params.values():
+            marked.add("full")
         property_ = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
         known = config.getoption("--rest") and not marked and not property_
         (left if marked & out or known else runs).append(item)
     config.hook.pytest_deselected(items=left)
     items[:] = runs
+
+
+def is_full() -> bool:
+    """Whether this run takes all examples and whole tables."""
+    return _FULL
 
 
 def examples(number: int) -> int:

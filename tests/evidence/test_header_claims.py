@@ -14,7 +14,7 @@ from typing import Any
 import brute
 import header_claims
 import pytest
-from conftest import Database
+from conftest import Database, examples
 from header_claims import MODEL_CHECKERS, Hierarchy, Lattice, Row, World, random_history, random_views, random_world
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -75,7 +75,7 @@ def test_every_model_takes_part() -> None:
     assert set(PARAMS) == set(MODELS)
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(25))
 @given(seed=seeds, chosen=all_params)
 def test_headers_of_models(connection: Any, seed: int, chosen: dict[str, Any]) -> None:
     assert find_false_claims(connection, random_world(Random(seed)), chosen) == []
@@ -93,7 +93,7 @@ def find_false_losses(connection: Any, seed: int, k: int, most_rows: int) -> dic
     return header_claims.find_false_loss(connection, world, list(family("loss").values()), k)
 
 
-@settings(max_examples=8)
+@settings(max_examples=examples(20))
 @given(seed=seeds, k=st.integers(2, 4))
 def test_headers_of_loss_metrics(connection: Any, seed: int, k: int) -> None:
     assert find_false_losses(connection, seed, k, 10) == {}

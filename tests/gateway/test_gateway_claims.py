@@ -103,7 +103,7 @@ def test_a_raw_table_is_not_shown_because_a_policy_calls_it_released(site: Site)
     assert "sqlanon publish" in str(caught.value.hint)
 
 
-@pytest.mark.parametrize("kind", ["table", "view"])
+@pytest.mark.parametrize("kind", [pytest.param("table", marks=pytest.mark.full), "view"])
 def test_a_release_is_shown_while_its_rows_are_those_that_were_published(site: Site, kind: str) -> None:
     site.publish(kind)
     answer = site.gate("shown: {released: true}").answer(SHOWN)

@@ -160,7 +160,7 @@ def in_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return enter
 
 
-SHORT = {"check", "hierarchies"}  # these run wherever the tests do, and the others in `make test-full`
+SHORT = {"hierarchies"}  # runs wherever the tests do, as the session of the README does; the others in `make test-full`
 
 
 @pytest.mark.parametrize(

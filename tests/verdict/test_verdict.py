@@ -163,6 +163,7 @@ def published(database: Database) -> Iterator[tuple[Policy, Database]]:
     yield policy, database
 
 
+@pytest.mark.full_on_postgres
 def test_a_published_release_meets_what_can_be_met(published: tuple[Policy, Database]) -> None:
     policy, database = published
     found = states(judge_release(gather_facts(policy, database.engine)))
