@@ -26,7 +26,6 @@ SELECT ARRAY_AGG(income ORDER BY income) FROM visits
 SELECT STRING_AGG(note, ',') FROM visits
 SELECT HISTOGRAM(age) FROM visits
 SELECT MODE(age) FROM visits
-SELECT APPROX_COUNT_DISTINCT(user_id) FROM visits
 SELECT APPROX_QUANTILE(income, 0.5) FROM visits
 SELECT PRODUCT(age) FROM visits
 SELECT BIT_XOR(user_id) FROM visits
@@ -115,7 +114,6 @@ SELECT COUNT(*) FROM visits ASOF JOIN users USING (user_id)
 SELECT COUNT(*) FROM visits POSITIONAL JOIN users
 SELECT COUNT(*) FROM visits v, LATERAL (SELECT * FROM users u WHERE u.user_id = v.user_id) l
 SELECT COUNT(*) FROM visits v CROSS JOIN LATERAL (SELECT 1) l
-SELECT COUNT(*) FROM (visits v JOIN users u ON v.user_id = u.user_id)
 SELECT COUNT(*) FROM items i JOIN orders o ON i.order_id = o.amount
 SELECT COUNT(*) FROM items a JOIN items b ON a.order_id = b.order_id
 SELECT COUNT(*) FROM items a JOIN items b USING (sku)
@@ -174,7 +172,6 @@ SELECT COUNT(*) FROM (SELECT * FROM visits ORDER BY income) t
 SELECT COUNT(*) FROM (SELECT DISTINCT ON (region) * FROM visits) t
 SELECT COUNT(*) FROM (SELECT user_id FROM visits GROUP BY user_id LIMIT 1) t
 SELECT COUNT(*) FROM (SELECT user_id, COUNT(*) FROM visits GROUP BY user_id ORDER BY 2) t
-SELECT COUNT(*) FROM (SELECT user_id FROM visits UNION SELECT user_id FROM users) t
 SELECT COUNT(*) FROM (SELECT user_id FROM visits EXCEPT SELECT user_id FROM users) t
 SELECT COUNT(*) FROM (SELECT user_id FROM visits EXCEPT ALL SELECT user_id FROM users) t
 SELECT COUNT(*) FROM (SELECT user_id FROM visits INTERSECT SELECT user_id FROM users) t
@@ -185,7 +182,6 @@ SELECT COUNT(*) FROM (SELECT user_id FROM visits UNION ALL BY NAME SELECT user_i
 SELECT COUNT(*) FROM (SELECT user_id FROM visits UNION ALL SELECT email FROM users) t
 SELECT COUNT(*) FROM visits UNION ALL SELECT income FROM visits
 WITH RECURSIVE t AS (SELECT user_id FROM visits UNION ALL SELECT user_id FROM t) SELECT COUNT(*) FROM t
-WITH t(a) AS (SELECT user_id FROM visits) SELECT COUNT(*) FROM t
 WITH visits AS (SELECT 1 AS user_id, income FROM visits) SELECT income FROM visits
 PIVOT visits ON region USING COUNT(*)
 SELECT * FROM visits PIVOT (COUNT(*) FOR region IN ('R0'))

@@ -17,6 +17,7 @@ from conftest import Database, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from read_labels import parsed, unquoted
 
 import sqlanon
 from sqlanon.algorithms import algorithm, infogain_mondrian, mondrian
@@ -404,25 +405,6 @@ def test_large_regions_of_long_tables_are_cut_at_the_median(
 def nodes() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {"*": set(LEAVES), "Trade": set(LEAVES[2:]), "Artist": set(LEAVES[:2])}
     return found | {"Wood": {"Joiner"}, "Metal": {"Smith", "Welder"}} | {leaf: {leaf} for leaf in LEAVES}
-
-
-def parsed(label: str) -> list[str]:
-    """The items inside brackets or braces; quotes are taken off."""
-    items, item, quoted, depth = [], "", False, 0
-    for place, sign in enumerate(inner := label[1:-1]):
-        if sign == '"':
-            quoted = not quoted
-        depth += (sign in "[{") - (sign in "]}") if not quoted else 0
-        if sign == "," and not quoted and depth == 0 and inner[place + 1] == " ":
-            items.append(item.strip(" "))
-            item = ""
-        else:
-            item += sign
-    return [*items, item.strip(" ")]
-
-
-def unquoted(item: str) -> str:
-    return item[1:-1].replace('""', '"') if item.startswith('"') else item
 
 
 def covers(label: str | None, value: Any, name: str) -> bool:

@@ -13,6 +13,7 @@ from report_page import parse
 
 import sqlanon
 from sqlanon.cli import main
+from sqlanon.evidence.release_evidence import ReleaseEvidence
 from sqlanon.release.measure_resistance import resistance
 
 SECRETS = ("Alice", "Bobby", "leprosy", "scurvy", "17171")
@@ -105,7 +106,7 @@ def test_a_report_without_numbers_of_the_source(file: str, tmp_path: Path) -> No
     with duckdb.connect(file) as connection:
         connection.execute("CREATE TABLE patients_released AS SELECT '*' AS zip, sex, disease FROM patients")
     engine = sqlanon.connect(file)
-    found = resistance(policy, engine, 4)
+    found = resistance(policy, engine, ReleaseEvidence.from_json({"records": 4}))
     engine.close()
     assert "source" not in found["risks"] and found["risks"]["release"]["records"] == 4
     assert found["attacks"]["attacks"] and all(item["before"] is None for item in found["attacks"]["attacks"])
