@@ -146,8 +146,6 @@ def print_evidence(
     release: str | None = None,
     no_loss: str | None = None,
 ) -> None:
-    from sqlanon.evidence.linked_rows import HINT
-
     console = open_console()
     source = policy.source
     what = release or source.path or source.table or source.view or "the query"
@@ -177,6 +175,8 @@ def print_evidence(
     elif found.breaches:
         console.print("[bold red]the table as a whole is not fit for release[/]")
     elif not found.holds:
+        from sqlanon.evidence.linked_rows import HINT
+
         console.print("[bold red]single rows hold, the sets of rows of persons do not[/]")
         console.print(plain_text(f"hint: {HINT}"), soft_wrap=True)
     else:

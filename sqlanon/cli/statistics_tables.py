@@ -16,6 +16,7 @@ from sqlanon.cli.policy_options import open_database
 from sqlanon.cli.progress import progress_bar
 from sqlanon.cli.terminal import escape_markup, make_table, open_console, plain_text, replace_infinities
 from sqlanon.errors import PolicyError, number
+from sqlanon.policy.yaml_lines import text_of
 
 if TYPE_CHECKING:
     from sqlanon.policy.statistics import StatisticsPolicy
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 
 def read_statistics(target: str) -> tuple[StatisticsPolicy, str | None] | None:
     """The policy of a file for tables of statistics, and its database; None if TARGET is something else."""
+    if not target.lower().endswith((".yml", ".yaml")) or "statistics" not in text_of(Path(target)):
+        return None
     from sqlanon.policy.files import load_statistics
 
-    if not target.lower().endswith((".yml", ".yaml")):
-        return None
     policy = load_statistics(Path(target))
     if policy is None:
         return None

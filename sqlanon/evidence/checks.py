@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -15,11 +16,7 @@ from sqlanon.evidence.apply_transformations import apply, needs_secret
 from sqlanon.evidence.bucket_evidence import as_groups, check_guarding, overfull
 from sqlanon.evidence.entity_checks import count_rows, find_disclosed, key_columns, plan_disclosed, require_drawn
 from sqlanon.evidence.hierarchies import build_hierarchies, require_valid
-from sqlanon.evidence.item_checks import check_items
 from sqlanon.evidence.joined_tables import child_columns, entity_tree, released_tables
-from sqlanon.evidence.journey_checks import check_journeys
-from sqlanon.evidence.linked_rows import Linked, find_link, measure_linked
-from sqlanon.evidence.loss import infer_levels
 from sqlanon.evidence.results import CheckResult, Counts, check_result, count_result
 from sqlanon.families import plugin
 from sqlanon.hierarchies import Hierarchy
@@ -33,6 +30,9 @@ from sqlanon.relations.hierarchy_lookups import recode_columns
 from sqlanon.relations.matching_classes import matches_any_value
 from sqlanon.relations.source import relation
 from sqlanon.sqltree.tree import column, count_all, nest_query, select, sum_bigint, table, text
+
+if TYPE_CHECKING:
+    from sqlanon.evidence.linked_rows import Linked
 
 # What is made of the nodes above the labels of a release.
 LOOKS_ABOVE = frozenset({"supersets", "probabilities"})
@@ -93,8 +93,11 @@ def check(
     A policy with transformations is measured on its source as it is. A release of it is compared with the rows after
     the transformations, for which draws need the `secret`; without it, with the release itself.
     """
-    if policy.shape in (SET, SEQUENCE):
-        measure = check_items if policy.shape == SET else check_journeys
+    if policy.shape in (SET, SEQUENCE):  # what only some policies need is loaded for them
+        if policy.shape == SET:
+            from sqlanon.evidence.item_checks import check_items as measure
+        else:
+            from sqlanon.evidence.journey_checks import check_journeys as measure
         measured = measure(policy, engine, release, limit, progress)
         return Evidence(measured.records, measured.checks, 0, measured.breaches, measured.notes, counts="persons")
     require_shape(policy, "this check", ROWS, ENTITY)
@@ -188,6 +191,10 @@ def _linked(
     policy: Policy, engine: Engine, release: Source | None, compiler: Compiler, hidden: Sequence[str]
 ) -> Linked | None:
     """What sets of rows tell, if something in the release links the rows of a person."""
+    if policy.person is None and not any(item.pseudonym for item in policy.columns.values()):
+        return None  # nothing tells whose a row is
+    from sqlanon.evidence.linked_rows import find_link, measure_linked
+
     rows = relation(compiler.source, engine.dialect, compiler.child_columns)
     link = find_link(policy, engine, rows, released=release is not None, hidden=hidden)
     if link is None:
@@ -355,6 +362,8 @@ def _population_like(
     policy: Policy, engine: Engine, compiler: Compiler, hierarchies: Mapping[str, Hierarchy]
 ) -> exp.Select:
     """The population, generalized to the levels of the release, as the values of the source tell them."""
+    from sqlanon.evidence.loss import infer_levels
+
     assert policy.population is not None
     values = Prelude(relation(engine.resolve(policy.source), engine.dialect), engine.dialect)
     try:
