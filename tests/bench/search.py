@@ -44,6 +44,7 @@ def policy(table: str, limit: float = 0.05, **more: Any) -> sqlanon.Policy:
         "columns": roles,
         "hierarchies": HIERARCHIES,
         "models": [{"k_anonymity": {"k": 5}}],
+        "algorithm": "full_domain",
         "suppression_limit": limit,
         "release": {"table": "released_now"},
     }
@@ -93,6 +94,7 @@ def small_table(engine: Engine) -> tuple[str, list[str], Any]:
             "columns": roles,
             "hierarchies": files,
             "models": [{"k_anonymity": {"k": 5}}],
+            "algorithm": "full_domain",
             "suppression_limit": limit,
         }
         return sqlanon.parse(json.dumps(written))
