@@ -12,13 +12,13 @@ from sqlanon.errors import PolicyError
 from sqlanon.evidence.checks import check
 from sqlanon.plan import Plan
 from sqlanon.policy import Policy, Source
-from sqlanon.policy.person_shapes import SET
-from sqlanon.release import publish_buckets, publish_items, versions
-from sqlanon.release.algorithm_kind import is_parted
+from sqlanon.release import versions
 from sqlanon.release.check_release import require_kept
+from sqlanon.release.choose_maker import maker_of
 from sqlanon.release.evidence_document import add_history, describe_release, without_originals
 from sqlanon.release.history import compare, require_history, require_safe
 from sqlanon.release.history.history_tables import kept_versions
+from sqlanon.release.made_release import Making, check_made, describe_made, stage_aside
 from sqlanon.release.publication import Progress
 from sqlanon.release.rewrite_release import plan_rewriting
 from sqlanon.release.second_draws import require_same_draws, require_same_scales
@@ -58,10 +58,8 @@ def plan_refresh(
         if target.kind != "path":
             require_history(policy, engine, target.name)
         require_same_draws(policy, engine, secret)
-        if policy.shape == SET:
-            return _of_items(policy, engine, target, current)
-        if is_parted(policy):
-            return _of_parts(policy, engine, target, current, secret)
+        if (maker := maker_of(policy)) is not None:
+            return _of_made(maker[1](policy, engine, secret), target, current)
         task = prepare_problem(policy, engine, progress=progress, secret=secret)
     except PolicyError as error:
         return RefreshPlan(None, None, current, error)
@@ -95,45 +93,20 @@ def plan_refresh(
         task.close()
 
 
-def _of_items(policy: Policy, engine: Engine, target: Target, current: Mapping[str, Any] | None) -> RefreshPlan:
-    """The same where persons are sets of items."""
-    task = publish_items.protect_items(policy, engine)
-    plan, found = publish_items.plan_of(task), dict[str, Any]()
-    try:
-        with engine.transaction():
-            staged = publish_items.stage_aside(task, PLANNED)
-            measured = publish_items.check_written(task, staged)
-            found = publish_items.describe_items(task, plan, measured, target, staged).to_json()
-            raise _Undone
-    except _Undone:
-        return RefreshPlan(plan, found, current)
-    except PolicyError as error:
-        return RefreshPlan(plan, None, current, error)
-    finally:
-        task.close()
-
-
-def _of_parts(
-    policy: Policy, engine: Engine, target: Target, current: Mapping[str, Any] | None, secret: str | None
-) -> RefreshPlan:
-    """The same where rows are parted."""
-    task = publish_buckets.form_groups(policy, engine, secret)
-    plan = publish_buckets.plan_of(task)
-    found: dict[str, Any] = {}
-    try:
-        require_same_scales(task.asked, engine)
-        with engine.transaction():
-            staged = publish_buckets.temporary(task, PLANNED)
-            found = publish_buckets.describe_buckets(
-                task, plan, publish_buckets.measure_groups(task, staged), target, staged
-            ).to_json()
-            raise _Undone
-    except _Undone:
-        return RefreshPlan(plan, found, current)
-    except PolicyError as error:
-        return RefreshPlan(plan, None, current, error)
-    finally:
-        task.close()
+def _of_made(making: Making, target: Target, current: Mapping[str, Any] | None) -> RefreshPlan:
+    """The same where an algorithm makes the rows itself."""
+    with making as made:
+        found: dict[str, Any] = {}
+        try:
+            require_same_scales(made.asked, made.engine)
+            with made.engine.transaction():
+                staged = stage_aside(made, PLANNED)
+                found = describe_made(made, check_made(made, staged), target, staged).to_json()
+                raise _Undone
+        except _Undone:
+            return RefreshPlan(made.plan, found, current)
+        except PolicyError as error:
+            return RefreshPlan(made.plan, None, current, error)
 
 
 def differences(one: Mapping[str, Any] | None, other: Mapping[str, Any]) -> dict[str, Any]:

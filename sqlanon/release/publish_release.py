@@ -21,10 +21,9 @@ from sqlanon.lattice.problem import FEW_ROWS, Problem
 from sqlanon.lattice.solution import Solution
 from sqlanon.plan import Plan
 from sqlanon.policy import Policy
-from sqlanon.policy.person_shapes import ENTITY, ROWS, SEQUENCE, SET, require_shape
 from sqlanon.relations.source import table_tree
-from sqlanon.release.algorithm_kind import is_parted
 from sqlanon.release.check_release import require_all_rows, require_kept
+from sqlanon.release.choose_maker import maker_of
 from sqlanon.release.count_evidence import workload_of
 from sqlanon.release.evidence_document import add_history, describe_release, without_originals
 from sqlanon.release.fingerprint import fingerprint
@@ -40,6 +39,7 @@ from sqlanon.release.history import (
     require_named,
     require_safe,
 )
+from sqlanon.release.made_release import publish_made
 from sqlanon.release.publication import Progress, Published, require_plan, tell
 from sqlanon.release.raise_levels import find_last_resort, may_be_raised, raise_one_level
 from sqlanon.release.rewrite_release import Rewriting, plan_rewriting
@@ -288,35 +288,11 @@ def publish(
         release = Publishing(
             policy, engine, secret, time_limit, workload, progress, plan_hash, run, resources, advice, target=target
         )
-        if policy.shape == SEQUENCE:
-            from sqlanon.release import publish_journeys  # as slow to load as it is rarely asked for
-
+        if (maker := maker_of(policy)) is not None:
             admit(release)
-            return publish_journeys.publish(
-                policy, engine, target, secret=secret, progress=progress, plan_hash=plan_hash, run=run
-            )
-        if policy.shape == ENTITY:
-            from sqlanon.release import publish_entities
-
-            admit(release)
-            return publish_entities.publish(
-                policy, engine, target, secret=secret, progress=progress, plan_hash=plan_hash, run=run
-            )
-        if policy.shape == SET:
-            from sqlanon.release import publish_items
-
-            admit(release)
-            return publish_items.publish(
-                policy, engine, target, secret=secret, progress=progress, plan_hash=plan_hash, run=run
-            )
-        require_shape(policy, "a release", ROWS)
-        if is_parted(policy):
-            from sqlanon.release import publish_buckets  # as slow to load as it is rarely asked for
-
-            admit(release)
-            return publish_buckets.publish(
-                policy, engine, target, secret=secret, progress=progress, plan_hash=plan_hash, run=run
-            )
+            doing, make = maker
+            made = make(policy, engine, secret)
+            return publish_made(made, doing, target, secret=secret, progress=progress, plan_hash=plan_hash, run=run)
         for step in DRY_RUN if target is None else STAGES:
             step(release)
         document = release.evidence.to_json()
