@@ -5,7 +5,8 @@
     models: [{lkc_privacy: {l: 2, k: 5, c: 0.5}}]
     algorithm: {path_suppression: {levels: {hour: 1}, keep: frequent}}
 
-Times and places are shown on the levels of their hierarchies that `levels` names: hour to day, ward to building. Then
+Times, places and stays are shown on the levels of their hierarchies that `levels` names: hour to day, ward to building,
+days of a stay to bands with a top and a bottom. Then
 the minimal violating sequences are found: sets of visits that break a model while each part of them holds. Doublets (a
 place at a time) are suppressed in all journeys at once, until each such sequence has lost one. The support of what is
 left does not change, so the sequences are found once. The doublet of most sequences for what it is worth goes first; it
@@ -44,7 +45,7 @@ OFTEN = 0.05  # the share of persons with a frequent sequence, where `support` i
 class Params(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     levels: dict[str, Annotated[int, Field(ge=0)]] = Field(
-        default_factory=dict, description="The level of times and places; 0, the value itself, where left out."
+        default_factory=dict, description="The level of times, places and stays; 0, the value itself, where left out."
     )
     keep: Literal["instances", "frequent"] = Field(
         "instances", description="What a doublet is worth: its visits, or the maximal frequent sequences that hold it."
@@ -108,7 +109,7 @@ def release_journeys(journeys: Journeys, params: Params) -> JourneyRelease:
         persons=persons,
         why=f"{len(chosen):,} of {len(instances):,} doublets are suppressed, {how} {len(broken):,} minimal violating "
         f"sequences; {suppressed:,} of {items.occurrences:,} visits go with them",
-        levels={name: params.levels.get(name, 0) for name in (*policy.times, *policy.places)},
+        levels={name: params.levels.get(name, 0) for name in policy.visit_columns},
         measured=measured,
         loss=suppressed / items.occurrences if items.occurrences else 0.0,
         proven=proven,

@@ -65,7 +65,7 @@ def release_journeys(journeys: Journeys, params: Params) -> JourneyRelease:
         visits=loss.visits - loss.suppressed,
         persons=loss.paths - loss.empty_paths,
         why=f"{loss.suppressed:,} of {loss.visits:,} visits are suppressed in {loss.rounds:,} rounds",
-        levels=dict.fromkeys((*policy.times, *policy.places), 0),
+        levels=dict.fromkeys(policy.visit_columns, 0),
         measured={
             "visits": loss.visits,
             "suppressed_visits": loss.suppressed,

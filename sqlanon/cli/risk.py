@@ -98,7 +98,7 @@ def risk(
     from sqlanon.engines import connect
     from sqlanon.evidence.risk import as_data
     from sqlanon.evidence.risk import risk as measure
-    from sqlanon.policy.person_shapes import SET
+    from sqlanon.policy.person_shapes import SEQUENCE, SET
 
     options = {"qi": qi, "sensitive": sensitive, "person": person, "nulls": nulls}
     if (tables := read_statistics(target)) is not None:
@@ -113,8 +113,8 @@ def risk(
         if policy.population is not None:
             raise PolicyError("the policy has a population already", hint="leave --population out")
         policy = policy.model_copy(update={"population": source_named(population)})
-    if policy.shape == SET:
-        _risk_of_items(policy, url, release, as_json, memory_limit, asked)
+    if policy.shape in (SET, SEQUENCE):
+        _risk_by_parts(policy, url, release, as_json, memory_limit, asked)
         return
     engine = connect(database_to_read(policy, url), memory_limit=memory_limit)
     try:
@@ -128,22 +128,27 @@ def risk(
     print_risk(release or policy.source.text, found, limit)
 
 
-def _risk_of_items(
+def _risk_by_parts(
     policy: Any, url: str | None, release: str | None, as_json: bool, memory_limit: str | None, asked: dict[str, Any]
 ) -> None:
-    """The same where persons are sets of items: what an attacker achieves who knows a few of them."""
+    """The same where persons are sets of items or journeys: what an attacker achieves who knows a few of them."""
     from sqlanon.engines import connect
     from sqlanon.evidence.item_risk import as_data, item_risk
+    from sqlanon.evidence.journey_risk import journey_risk
+    from sqlanon.policy.person_shapes import SET
 
     defaults = {"threshold": 0.2, "knowledge": asked["knowledge"], "max_size": None}
     given = [name for name, value in asked.items() if value != defaults.get(name) and value not in (None, False)]
     if given:
         option = given[0].replace("_", "-")
-        raise PolicyError(f"--{option} means nothing with 'shape: set'", hint="only --knowledge and --release do")
+        raise PolicyError(
+            f"--{option} means nothing with 'shape: {policy.shape}'", hint="only --knowledge and --release do"
+        )
     engine = connect(database_to_read(policy, url), memory_limit=memory_limit)
     try:
         source = source_named(release) if release is not None else None
-        found = item_risk(policy, engine, release=source, knowledge=asked["knowledge"])
+        of_shape = item_risk if policy.shape == SET else journey_risk
+        found = of_shape(policy, engine, release=source, knowledge=asked["knowledge"])
     finally:
         engine.close()
     if as_json:
@@ -151,11 +156,11 @@ def _risk_of_items(
         click.echo(json.dumps({**head, **as_data(found)}, indent=2, ensure_ascii=False))
         return
     console = open_console()
-    what = release or policy.source.text
-    console.print(plain_text(f"{what}: {found.persons:,} persons, {found.rows:,} items of persons"), soft_wrap=True)
-    table = make_table("persons who are alone with some of their items")
+    what, part = release or policy.source.text, "items" if policy.shape == SET else "visits"
+    console.print(plain_text(f"{what}: {found.persons:,} persons, {found.rows:,} {part} of persons"), soft_wrap=True)
+    table = make_table(f"persons who are alone with some of their {part}")
     table.add_column("the attacker has", overflow="fold")
-    for name in ("items", "persons", "share", "mean chance"):
+    for name in (part, "persons", "share", "mean chance"):
         table.add_column(name, justify="right")
     for item in found.known:
         share = f"{item.singled_out / found.persons:.1%}" if found.persons else "-"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -56,7 +57,7 @@ def item_risk(policy: Policy, engine: Engine, *, release: Source | None = None, 
     rows = relation(engine.resolve(release or policy.source), engine.dialect)
     items = open_items(engine, rows, item_columns(policy, released=release is not None), prefix="sqlanon_risk")
     try:
-        return ItemRisk(items.persons, items.occurrences, tuple(_measure(items, knowledge)))
+        return ItemRisk(items.persons, items.occurrences, tuple(measure_known(items, knowledge, ATTACKERS)))
     finally:
         items.close()
 
@@ -66,9 +67,9 @@ def as_data(found: ItemRisk) -> dict[str, Any]:
     return asdict(found)
 
 
-def _measure(items: Items, knowledge: int) -> list[ItemsKnown]:
+def measure_known(items: Items, knowledge: int, attackers: Sequence[str]) -> list[ItemsKnown]:
     """An attacker who knows so many items or fewer; one who also knows how many there are; and one who also knows an
-    item that is not there."""
+    item that is not there: as many of them as there are names for."""
     engine, read = items.engine, items.tables.items
     owned = items.make("owned", select("person", alias(exp.column("item"), "value"), source=table(read)))
     names = ["level", "fine", "values", "known", "sized", "without", "next"]
@@ -79,12 +80,12 @@ def _measure(items: Items, knowledge: int) -> list[ItemsKnown]:
             _require_countable(items, size)
             engine.create_temporary(level, first_level(read) if size == 1 else next_level(read, fine, size))
             engine.create_temporary(values, set_values(read, level, owned, size, items_too=True))
-            attempts: dict[str, list[exp.Query]] = {
-                known: [fewest_matches(read, level, size)],
-                sized: [fewest_of_size(read, level, size)],
-                without: [fewest_matches(read, level, size), fewest_without(read, level, size, values)],
-            }
-            for attacker, (name, queries) in zip(ATTACKERS, attempts.items(), strict=True):
+            attempts: list[tuple[str, list[exp.Query]]] = [
+                (known, [fewest_matches(read, level, size)]),
+                (sized, [fewest_of_size(read, level, size)]),
+                (without, [fewest_matches(read, level, size), fewest_without(read, level, size, values)]),
+            ]
+            for attacker, (name, queries) in zip(attackers, attempts, strict=False):
                 if size > 1:
                     queries.append(select("person", "fewest", source=table(name)))
                 engine.create_temporary(following, least_matches(*queries))
@@ -94,7 +95,7 @@ def _measure(items: Items, knowledge: int) -> list[ItemsKnown]:
     finally:
         with suppress(SqlanonError):  # of a connection that is lost; what broke it is the error to show
             engine.drop_temporary([level, fine, values, known, sized, without, following])
-    return sorted(found, key=lambda item: (ATTACKERS.index(item.attacker), item.items))
+    return sorted(found, key=lambda item: (attackers.index(item.attacker), item.items))
 
 
 def _require_countable(items: Items, size: int) -> None:

@@ -35,7 +35,7 @@ SETS, INFERENCES, GROUPS = "sequence", "inference", "group"
 def as_items(policy: Policy) -> Policy:
     """The same policy with doublets as items, for what is defined on sets: a part of a journey is a set of doublets."""
     roles = {name: item.role for name, item in policy.columns.items()}
-    chosen = (*policy.times, *policy.places)
+    chosen = policy.visit_columns
     columns = {name: Column(role="item") for name in chosen}
     columns |= {name: policy.columns[name] for name, role in roles.items() if name not in chosen}
     return policy.model_copy(update={"columns": columns, "shape": "set"})
@@ -203,6 +203,12 @@ def require_order(engine: Engine, rows: exp.Select, policy: Policy) -> None:
     """Times are numbers, dates or times of day: text has an order of its own, in which 10 is before 9."""
     (time,) = policy.times
     kinds = {item.name: item for item in engine.columns(rows)}
+    for name in policy.stays:
+        if not kinds[name].numeric:
+            raise PolicyError(
+                f"the column '{name}' says how long somebody stayed, and is of type {kinds[name].type}, not a number",
+                hint="cast it in a 'query:', for example to hours",
+            )
     kind = kinds[time]
     clock = exp.DataType.build(kind.type, dialect=engine.dialect).is_type("time", "timetz")
     if not kind.numeric and not kind.temporal and not clock:
@@ -237,7 +243,7 @@ def _compare_with_source(policy: Policy, engine: Engine, released: Items, *, sam
     persons = int(engine.query(select(person, source=nest_query(rows.copy(), "source")))[0][0])
     found = []
     if same_labels:
-        for place, name in enumerate((*policy.times, *policy.places)):
+        for place, name in enumerate(policy.visit_columns):
             foreign = _count_foreign(policy, engine, rows, name, released, released.columns.names[place])
             if foreign:
                 found.append(f"'{name}' of the release holds {foreign:,} labels that neither the source nor its "

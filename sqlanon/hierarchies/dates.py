@@ -4,8 +4,12 @@
       born:
         dates: {levels: [month, year]}
 
-`levels` names periods from short to long: day, month, quarter, year, decade; the level after the last is
-the root. `day` is for timestamps. There is no week, since weeks do not nest in months.
+`levels` names periods from short to long: hour, day, week, month, quarter, year, decade; the level after the
+last is the root. `hour` and `day` are for timestamps, such as the visits of journeys.
+
+Weeks do not nest in months. So with `week` every longer period is that of the Thursday of the week, as ISO 8601
+has it for years: 2024-12-30 -> 2025-W01 -> 2025-01 -> 2025. A week then lies in one month, the one that has most
+of its days, and the days at the ends of a month may be shown as the month beside it.
 
 It takes DATE and TIMESTAMP columns. A TIMESTAMP WITH TIME ZONE falls on the day that the time zone of the
 session says: convert it to a fixed zone first. NULL stays NULL below the root; the infinities are "not a
@@ -17,7 +21,7 @@ the years -50 to -41.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from sqlglot import exp
@@ -26,7 +30,7 @@ from sqlanon.hierarchies import Hierarchy, Level
 from sqlanon.hierarchies._levels import root
 from sqlanon.sqltree.labels import call, join_text, string, text
 
-Period = Literal["day", "month", "quarter", "year", "decade"]
+Period = Literal["hour", "day", "week", "month", "quarter", "year", "decade"]
 PERIODS: tuple[Period, ...] = get_args(Period)
 NOT_A_DATE = "not a date"
 
@@ -37,13 +41,6 @@ class Params(BaseModel):
     levels: tuple[Period, ...] = Field(
         ("month", "quarter", "year", "decade"), min_length=1, description="The periods, from short to long."
     )
-
-    @field_validator("levels", mode="before")
-    @classmethod
-    def _no_weeks(cls, levels: Any) -> Any:
-        if isinstance(levels, list | tuple) and "week" in levels:
-            raise ValueError("'week' is no level, since weeks do not nest in months; use 'day' or 'month'")
-        return levels
 
     @field_validator("levels")
     @classmethod
@@ -73,6 +70,11 @@ def _period(period: Period, column: exp.Expr) -> exp.Expr:
     "CAST(CAST(EXTRACT(YEAR FROM born) AS INT) AS TEXT) || '-Q' || CAST(CAST(EXTRACT(QUARTER FROM born) AS INT) AS TEXT)"
     """  # noqa: E501 - the SQL is shown as it is
     year = _whole(_part("YEAR", column))
+    if period == "hour":
+        hours = _two_digits("HOUR", exp.cast(column.copy(), "timestamp"))
+        return join_text(_period("day", column), " ", hours, "h")
+    if period == "week":
+        return join_text(year, "-W", _two_digits("WEEK", column))
     if period == "day":
         return join_text(year, "-", _two_digits("MONTH", column), "-", _two_digits("DAY", column))
     if period == "month":
@@ -85,16 +87,31 @@ def _period(period: Period, column: exp.Expr) -> exp.Expr:
     return join_text(_whole(tens * 10), "s")
 
 
-def _level(period: Period) -> Level:
+def _thursday(column: exp.Expr) -> exp.Expr:
+    """The day that says to which month and year a week belongs.
+
+    >>> _thursday(exp.column("born")).sql("postgres")
+    "DATE_TRUNC('WEEK', CAST(born AS TIMESTAMP)) + INTERVAL '3 DAY'"
+    """
+    monday = exp.TimestampTrunc(this=exp.cast(column.copy(), "timestamp"), unit=exp.var("WEEK"))
+    return exp.Add(this=monday, expression=exp.Interval(this=exp.Literal.string("3"), unit=exp.var("DAY")))
+
+
+def _level(period: Period, *, by_weeks: bool) -> Level:
     def label(column: exp.Expr) -> exp.Expr:
         # Infinity has no month; for PostgreSQL its year is infinite, which cannot be cast.
         finite = _part("MONTH", column).is_(exp.null()).not_()
         known = column.is_(exp.null()).not_()
-        return exp.case().when(finite, _period(period, column)).when(known, string(NOT_A_DATE))
+        return (
+            exp.case()
+            .when(finite, _period(period, _thursday(column) if by_weeks else column))
+            .when(known, string(NOT_A_DATE))
+        )
 
     return label
 
 
 def build(params: Params, base: Path) -> Hierarchy:
-    levels = tuple(_level(period) for period in params.levels)
+    long = PERIODS[PERIODS.index("week") :] if "week" in params.levels else ()
+    levels = tuple(_level(period, by_weeks=period in long) for period in params.levels)
     return Hierarchy(height=len(levels) + 1, levels=(*levels, root("*")))

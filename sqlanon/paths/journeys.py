@@ -26,11 +26,12 @@ MOST_FREQUENT = 500_000  # sequences that are compared with each other to find t
 
 
 def journey_columns(policy: Policy, *, released: bool = False) -> ItemColumns:
-    """Which columns make a doublet: the time and the place; in a release a number stands in place of the person."""
+    """Which columns make a doublet: the time and the place, and how long; in a release a number stands in place of the
+    person."""
     assert policy.person is not None
     sensitive = policy.sensitive[0] if policy.sensitive else None
     person = PERSON_NUMBER if released else policy.person
-    return ItemColumns(person, (*policy.times, *policy.places), sensitive)
+    return ItemColumns(person, policy.visit_columns, sensitive)
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Journeys:
         for name, level in levels.items():
             if name not in columns.items:
                 hint = did_you_mean(name, columns.items) or f"the columns are {', '.join(columns.items)}"
-                raise PolicyError(f"'levels' names '{name}', which is no time and no place", hint=hint)
+                raise PolicyError(f"'levels' names '{name}', which is no time, place or stay", hint=hint)
             height = self.hierarchies[name].height if name in self.hierarchies else 0
             if not 0 <= level <= height:
                 raise PolicyError(

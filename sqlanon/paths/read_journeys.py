@@ -38,7 +38,7 @@ def read_visits(tables: PathTables, items: Items, policy: Policy) -> None:
     persons. The visits of a person are numbered by time; places at one time follow their names."""
     if len(policy.places) != 1:
         raise PolicyError("places that adversaries know are one column", hint="give one column alone the role place")
-    time, place = items.columns.names
+    time, place = items.columns.names[:2]
     number = window(exp.RowNumber(), order=[exp.column("name")])
     names = select(alias(exp.column(place), "name"), source=table(items.tables.names)).distinct()
     tables.define("places", select(alias(number, "place"), "name", source=nest_query(names, "found")))
@@ -206,4 +206,9 @@ def require_positions(policy: Policy) -> None:
         raise PolicyError(
             f"k_delta_anonymity needs two columns of the role place, the coordinates, not {len(policy.places)}",
             hint="give the columns of x and y the role place, in one unit, such as meters",
+        )
+    if policy.stays:
+        raise PolicyError(
+            f"journeys that are drawn together have no stays: '{policy.stays[0]}'",
+            hint="leave the column out with a 'query:'",
         )

@@ -22,7 +22,7 @@ from sqlanon.policy import shape
 from sqlanon.policy.file_formats import ENDINGS, SOURCES, describe_other_format, ending_of
 from sqlanon.policy.yaml_lines import KeyPath, Origin, PolicyProblem
 
-Role = Literal["identifier", "quasi_identifier", "sensitive", "insensitive", "item", "time", "place"]
+Role = Literal["identifier", "quasi_identifier", "sensitive", "insensitive", "item", "time", "place", "stay"]
 ROLES: tuple[str, ...] = get_args(Role)
 
 

@@ -61,8 +61,8 @@ RULES: Mapping[str, ShapeRules] = {
     ),
     SEQUENCE: ShapeRules(
         "a sequence of places by time",
-        roles={"identifier": (0, None), "time": (1, 1), "place": (1, 2), "sensitive": (0, 1)},
-        hierarchies=("time", "place"),
+        roles={"identifier": (0, None), "time": (1, 1), "place": (1, 2), "stay": (0, 1), "sensitive": (0, 1)},
+        hierarchies=("time", "place", "stay"),
         keys=("hierarchies", "absent_values"),
     ),
 }
@@ -124,7 +124,7 @@ def _known() -> str:
 def _check_roles_of_rows(draft: Draft) -> Iterator[PolicyProblem]:
     for name, role in draft.roles().items():
         fitting = [shape for shape, rules in RULES.items() if role is not None and role in rules.roles]
-        if role in ("item", "time", "place"):
+        if role in ("item", "time", "place", "stay"):
             hint = f"add 'shape: {fitting[0]}'" if fitting else "give it another role"
             yield PolicyProblem(f"the role {role} of '{name}' means nothing for single rows", hint, ("columns", name))
 

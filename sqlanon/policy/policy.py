@@ -128,6 +128,15 @@ class Policy(BaseModel):
         return self._with_role("place")
 
     @property
+    def stays(self) -> tuple[str, ...]:
+        return self._with_role("stay")
+
+    @property
+    def visit_columns(self) -> tuple[str, ...]:
+        """What makes a visit of a journey: when, where, and how long."""
+        return (*self.times, *self.places, *self.stays)
+
+    @property
     def sensitive(self) -> tuple[str, ...]:
         return self._with_role("sensitive")
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ from sqlanon.evidence.checks import Evidence, check
 from sqlanon.evidence.release_evidence import ReleaseEvidence
 from sqlanon.plan import Plan, policy_hash
 from sqlanon.policy import AlgorithmUse, Policy, Source, missing_columns
+from sqlanon.policy.person_shapes import ROWS
 from sqlanon.relations.bucketization import companion
 from sqlanon.relations.check_script import render_create
 from sqlanon.relations.classes import Step
@@ -30,6 +31,7 @@ from sqlanon.release.fingerprint import fingerprint
 from sqlanon.release.publication import Progress, Published, require_plan, require_roles, tell
 from sqlanon.release.rewrite_release import Rewriting
 from sqlanon.release.second_draws import described_draws, require_same_scales
+from sqlanon.release.second_patterns import KEY, Pattern, describe_pattern, require_same_pattern
 from sqlanon.release.targets.file_target import FileTarget
 from sqlanon.release.targets.relation_target import RelationTarget
 from sqlanon.release.targets.target import Staged, Target
@@ -72,6 +74,7 @@ class Writing:
     run: int | None
     staged: Staged | None = None
     found: Evidence = field(init=False)
+    pattern: Pattern | None = None  # of persons with several rows
     document: dict[str, Any] = field(init=False)
 
     @property
@@ -90,10 +93,15 @@ def check_as_written(release: Writing) -> None:
     release.found = check_made(release.made, release.written)
 
 
+def compare_with_earlier(release: Writing) -> None:
+    """Refuse what would tell more beside an earlier release of the same persons."""
+    release.pattern = compare_patterns(release.made, release.written, release.secret)
+
+
 def describe(release: Writing) -> None:
     """Put together all that was measured."""
     made = release.made
-    evidence = describe_made(made, release.found, release.target, release.written)
+    evidence = describe_made(made, release.found, release.target, release.written, release.pattern)
     draws = described_draws(made.asked, made.engine, release.secret)
     release.document = replace(evidence, draws=draws, run=release.run).to_json()
 
@@ -105,7 +113,13 @@ def swap(release: Writing) -> None:
     release.target.swap(release.written, made.plan, release.document, known)
 
 
-WRITING: tuple[Callable[[Writing], None], ...] = (stage, check_as_written, describe, swap)
+WRITING: tuple[Callable[[Writing], None], ...] = (
+    stage,
+    check_as_written,
+    compare_with_earlier,
+    describe,
+    swap,
+)
 
 
 def publish_made(
@@ -181,9 +195,21 @@ def _count_rows(engine: Engine, staged: Staged) -> int:
     return int(engine.query(select(count_all(), source=nest_query(rows, "release")))[0][0])
 
 
-def describe_made(made: MadeRelease, found: Evidence, target: Target, staged: Staged) -> ReleaseEvidence:
+def compare_patterns(made: MadeRelease, staged: Staged, secret: str | None) -> Pattern | None:
+    """What a release shows of persons with several rows, which no earlier release shows in another way."""
+    if made.asked.shape == ROWS:
+        return None
+    pattern = describe_pattern(made.asked, made.engine, staged, made.plan.hash, secret)
+    require_same_pattern(made.asked, made.engine, pattern, secret)
+    return pattern
+
+
+def describe_made(
+    made: MadeRelease, found: Evidence, target: Target, staged: Staged, pattern: Pattern | None
+) -> ReleaseEvidence:
     """The evidence of a release that was written."""
-    return add_verdict(made.describe(made.outline(), staged), found, target, staged)
+    evidence = add_verdict(made.describe(made.outline(), staged), found, target, staged)
+    return evidence if pattern is None else replace(evidence, more={**evidence.more, KEY: asdict(pattern)})
 
 
 def stage_aside(made: MadeRelease, name: str) -> Staged:

@@ -18,7 +18,7 @@ from sqlanon.release.choose_maker import maker_of
 from sqlanon.release.evidence_document import add_history, describe_release, without_originals
 from sqlanon.release.history import compare, require_history, require_safe
 from sqlanon.release.history.history_tables import kept_versions
-from sqlanon.release.made_release import Making, check_made, describe_made, stage_aside
+from sqlanon.release.made_release import Making, check_made, compare_patterns, describe_made, stage_aside
 from sqlanon.release.publication import Progress
 from sqlanon.release.rewrite_release import plan_rewriting
 from sqlanon.release.second_draws import require_same_draws, require_same_scales
@@ -59,7 +59,7 @@ def plan_refresh(
             require_history(policy, engine, target.name)
         require_same_draws(policy, engine, secret)
         if (maker := maker_of(policy)) is not None:
-            return _of_made(maker[1](policy, engine, secret), target, current)
+            return _of_made(maker[1](policy, engine, secret), target, current, secret)
         task = prepare_problem(policy, engine, progress=progress, secret=secret)
     except PolicyError as error:
         return RefreshPlan(None, None, current, error)
@@ -93,7 +93,7 @@ def plan_refresh(
         task.close()
 
 
-def _of_made(making: Making, target: Target, current: Mapping[str, Any] | None) -> RefreshPlan:
+def _of_made(making: Making, target: Target, current: Mapping[str, Any] | None, secret: str | None) -> RefreshPlan:
     """The same where an algorithm makes the rows itself."""
     with making as made:
         found: dict[str, Any] = {}
@@ -101,7 +101,9 @@ def _of_made(making: Making, target: Target, current: Mapping[str, Any] | None) 
             require_same_scales(made.asked, made.engine)
             with made.engine.transaction():
                 staged = stage_aside(made, PLANNED)
-                found = describe_made(made, check_made(made, staged), target, staged).to_json()
+                measured = check_made(made, staged)
+                pattern = compare_patterns(made, staged, secret)
+                found = describe_made(made, measured, target, staged, pattern).to_json()
                 raise _Undone
         except _Undone:
             return RefreshPlan(made.plan, found, current)

@@ -86,11 +86,15 @@ class SamePersons:
         ours, theirs = self._lineages
         return None if ours.names & theirs.names else ours.doubt or theirs.doubt
 
+    def share_tables(self) -> bool:
+        """Whether both read the same tables. Where that cannot be known, they do."""
+        ours, theirs = self._lineages
+        return bool(ours.names & theirs.names) or self.doubt is not None
+
     def share_rows(self) -> bool:
         """Whether both read rows of the same tables, with an identity in common. Where that cannot be known, they
         do."""
-        ours, theirs = self._lineages
-        return (bool(ours.names & theirs.names) or self.doubt is not None) and self._share_identities
+        return self.share_tables() and self._share_identities
 
     @cached_property
     def _share_identities(self) -> bool:

@@ -13,7 +13,6 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from sqlglot import exp
@@ -21,7 +20,6 @@ from sqlglot import exp
 from sqlanon import transformations
 from sqlanon.buckets.bucketize import described_groups
 from sqlanon.engines import Engine
-from sqlanon.engines.companion_files import evidence_file
 from sqlanon.engines.identities import find_identities
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.apply_transformations import needs_secret, require_secret
@@ -30,9 +28,9 @@ from sqlanon.relations.draw_chains import canonical_json, drawn_chains
 from sqlanon.relations.source import relation
 from sqlanon.relations.transformation_tables import PREFIX, SMALL_INTEGERS, key_columns
 from sqlanon.release.algorithm_kind import is_parted
-from sqlanon.release.record import RETIRED, of_file, of_version, versions
+from sqlanon.release.find_published import find_published
+from sqlanon.release.record import of_file
 from sqlanon.release.same_persons import Doubt, SamePersons
-from sqlanon.release.targets import folder
 from sqlanon.sqltree.draws import FLOATS, TEXTS
 
 ROUNDS = 100_000  # of the hash of a key: to try keys must not be cheap
@@ -251,34 +249,8 @@ def _rungs(chain: Sequence[str]) -> list[float] | None:
 
 def _earlier(policy: Policy, engine: Engine) -> Iterator[Earlier]:
     """What was published and not retired: of the record, one version for each policy."""
-    given = policy.release
-    seen = set()
-    retired: dict[str, int] = {}
-    if engine.find(["sqlanon_releases"]) is not None:
-        listed = versions(engine)
-        for item in listed:
-            if item.status == RETIRED:
-                retired[item.release] = max(item.version, retired.get(item.release, 0))
-        for item in listed:
-            if item.version <= retired.get(item.release, 0) or (item.release, item.policy_hash) in seen:
-                continue
-            seen.add((item.release, item.policy_hash))
-            yield from _read(item.release, of_version(engine, item.release, item.version))
-    if given is not None and given.path is not None:
-        yield from _beside(Path(given.path))
-
-
-def _beside(path: Path) -> Iterator[Earlier]:
-    """What was published into the folder that the release lies in."""
-    for found in sorted(path.parent.glob("*.evidence.json")):
-        name = str(found).removesuffix(evidence_file("").name)
-        yield from _read(name, of_file(name))
-    for inner in sorted(item for item in path.parent.iterdir() if item.is_dir()):
-        listed = folder.list_versions(inner)
-        last = max((item.version for item in listed if item.status == RETIRED), default=0)
-        for item in listed:
-            if item.version > last:
-                yield from _read(str(inner), folder.evidence(inner, item.version))
+    for name, document in find_published(policy, engine, once_a_policy=True):
+        yield from _read(name, document)
 
 
 def _read(name: str, document: Mapping[str, Any] | None) -> Iterator[Earlier]:

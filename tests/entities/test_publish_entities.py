@@ -331,6 +331,7 @@ def test_releases_go_to_views_files_and_folders(duck: Database, tmp_path: Path) 
     models = [{"k_anonymity": {"k": 3}}]
     publish(asked("entity_levels", 0.0, models, release={"view": "shown"}), duck.engine, workload=False)
     assert len(duck.fetch("SELECT DISTINCT p FROM shown")) == 6
+    duck.retire_patterns()
     for name in ("r.csv", "r.parquet", "folder/"):
         policy = asked(
             "entity_clusters", 0.0, models, release={"path": str(tmp_path / name) + "/" * name.endswith("/")}

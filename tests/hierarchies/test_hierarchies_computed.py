@@ -118,6 +118,41 @@ def test_labels_of_dates(database: Database, type_: str) -> None:
     assert labels_of(database, made("dates"), type_, list(labels)) == list(labels.values())
 
 
+@properties
+@given(days=st.lists(st.dates(dt.date(1, 1, 8)) | st.datetimes(dt.datetime(1, 1, 8)), min_size=1, max_size=40))
+def test_weeks_are_those_of_iso_8601(database: Database, days: list[dt.date]) -> None:
+    """A week is in the month, quarter, year and decade of its Thursday."""
+    levels = ["hour", "day", "week", "month", "quarter", "year", "decade"]
+    found = labels_of(database, made("dates", levels=levels), "TIMESTAMP", [str(day) for day in days])
+    for day, labels in zip(days, found, strict=True):
+        own = dt.date(day.year, day.month, day.day)
+        thursday = dt.date.fromordinal(own.toordinal() + 3 - own.weekday())
+        number = own.isocalendar()
+        hour = day.hour if isinstance(day, dt.datetime) else 0
+        written = f"{own.year}-{own.month:02}-{own.day:02}"
+        assert labels[:4] == (
+            f"{written} {hour:02}h",
+            written,
+            f"{number.year}-W{number.week:02}",
+            f"{thursday.year}-{thursday.month:02}",
+        )
+        assert labels[5:] == (str(number.year), f"{number.year // 10 * 10}s", "*")
+    assert_functions(found)
+
+
+@pytest.mark.parametrize("type_", ["DATE", "TIMESTAMP"])
+def test_the_week_of_a_new_year(database: Database, type_: str) -> None:
+    labels = {
+        "2024-12-29": ("2024-12-29 00h", "2024-W52", "2024-12", "2024", "*"),
+        "2024-12-30": ("2024-12-30 00h", "2025-W01", "2025-01", "2025", "*"),
+        "2023-01-01": ("2023-01-01 00h", "2022-W52", "2022-12", "2022", "*"),
+        "infinity": ("not a date",) * 4 + ("*",),
+        None: (None, None, None, None, "*"),
+    }
+    made_of = made("dates", levels=["hour", "week", "month", "year"])
+    assert labels_of(database, made_of, type_, list(labels)) == list(labels.values())
+
+
 def test_dates_before_year_one(database: Database) -> None:
     ides = "0044-03-15 (BC)" if database.engine.dialect == "duckdb" else "0044-03-15 BC"
     year = "-43" if database.engine.dialect == "duckdb" else "-44"

@@ -58,7 +58,11 @@ LAYERS = [
         "release.gather_verdict",
     },
     {"release.history", "release.made_release"},
-    {"release.stored_evidence", "release.evidence_document", "release.check_release", "release.second_draws"},
+    {
+        "release.stored_evidence", "release.evidence_document", "release.check_release", "release.second_draws",
+        "release.second_patterns",
+    },
+    {"release.find_published"},
     {"release.versions"},
     {"release.targets"},
     {"release.solve_policy", "release.give_advice", "release.count_evidence", "release.measure_resistance"},

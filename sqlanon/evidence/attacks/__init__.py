@@ -186,7 +186,7 @@ def _attack_journeys(
         )
         for name, (known, before, after) in tried.items()
     ]
-    return Attacks("persons", (*policy.times, *policy.places), tuple(attacks), refused)
+    return Attacks("persons", policy.visit_columns, tuple(attacks), refused)
 
 
 def _outcome(found: JourneyOutcome) -> Outcome:
