@@ -12,6 +12,7 @@ from pathlib import Path
 from sqlglot import exp
 
 from sqlanon.engines import Engine
+from sqlanon.engines.companion_files import evidence_file
 from sqlanon.errors import PolicyError
 from sqlanon.plan import policy_hash
 from sqlanon.policy import Policy
@@ -20,7 +21,7 @@ from sqlanon.policy.statistics import StatisticsPolicy
 from sqlanon.relations.source import table_parts, table_tree
 from sqlanon.release import versions
 from sqlanon.release.fingerprint import fingerprint
-from sqlanon.release.record import CURRENT, Version, of_relation, show_again
+from sqlanon.release.record import CURRENT, Version, of_file, of_relation, show_again
 from sqlanon.release.record import retire as note
 from sqlanon.release.targets import folder
 from sqlanon.release.targets.relation_target import RelationTarget
@@ -37,11 +38,26 @@ def retire(policy: Policy | Marginals | StatisticsPolicy, engine: Engine) -> lis
         if policy.release.is_folder:
             folder.retire(Path(policy.release.name))
             return list(names)
+        if policy.release.path is not None:
+            return _removed_files(Path(policy.release.path))
     with engine.transaction():
         found = [name for name in names if _dropped(engine, name)]
         if not found:
             raise PolicyError(f"there is no release '{', '.join(names)}'", hint="see 'sqlanon releases list'")
     return found
+
+
+def _removed_files(path: Path) -> list[str]:
+    """Remove a file that was published, with those that belong to it and its evidence, which goes last."""
+    document = of_file(str(path))
+    if document is None:
+        raise PolicyError(
+            f"there is no release '{path}'", hint="only files with their evidence beside them are removed"
+        )
+    belonging = [path.with_name(Path(name).name) for name in document["release"].get("companions", {})]
+    for file in (path, *belonging, evidence_file(str(path))):
+        file.unlink(missing_ok=True)
+    return [str(path), *map(str, belonging)]
 
 
 def _dropped(engine: Engine, name: str) -> bool:

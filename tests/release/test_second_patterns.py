@@ -12,7 +12,7 @@ import pytest
 from conftest import Database
 from test_made_release import KINDS, ROWS, TYPES
 
-from sqlanon.errors import NotReleased
+from sqlanon.errors import NotReleased, PolicyError
 from sqlanon.policy import Policy, parse
 from sqlanon.release import publish
 from sqlanon.release.plan_refresh import plan_refresh
@@ -162,3 +162,18 @@ def test_a_query_of_its_time(database: Database) -> None:
     database.run("UPDATE visits SET day = 20 WHERE patient = 1")
     with pytest.raises(NotReleased, match="rows that have changed since"):
         publish(policy.at(datetime(2026, 11, 19, 8, 20, tzinfo=UTC)), database.engine)
+
+
+def test_a_file_is_retired(duck: Database, tmp_path: Path) -> None:
+    duck.table("visits", TYPES, ROWS)
+    shown = make_policy("set", release={"path": str(tmp_path / "one.csv")})
+    groups = parse(json.dumps({"source": {"table": "visits"}, **KINDS["groups"],
+                               "release": {"path": str(tmp_path / "two.csv")}}))  # fmt: skip
+    publish(shown, duck.engine)
+    publish(groups, duck.engine, secret=KEY)
+    assert {path.name for path in tmp_path.iterdir()} > {"one.csv", "two.csv", "two_sensitive.csv"}
+    assert retire(shown, duck.engine) == [str(tmp_path / "one.csv")]
+    assert retire(groups, duck.engine) == [str(tmp_path / "two.csv"), str(tmp_path / "two_sensitive.csv")]
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(PolicyError, match="there is no release"):
+        retire(shown, duck.engine)
