@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -99,11 +100,16 @@ def measure_known(items: Items, knowledge: int, attackers: Sequence[str]) -> lis
 
 
 def _require_countable(items: Items, size: int) -> None:
-    if count_sets(items.sizes, size) > MOST_SETS:
-        raise PolicyError(
-            f"more than {MOST_SETS:.0e} sets of {size} items would be counted",
-            hint=f"ask for '--knowledge {size - 1}', or leave out persons with very many items with 'query:'",
-        )
+    """Refuse what would be counted for hours: the sets of so many items, each beside all other items of its persons."""
+    sets = count_sets(items.sizes, size)
+    pairs = sum(persons * math.comb(own, size) * (own - size) for own, persons in items.sizes.items() if own > size)
+    if max(sets, pairs) <= MOST_SETS:
+        return
+    less = f"ask for '--knowledge {size - 1}', or " if size > 1 else ""
+    raise PolicyError(
+        f"more than {MOST_SETS:.0e} sets of {size} items, each beside another item, would be counted",
+        hint=f"{less}leave out persons with very many items with 'query:'; one has {max(items.sizes):,}",
+    )
 
 
 def _summarize(items: Items, matches: str, attacker: str, size: int) -> ItemsKnown:
