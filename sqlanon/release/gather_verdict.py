@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,14 +13,18 @@ from sqlanon.engines import Engine, connect
 from sqlanon.errors import EngineError, PolicyError, SourceError
 from sqlanon.evidence.attacks import as_data as attack_data
 from sqlanon.evidence.attacks import attack
+from sqlanon.evidence.attacks.journey_attacks import find_alike_journeys
+from sqlanon.evidence.journey_checks import moves_places
 from sqlanon.evidence.json_values import mapping, text
 from sqlanon.evidence.release_evidence import ReleaseEvidence
 from sqlanon.evidence.risk import as_data as risk_data
 from sqlanon.evidence.risk import risk
 from sqlanon.families import names_with_trait
+from sqlanon.paths.journeys import GROUP_NUMBER
 from sqlanon.policy import Policy, Source
 from sqlanon.policy.gateway import Gateway
-from sqlanon.policy.person_shapes import require_shape
+from sqlanon.policy.person_shapes import ROWS, SEQUENCE, require_shape
+from sqlanon.relations.itemsets import PERSON_NUMBER
 from sqlanon.relations.source import relation
 from sqlanon.release.measure_resistance import published_source
 from sqlanon.release.record import current_sources
@@ -28,7 +33,7 @@ from sqlanon.sqltree.tree import column, count_all, nest_query, select
 from sqlanon.verdict import RegulationVerdict, judge_release
 from sqlanon.verdict.column_contents import ReleasedColumn, read_columns
 from sqlanon.verdict.dominance import TopShare, measure_dominance
-from sqlanon.verdict.release_facts import ReleaseFacts, found_chances
+from sqlanon.verdict.release_facts import FoundChances, ReleaseFacts, found_chances
 from sqlanon.verdict.safe_harbor import RESTRICTED_ZIP3
 from sqlanon.verdict.statistical_office import MOST_OF_ONE
 
@@ -63,7 +68,9 @@ def gather_facts(
     evidence: ReleaseEvidence | None = None,
     control: Source | None = None,
 ) -> ReleaseFacts:
-    require_shape(policy, "a verdict in the words of regulations")
+    require_shape(policy, "a verdict in the words of regulations", ROWS, SEQUENCE)
+    if policy.shape == SEQUENCE and control is not None:
+        raise PolicyError("attacks on journeys are not compared with a control group", hint="leave --control out")
     reasons: dict[str, str] = {}
     if release is None and evidence is None:
         try:
@@ -78,6 +85,16 @@ def gather_facts(
     tables = [release] if release is not None else _released_tables(policy, evidence)
     created = _year(evidence)
     columns = read_columns(policy, engine, tables, restricted=RESTRICTED_ZIP3, last_birth_year=created - 90)
+    if policy.shape == SEQUENCE:
+        return ReleaseFacts(
+            policy=policy,
+            columns=tuple(_as_drawn(item) for item in columns),
+            chances=_chances_of_journeys(policy, engine, tables[0], reasons),
+            evidence=evidence,
+            risks={"linked": [PERSON_NUMBER], "counts": "persons"},
+            others=_other_releases(policy, engine, release),
+            reasons=reasons,
+        )
     risks = _risks(policy, engine, tables[0], evidence, reasons)
     chances = None
     if risks:
@@ -97,6 +114,28 @@ def gather_facts(
         others=_other_releases(policy, engine, release),
         reasons=reasons,
     )
+
+
+def _as_drawn(item: ReleasedColumn) -> ReleasedColumn:
+    """The numbers that stand in place of persons and groups are ours; they are in no policy."""
+    return replace(item, role="insensitive") if item.name in (PERSON_NUMBER, GROUP_NUMBER) else item
+
+
+def _chances_of_journeys(
+    policy: Policy, engine: Engine, release: Source, reasons: dict[str, str]
+) -> FoundChances | None:
+    """How likely a person is found by all visits that the release shows: records are whole journeys."""
+    reasons["attacks"] = "attacks on single rows say nothing of journeys; 'sqlanon attack' tries those on journeys"
+    reasons["dominance"] = "journeys have no amounts that are added up"
+    reasons["risks"] = reasons["attacks"]
+    if moves_places(policy):
+        reasons["chances"] = "the release shows places where nobody was: see how often the nearest journey is right"
+        return None
+    found = find_alike_journeys(policy, engine, release)
+    if found.highest is None:
+        reasons["chances"] = "the release has no row to measure"
+        return None
+    return FoundChances(found.highest, found.average, found.broken, "persons")
 
 
 def _released_tables(policy: Policy, evidence: ReleaseEvidence | None) -> list[Source]:

@@ -121,7 +121,7 @@ COMMANDS: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     (("risk", "P", "--release", "shown"), SHAPES),
     (("attack", "P"), (ROWS, ENTITY, SEQUENCE)),
     (("report", "P", "-o", "R"), SHAPES),
-    (("verdict", "P"), (ROWS,)),
+    (("verdict", "P"), (ROWS, SEQUENCE)),
     (("compare", "P", "P"), (ROWS,)),
     (("compile", "P", "--dialect", "duckdb"), (ROWS,)),
     (("releases", "rollback", "P", "1"), ()),

@@ -25,10 +25,11 @@ from sqlanon.relations.source import relation
 from sqlanon.sqltree.tree import alias, join_clause, select, table, union_all
 
 KNOWN_VISITS = "known_visits"
-BY_SIGNATURE = ("home_and_work", "first_and_last", "whole_journey")
+WHOLE = "whole_journey"
+BY_SIGNATURE = ("home_and_work", "first_and_last", WHOLE)
 NEAREST = "nearest_path"
 NAMES = (KNOWN_VISITS, *BY_SIGNATURE, NEAREST)
-FILES = {"whole_journey": "whole_journeys"}
+FILES = {WHOLE: "whole_journeys"}
 Matches = list[tuple[int, int]]  # persons who are found among so many: (matches, persons)
 
 
@@ -73,6 +74,14 @@ def attack_journeys(
         if name in sides[0]
     }
     return tried, refused
+
+
+def find_alike_journeys(policy: Policy, engine: Engine, release: Source) -> JourneyOutcome:
+    """How surely somebody finds a person who knows every visit that is left of them; those who are alone are broken."""
+    found, why = _attack_side(policy, engine, release, [WHOLE], 1, 2)
+    if WHOLE in why:
+        raise PolicyError(why[WHOLE])
+    return found[WHOLE]
 
 
 def _attack_side(
@@ -137,7 +146,7 @@ def count_alike(items: Items, policy: Policy, name: str) -> Matches:
     with PathTables(items.engine) as tables:
         if len(policy.places) == 1:
             read_visits(tables, items, policy)
-        elif name != "whole_journey":
+        elif name != WHOLE:
             raise PolicyError("it needs places that are one column")
         tables.define("items", select("person", "item", source=table(items.tables.items)))
         tables.make("signatures", FILES.get(name, name))
