@@ -4,8 +4,8 @@ SELECT cell, contributor, records, amount, waived, weight
 FROM (
     SELECT
         cell, contributor, records, amount, waived, weight,
-        ROW_NUMBER() OVER (PARTITION BY cell ORDER BY amount DESC) AS place,
-        ROW_NUMBER() OVER (PARTITION BY cell ORDER BY waived, amount DESC) AS place_protected
+        ROW_NUMBER() OVER (PARTITION BY cell ORDER BY amount DESC NULLS LAST) AS place,
+        ROW_NUMBER() OVER (PARTITION BY cell ORDER BY waived NULLS LAST, amount DESC NULLS LAST) AS place_protected
     FROM contributions
 ) AS placed
 WHERE place <= :most OR (waived = 0 AND place_protected = 1)

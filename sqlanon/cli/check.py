@@ -14,7 +14,13 @@ import click
 from sqlanon import __version__
 from sqlanon.cli.policy_options import database_to_read, policy_of, policy_of_release, policy_options, source_named
 from sqlanon.cli.progress import progress_bar
-from sqlanon.cli.statistics_tables import check_foreign_table, check_tables, read_statistics, refuse_options
+from sqlanon.cli.statistics_tables import (
+    check_argus_table,
+    check_foreign_table,
+    check_tables,
+    read_statistics,
+    refuse_options,
+)
 from sqlanon.cli.terminal import escape_markup, join_texts, make_table, open_console, plain_text, replace_infinities
 from sqlanon.errors import PolicyError, number
 
@@ -66,7 +72,8 @@ def check(
     asks for something else. Only classes are shown, never the rows of persons.
 
     Of tables of statistics it tells whether an unsafe cell can be computed from what is shown. With --cells and
-    --value, TABLE is one that somebody else made: it tells how many of its hidden cells can be computed.
+    --value, TABLE is one that somebody else made: it tells how many of its hidden cells can be computed. TARGET may
+    also be the description of a table of tau-Argus, a file that ends in .rda.
     """
     from sqlanon.engines import connect
     from sqlanon.evidence.checks import check as measure
@@ -74,6 +81,9 @@ def check(
     if (tables := read_statistics(target)) is not None:
         refuse_options({"cells": cells, "value": value, "total": total, **options})
         check_tables(*tables, release=release, as_json=as_json, memory_limit=memory_limit)
+    if target.lower().endswith(".rda"):
+        refuse_options({"release": release, "cells": cells, "value": value, "total": total, **options})
+        check_argus_table(target, as_json=as_json)
     if cells is not None or value is not None or total is not None:
         refuse_options({"release": release, **options})
         check_foreign_table(target, table, cells, value, total, as_json=as_json, memory_limit=memory_limit)

@@ -11,6 +11,8 @@ import click
 from sqlanon.errors import PolicyError
 
 if TYPE_CHECKING:
+    from sqlanon.evidence.draft_policy import PolicyDraft
+    from sqlanon.evidence.draft_statistics import StatisticsDraft
     from sqlanon.evidence.suggest_roles import RoleDraft, RolesGiven
     from sqlanon.policy.checks import Role
 
@@ -39,6 +41,10 @@ LETTERS: dict[str, Role] = {
 @click.option("--insensitive", "--keep", multiple=True, help="Columns that are released as they are.")
 @click.option("--person", help="Column that identifies a person; persons are counted, not rows.")
 @click.option("--k", type=click.IntRange(min=2), default=5, show_default=True, help="Least persons or rows of a group.")
+@click.option("--statistics", is_flag=True, help="Draft tables of statistics instead of a release of rows.")
+@click.option("--by", multiple=True, help="With --statistics: columns that make the cells, separated by commas.")
+@click.option("--of", "amounts", multiple=True, help="With --statistics: amounts that are summed up.")
+@click.option("--contributor", help="With --statistics: the column that says whose a record is.")
 @click.option("-i", "--interactive", is_flag=True, help="Ask for the role of each column, with the guess as default.")
 def init(
     database: str,
@@ -51,6 +57,10 @@ def init(
     insensitive: Sequence[str],
     person: str | None,
     k: int,
+    statistics: bool,
+    by: Sequence[str],
+    amounts: Sequence[str],
+    contributor: str | None,
     interactive: bool,
 ) -> None:
     """Profile a table inside its database and write a commented policy that can be published as it is.
@@ -63,15 +73,46 @@ def init(
 
     _require_new(output, force)
     named = {"qi": qi, "sensitive": sensitive, "identifier": identifier, "insensitive": insensitive}
+    if statistics:
+        if any(named.values()) or interactive:
+            raise PolicyError(
+                "tables of statistics have no roles of columns",
+                hint="say what makes cells and what is summed up: --by, --of and --contributor",
+            )
+        _draft_tables(database, table, output, force, (_listed(by), _listed(amounts), contributor or person))
+        return
+    if by or amounts or contributor:
+        raise PolicyError("--by, --of and --contributor go with --statistics", hint="add --statistics")
     given = RolesGiven(_roles(named), person)
     base = output.parent if output else Path(".")
     folder = f"{output.stem}_hierarchies" if output else None
     if interactive:
         given = _ask(draft_policy(database, table, base=base, given=given, k=k).roles)
     draft = draft_policy(database, table, base=base, given=given, k=k, folder=folder)
+    _write_draft(draft, output, folder, force)
+
+
+def _draft_tables(
+    database: str, table: str | None, output: Path | None, force: bool,
+    given: tuple[Sequence[str], Sequence[str], str | None],
+) -> None:  # fmt: skip
+    from sqlanon.evidence.draft_statistics import StatisticsGiven, draft_statistics
+
+    base = output.parent if output else Path(".")
+    folder = f"{output.stem}_hierarchies" if output else None
+    _write_draft(
+        draft_statistics(database, table, base=base, given=StatisticsGiven(*given), folder=folder),
+        output,
+        folder,
+        force,
+    )
+
+
+def _write_draft(draft: PolicyDraft | StatisticsDraft, output: Path | None, folder: str | None, force: bool) -> None:
     if output is None:
         click.echo(draft.text, nl=False)
         return
+    base = output.parent
     for path in draft.files:
         if (base / path).exists() and not force:
             raise PolicyError(
@@ -87,6 +128,10 @@ def init(
             f"wrote {len(draft.files)} of its hierarchies, which list values of the table, to {base / str(folder)}"
         )
     click.echo(f"read it through, then: sqlanon publish {output}")
+
+
+def _listed(texts: Sequence[str]) -> list[str]:
+    return [part.strip() for text in texts for part in text.split(",") if part.strip()]
 
 
 def _require_new(file: Path | None, force: bool) -> None:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from sqlanon.cli.policy_options import policy_of
 from sqlanon.cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    from sqlanon.policy.statistics import StatisticsPolicy
 
 
 @click.command()
@@ -24,10 +29,14 @@ from sqlanon.cli.progress import progress_bar
 @click.option("--no-attacks", is_flag=True, help="Measure no risks and try no attacks: saves time on large tables.")
 def report(policy_file: str, output: Path, explore: float, no_attacks: bool) -> None:
     """Write the evidence of a release as one self-contained HTML page that a data-protection officer can read."""
+    from sqlanon.cli.statistics_tables import read_statistics
     from sqlanon.engines import connect
     from sqlanon.release import report as gather
     from sqlanon.report import render
 
+    if (tables := read_statistics(policy_file)) is not None:
+        _report_tables(*tables, output, attacked=not no_attacks)
+        return
     policy, url = policy_of(policy_file, None, {})
     engine = connect(url)
     try:
@@ -39,4 +48,15 @@ def report(policy_file: str, output: Path, explore: float, no_attacks: bool) -> 
     finally:
         engine.close()
     output.write_text(render(document), encoding="utf-8")
+    click.echo(f"wrote {output}")
+
+
+def _report_tables(policy: StatisticsPolicy, url: str | None, output: Path, *, attacked: bool) -> None:
+    from sqlanon.engines import connect
+    from sqlanon.release.gather_table_report import table_report
+    from sqlanon.report.tables import render_tables
+
+    with closing(connect(url)) as engine, progress_bar() as progress:
+        document = table_report(policy, engine, attacked=attacked, progress=progress)
+    output.write_text(render_tables(document), encoding="utf-8")
     click.echo(f"wrote {output}")

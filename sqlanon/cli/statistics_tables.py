@@ -21,6 +21,7 @@ from sqlanon.policy.yaml_lines import text_of
 if TYPE_CHECKING:
     from sqlanon.policy.statistics import StatisticsPolicy
     from sqlanon.statistics.check_tables import TableAttacks, TableCheck, TableRisk
+    from sqlanon.statistics.foreign_table import ForeignCheck
 
 
 def read_statistics(target: str) -> tuple[StatisticsPolicy, str | None] | None:
@@ -207,11 +208,24 @@ def check_foreign_table(
     names = [name.strip() for name in cells.split(",") if name.strip()]
     with closing(connect(target, memory_limit=memory_limit)) as engine:
         found = check_foreign(engine, table, names, value, total or "Total")
+    _print_foreign(found, as_json=as_json)
+
+
+def check_argus_table(target: str, *, as_json: bool) -> None:
+    """The same for a table of tau-Argus, by its description."""
+    from sqlanon.statistics.exchange_files import read_argus
+    from sqlanon.statistics.foreign_table import check_cells
+
+    table = read_argus(Path(target))
+    _print_foreign(check_cells(table.name, table.cells, table.totals, table.above), as_json=as_json)
+
+
+def _print_foreign(found: ForeignCheck, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
     else:
         console = open_console()
-        console.print(plain_text(f"{table}: {found.cells:,} cells, {found.hidden:,} hidden", style="bold"))
+        console.print(plain_text(f"{found.table}: {found.cells:,} cells, {found.hidden:,} hidden", style="bold"))
         for problem in found.problems:
             console.print(plain_text(f"BROKEN  {problem}", style="red"), soft_wrap=True)
         style = "red" if found.exact else "green"

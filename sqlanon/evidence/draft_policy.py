@@ -68,7 +68,7 @@ def draft_policy(
     summary = _summary(draft, release, made, k)
     parts = (
         _header(draft, summary),
-        _source(url, place, base),
+        source_lines(url, place, base),
         _columns(draft),
         _person(draft),
         _hierarchies(draft, {name: path for name, (path, _) in files.items()}),
@@ -213,7 +213,7 @@ def _header(draft: RoleDraft, summary: str) -> list[str]:
     return lines
 
 
-def _source(url: str | None, given: dict[str, str], base: Path) -> list[str]:
+def source_lines(url: str | None, given: dict[str, str], base: Path) -> list[str]:
     lines = ["source:"]
     if url is not None:
         database = without_password(url)

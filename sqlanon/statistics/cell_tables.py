@@ -378,7 +378,10 @@ def _make_table(
         relations = {"sums": sums, "other_sums": counts, "limits": limits}
         sums = workspace.bound("sums", "add_counts", relations, fewest=enough)
     nothing = workspace.make("none", select(exp.Star(), source=table(brought), where=exp.false()))
-    both = {"contributions": top or nothing, "other_contributions": spread if top and spread else nothing}
+    others_top = nothing
+    if top and spread is not None:
+        others_top = workspace.bound("top", pick, {"contributions": spread}, most=most)
+    both = {"contributions": top or nothing, "other_contributions": others_top}
     tops = workspace.bound("tops", "tops", both)
     all_cells = workspace.make("universe", statistics_tables.universe(nodes, places))
     cells = workspace.bound(

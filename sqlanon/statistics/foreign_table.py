@@ -7,7 +7,7 @@ computed exactly, and how many closely.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -74,20 +74,46 @@ def check_foreign(engine: Engine, name: str, dimensions: Sequence[str], value: s
             )
         cells[key] = len(values)
         values.append(None if amount is None else float(amount))
-    equations = _equations(cells, len(dimensions), total)
+    return check_cells(name, dict(zip(cells, values, strict=True)), [total] * len(dimensions), [{}] * len(dimensions))
+
+
+def check_cells(
+    name: str,
+    shown: Mapping[tuple[str, ...], float | None],
+    totals: Sequence[str],
+    above: Sequence[Mapping[str, str]],
+) -> ForeignCheck:
+    """The same for cells by their labels, None where one is hidden. `above` are the labels above each label of a
+    dimension, and where it has none, all lie below its total."""
+    cells = {labels: place for place, labels in enumerate(shown)}
+    strange = sum(
+        any(
+            label != total and own and label not in own for label, total, own in zip(labels, totals, above, strict=True)
+        )
+        for labels in cells
+    )
+    if strange:
+        raise SourceError(
+            f"{strange:,} cells of '{name}' have a label that is not in the hierarchy", hint="complete the code list"
+        )
+    equations = _equations(cells, totals, above)
     if not equations:
         raise PolicyError(
-            f"no cell of '{name}' is a total", hint=f"totals are called '{total}': say otherwise with --total"
+            f"no cell of '{name}' is a total",
+            hint=f"totals are called '{', '.join(dict.fromkeys(totals))}': say otherwise with --total",
         )
-    return _measure(name, values, equations)
+    return _measure(name, list(shown.values()), equations)
 
 
-def _equations(cells: dict[tuple[str, ...], int], dimensions: int, total: str) -> list[tuple[int, list[int]]]:
+def _equations(
+    cells: dict[tuple[str, ...], int], totals: Sequence[str], above: Sequence[Mapping[str, str]]
+) -> list[tuple[int, list[int]]]:
     parts: dict[tuple[int, tuple[str, ...]], list[int]] = {}
     for key, cell in cells.items():
-        for place in range(dimensions):
+        for place, total in enumerate(totals):
             if key[place] != total:
-                parts.setdefault((place, (*key[:place], total, *key[place + 1 :])), []).append(cell)
+                whole = above[place].get(key[place], total)
+                parts.setdefault((place, (*key[:place], whole, *key[place + 1 :])), []).append(cell)
     return [(cells[whole], own) for (_, whole), own in parts.items() if whole in cells]
 
 

@@ -34,6 +34,7 @@ KINDS: dict[str, tuple[str, list[Any], Any]] = {
     "csv": ("TEXT", CITIES, {"path": "{folder}/cities.csv"}),
     "dates": ("DATE", [START + timedelta(days=days) for days in (0, 1, 40, 400)], {"levels": ["month", "year"]}),
     "groups": ("TEXT", CITIES, {"order": CITIES, "sizes": [2]}),
+    "hrc": ("TEXT", CITIES, {"path": "{folder}/cities.hrc"}),
     "intervals": ("INTEGER", [1, 7, 12, 33], {"widths": [5, 10]}),
     "ip": ("TEXT", ["10.0.0.1", "10.0.0.9", "10.0.7.1", "192.168.0.1"], None),
     "prefix": ("TEXT", ZIPS, {"length": 5}),
@@ -112,6 +113,7 @@ def filled(database: Database, kind: str, data: list[dict[str, Any]]) -> None:
 
 def policy(kind: str, models: list[Any], folder: Any, **more: Any) -> Policy:
     (folder / "cities.csv").write_text("".join(";".join(path) + "\n" for path in PATHS), encoding="utf-8")
+    (folder / "cities.hrc").write_text("Italy\n@Rome\n@Milan\nFrance\n@Lyon\n@Paris\n", encoding="utf-8")
     _, _, params = KINDS[kind]
     numeric = any(use.get("attribute") == "n" for item in models for use in item.values())
     written = {

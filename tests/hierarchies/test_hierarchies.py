@@ -22,7 +22,7 @@ from sqlanon.hierarchies import Hierarchy, build
 from sqlanon.hierarchies._levels import root
 
 KINDS = {
-    "age", "country", "csv", "dates", "groups", "intervals", "ip", "prefix", "table", "tree", "zip3"
+    "age", "country", "csv", "dates", "groups", "hrc", "intervals", "ip", "prefix", "table", "tree", "zip3"
 }  # fmt: skip
 
 

@@ -49,7 +49,7 @@ LAYERS = [
     {
         "release.publish_release", "release.plan_refresh", "release.compare_policies", "release.gather_report",
         "release.hold_out_persons",
-        "release.retire_release", "release.release_script", "release.publish_statistics",
+        "release.retire_release", "release.release_script", "release.publish_statistics", "release.gather_table_report",
     },
     {"release.choose_maker"},
     {

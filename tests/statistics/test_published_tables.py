@@ -70,9 +70,12 @@ def released(database: Database, name: str = "released") -> dict[tuple[str, ...]
     }
 
 
-def require_protected(database: Database, policy: StatisticsPolicy, rows: Sequence[Mapping[str, Any]]) -> int:
+def require_protected(
+    database: Database, policy: StatisticsPolicy, rows: Sequence[Mapping[str, Any]],
+    shown: Mapping[tuple[str, ...], float | None] | None = None,
+) -> int:  # fmt: skip
     """Compute every unsafe cell from what is shown, by another solver, from the rows up; how many there were."""
-    shown = released(database)
+    shown = released(database) if shown is None else shown
     dimensions = list(policy.dimensions)
     found = 0
     for measure in {item.of for item in policy.statistics.values()}:
@@ -95,7 +98,7 @@ def require_protected(database: Database, policy: StatisticsPolicy, rows: Sequen
                     cells[key] = len(value)
                     value.append(float(sum(row["amount"] for row in members) if measure else len(members)))
                     hidden.append(True)
-                if (value_shown := shown[name, *key]) is not None:
+                if (value_shown := shown.get((name, *key))) is not None:
                     assert value_shown == value[cells[key]]
                     hidden[cells[key]] = False
                 amounts = [a for _, a in brute_statistics.contributors(members, "amount", "holding")]

@@ -82,6 +82,10 @@ class Core:
     joined: int = 1  # rows that joins of private tables make of one row, at most
     public_keys: exp.Select | None = None  # query for the keys of the mode public
     atoms: list[Atom] = field(default_factory=list)
+    # Of ROLLUP, CUBE and GROUPING SETS: which one, by which of its keys, and whether the answer shows the groups.
+    family: int = 0
+    places: tuple[int, ...] = ()
+    shown: bool = True
 
     @property
     def table(self) -> str:

@@ -23,6 +23,7 @@ from sqlanon.gateway.bind.core import Core, key_tree
 from sqlanon.gateway.bind.empty_answers import empty_answer, excludes_all, limits_to_nothing
 from sqlanon.gateway.bind.error_bars import Ends, bars_of, holds_noise
 from sqlanon.gateway.bind.fanout import fanouts_of
+from sqlanon.gateway.bind.grouping_sets import VALUES, holds_margins, order_by_place, read_sets, select_set, union_of
 from sqlanon.gateway.bind.keys import set_key_mode
 from sqlanon.gateway.bind.listed_rows import listed_rows
 from sqlanon.gateway.bind.noise_spread import spreads_of
@@ -131,6 +132,8 @@ class Binder:
 
     def _select(self, node: exp.Select, ctes: dict[str, Relation], depth: int) -> Relation:
         only(node, *SELECT_ARGS)
+        if holds_margins(node):
+            return self._margins(node, ctes, depth)
         rows = rows_of(node, self.catalog, self.dialect, lambda part: self._find(part, ctes, depth), self.used)
         distinct = node.args.get("distinct")
         if distinct is not None:
@@ -188,6 +191,50 @@ class Binder:
         columns = self._bound(items, place)
         self._finished(node, exp.Select(), columns, items, place)  # what is wrong in ORDER BY is refused all the same
         return empty_answer(dict(columns), _labels(items), self.catalog.schema)
+
+    def _margins(self, node: exp.Select, ctes: dict[str, Relation], depth: int) -> Relation:
+        """ROLLUP, CUBE and GROUPING SETS: a core for each set of keys, which the controls judge together."""
+        group = node.args["group"]
+        if self.aggregate is bind_aggregate:
+            hint = "write a statement for each grouping"
+            raise refusal(group, "ROLLUP, CUBE and GROUPING SETS are not answered with noise", hint=hint)
+        if node.args.get("distinct") is not None:
+            raise refusal(node, "DISTINCT of several groupings is not answered")
+        written, sets = read_sets(group)
+        rows = rows_of(node, self.catalog, self.dialect, lambda part: self._find(part, ctes, depth), self.used)
+        items = items_of(node, rows)
+        named = [item for item in items if not rows.has(item.name)]
+        keys = [resolve_item(each, items, "GROUP BY", named) for each in written]
+        bound = [bind(key, rows) for key in keys]
+        kinds = [key.kind for key in bound]
+        if any(key.unit for key in bound):
+            raise refusal(group, "these groupings are not answered at once", hint="leave the privacy unit out")
+        if rows.nature != "private" or not any(holds_aggregate(item.node) for item in items):
+            hint = "ask for aggregates of private tables, and write each other grouping as a statement of its own"
+            raise refusal(group, "these groupings are not answered at once", hint=hint)
+        if any(kind not in VALUES for kind in kinds):
+            raise refusal(group, "values of this type are not grouped by in several ways at once")
+        everything = tuple(range(len(keys)))
+        hidden = [] if everything in sets else [everything]
+        start, family = len(self.cores), 1 + max((core.family for core in self.cores), default=0)
+        for chosen in hidden:
+            self._select(select_set(node, items, keys, kinds, chosen), ctes, depth + 1)
+        union = union_of([select_set(node, items, keys, kinds, chosen) for chosen in sets])
+        for name in ("limit", "offset"):
+            if node.args.get(name) is not None:
+                union.set(name, node.args[name].copy())
+        if (order := order_by_place(node.args.get("order"), items)) is not None:
+            union.set("order", order)
+        if isinstance(union, exp.Select):
+            found = self._select(union, ctes, depth + 1)
+        else:
+            found = self._set_operation(union, ctes, depth)
+        made = self.cores[start:]
+        if found.nature != "noisy" or len(made) != len(hidden) + len(sets):
+            raise refusal(group, "these groupings are not answered at once", hint="name aggregates and keys alone")
+        for core, chosen in zip(made, [*hidden, *sets], strict=True):
+            core.family, core.places, core.shown = family, chosen, chosen not in hidden
+        return replace(found, labels=_labels(items))
 
     # ---- the four
 

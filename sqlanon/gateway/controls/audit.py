@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import sqlglot
@@ -75,18 +75,22 @@ def audit_principal(engine: Engine, ledger: Ledger, principal: str | None) -> Au
     events = {each.event: each.version for each in asked}
     if not asked:
         return Audit(principal, 0, 0)
-    distinct = list(dict.fromkeys(each.held for each in asked))
-    first = {each.held: each for each in reversed(asked)}
+    latest = asked[-1].version
+    # Of older data it is not known any more which groups were hidden to protect others: all count as answered.
+    asked = [each if each.version == latest else replace(each, hidden=()) for each in asked]
+    distinct = list(dict.fromkeys((each.held, each.hidden) for each in asked))
+    first = {(each.held, each.hidden): each for each in reversed(asked)}
+    together = {at for at, held in enumerate(distinct) if first[held].family}
     classes, hidden = _classes(engine, [first[held] for held in distinct])
     exposures: list[Exposure] = []
     for measure in sorted({_measure(told) for each in asked for told in each.measures}):
         answers = [
-            (distinct.index(each.held), told == "persons", each.event)
+            (distinct.index((each.held, each.hidden)), told == "persons", each.event)
             for each in asked
             for told in each.measures
             if _measure(told) == measure
         ]
-        exposures += _exposed(measure, answers, classes, hidden)
+        exposures += _exposed(measure, answers, classes, hidden, together)
     stale = sum(version != asked[-1].version for version in events.values())
     return Audit(principal, len(events), len(distinct), tuple(exposures), stale)
 
@@ -166,9 +170,21 @@ def _held(each: QuerySet) -> exp.Select:
     tree = sqlglot.parse_one(each.relation if not each.keys else each.held, read=each.dialect)
     assert isinstance(tree, exp.Select)
     if each.keys:
-        return tree
+        return _without_hidden(tree, each) if each.hidden else tree
     rows = tree.where(sqlglot.parse_one(each.present, read=each.dialect)).subquery("r")
-    return exp.Select().select(UNIT, "COUNT(*) AS n", "1 AS ok").from_(rows).group_by(UNIT)
+    shown = exp.alias_(exp.Literal.number(int(not each.hidden)), "ok")
+    return exp.Select().select(UNIT, "COUNT(*) AS n", shown).from_(rows).group_by(UNIT)
+
+
+def _without_hidden(tree: exp.Select, each: QuerySet) -> exp.Select:
+    """The same persons; groups that were hidden to protect others were not let out either."""
+    keys = [exp.column(f"k{at}") for at in range(each.keys)]
+    rank = exp.Window(this=exp.DenseRank(), order=exp.Order(expressions=keys), over="OVER")
+    placed = exp.Select().select("*", exp.alias_(rank, "place_")).from_(tree.subquery("held_"))
+    inside = exp.In(this=exp.column("place_"), expressions=[exp.Literal.number(place) for place in each.hidden])
+    shown = exp.Case().when(inside, exp.Literal.number(0)).else_(exp.column("ok"))
+    chosen = [key.copy() for key in keys]
+    return exp.Select().select(UNIT, *chosen, "n", exp.alias_(shown, "ok")).from_(placed.subquery("placed_"))
 
 
 # ---- linear algebra
@@ -179,8 +195,10 @@ def _exposed(
     answers: Sequence[tuple[int, bool, int]],
     classes: Sequence[tuple[dict[Cell, int], int]],
     withheld: Set[Cell],
+    together: Set[int] = frozenset(),
 ) -> list[Exposure]:
-    """The exposures among answers: query set, whether it counts persons and not rows, and event."""
+    """The exposures among answers: query set, whether it counts persons and not rows, and event. What query sets of
+    `together` hide was decided by all that they show: the sum of several of their groups may be known."""
     rows: dict[Row, int] = {}  # by class; the event that told it first
     secrets: dict[int, dict[Row, None]] = defaultdict(dict)  # withheld groups by query set
     by_set: dict[int, list[int]] = defaultdict(list)
@@ -206,7 +224,9 @@ def _exposed(
         told = tuple(sorted({events[row] for row in used}))
         found[told, len(used) == 2 and _nested(matrix, used)] += 1
     made = [Exposure(measure, told, persons, pair) for (told, pair), persons in sorted(found.items())]
-    return made + _given_back(measure, matrix, events, reduced, [list(each) for each in secrets.values()])
+    alone_ = [list(each) for place, each in secrets.items() if place not in together]
+    shared = [list(each) for place, each in secrets.items() if place in together]
+    return made + _given_back(measure, matrix, events, reduced, alone_, shared)
 
 
 def _given_back(
@@ -215,13 +235,14 @@ def _given_back(
     events: Sequence[int],
     reduced: Sequence[tuple[Line, Line]],
     secrets: Sequence[Sequence[Row]],
+    shared: Sequence[Sequence[Row]] = (),
 ) -> list[Exposure]:
     """Withheld groups that rows combine to; and those inside an answered group, together, if not one by one."""
     echelon = {next(iter(row)): (row, used) for row, used in _by_pivot(reduced)}
     singles: Counter[tuple[int, ...]] = Counter()
     unions: Counter[tuple[tuple[int, ...], int]] = Counter()
     known: set[Row] = set()
-    for row in dict.fromkeys(row for listed in secrets for row in listed):
+    for row in dict.fromkeys(row for listed in (*secrets, *shared) for row in listed):
         if (used := _combined(dict(row), echelon)) is not None:
             known.add(row)
             singles[tuple(sorted({events[each] for each in used}))] += 1

@@ -14,6 +14,10 @@
 Without overlap every withheld group comes back as a margin less the groups that were answered: a policy file must say
 `overlap`, and less than query_set_size, or a margin could hold a group as a whole.
 
+GROUP BY ROLLUP, CUBE and GROUPING SETS are margins of the same groups: instead of the overlap between them, a linear
+program over all that is shown decides which groups are hidden with those that break a rule (`margins`). All other
+answers are compared with them as with any.
+
 A group that breaks one of the first three is left out of the answer, and `withheld` counts such groups. Without keys,
 and where query sets overlap, the statement is withheld: one message for all reasons. What is asked is charged, at no
 cost, before data is read, so that of two statements at a time the later one sees the earlier one.
@@ -24,7 +28,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -45,10 +49,18 @@ from sqlanon.gateway.bind.read_statement import ParsedStatement
 from sqlanon.gateway.bind.row_copies import refuse_copies
 from sqlanon.gateway.bind.values import UNIT, number
 from sqlanon.gateway.controls.audit import audit_principal
-from sqlanon.gateway.controls.query_sets import EXACT, QuerySet, earlier_sets, query_sets, record_sets
+from sqlanon.gateway.controls.margins import (
+    JudgedGrouping,
+    hide_groups,
+    read_groups,
+    require_additive,
+    require_solver,
+)
+from sqlanon.gateway.controls.query_sets import EXACT, QuerySet, earlier_sets, family_of, query_sets, record_sets
 from sqlanon.gateway.price.judged_groups import JUDGED, Judge, people
 from sqlanon.gateway.price.mask_names import mask_names
 from sqlanon.gateway.price.prepared_statement import Answer, PricedStatement
+from sqlanon.ledger.limits import Left
 from sqlanon.mechanisms import Cost
 from sqlanon.policy.gateway import Controls
 
@@ -63,12 +75,15 @@ def judges(catalog: Catalog, cores: Sequence[Core], exact: Exact, statement: Par
     controls = catalog.policy.controls
     assert controls is not None
     made = []
+    if any(core.family for core in cores):
+        require_solver()
     for core in cores:
         refuse_copies(catalog, core)
         least = controls.query_set_size
         if core.mode == "private":
             least = max(least, catalog.policy.minimum_group)
         made.append(Judge(core, exact.of(core), controls, people(catalog, core), least))
+    require_additive([judge for judge in made if judge.core.family])
     return tuple(made)
 
 
@@ -110,24 +125,16 @@ def _asked(
     version: str,
     timeout: float | None,
 ) -> tuple[list[list[tuple[Any, ...]]], int]:
-    own = [query_sets(judge, reads.engine.dialect, version) for judge in judges]
-    text = record_sets([each for sets in own for each in sets], reads.engine.dialect, version)
+    families = _families(judges)
+    own = _own_sets(judges, families, reads.engine.dialect, version)
     reads.require_keys([judge.core for judge in judges])
     for judge in judges:
         require_few(judge.core, reads.public_number)
-    labels = sorted({f"{measure.kind}" for judge in judges for measure in judge.asked.measures}) or ["keys"]
     seconds = reads.require_time(len(asked) + _comparisons(reads, own, principal), timeout)
     with reads.shield(seconds):
         release = ReleaseTime(seconds, reads.policy.timeout, reads.pause)
         # Charge first: what is asked at the same time sees it, and a crash cannot make it unasked.
-        charge = reads.ledger.reserve(
-            principal,
-            Cost(),
-            replace(reads.limits(principal), total_epsilon=None, total_delta=None),
-            shape=EXACT + ", ".join(labels),
-            fingerprint=reads.ledger.keep_query(text),
-            policy=reads.policy.fingerprint,
-        )
+        charge = _charge(reads, judges, own, principal, version)
         data = replace(reads.data, release=release)
         failure: SqlanonError | None = None
         tables: list[list[tuple[Any, ...]]] = []
@@ -135,8 +142,19 @@ def _asked(
         try:
             try:
                 _refuse_overlap(reads, data, judges, own, principal, charge.event)
+                groupings: dict[int, JudgedGrouping] = {}
+                if families:
+                    groupings = _decide_groupings(reads, data, judges, families, own, principal, charge.event)
+                    own = _with_hidden(judges, own, groupings)
+                    # Until now all groups that break no rule counted as answered. The new charge says which ones are.
+                    asked_first, charge = charge, _charge(reads, judges, own, principal, version)
+                    reads.note_failure(asked_first)
                 _refuse_recovery(reads, data, principal, charge.event)
                 for judge, statement in zip(judges, asked, strict=True):
+                    if (grouping := groupings.get(judge.core.number)) is not None:
+                        tables.append(grouping.table())
+                        withheld += len(grouping.hidden) if grouping.shown else 0
+                        continue
                     found = data.guarded(lambda statement=statement: reads.engine.query(statement))
                     rows, left_out = _table(judge, found)
                     if not judge.keys and not rows:
@@ -155,6 +173,97 @@ def _asked(
             raise failure
         reads.ledger.settle(charge, "answered")
     return tables, withheld
+
+
+def _charge(
+    reads: PrivateReads, judges: Sequence[Judge], own: Sequence[Sequence[QuerySet]], principal: str, version: str
+) -> Left:
+    labels = sorted({f"{measure.kind}" for judge in judges for measure in judge.asked.measures}) or ["keys"]
+    text = record_sets([each for sets in own for each in sets], reads.engine.dialect, version)
+    return reads.ledger.reserve(
+        principal,
+        Cost(),
+        replace(reads.limits(principal), total_epsilon=None, total_delta=None),
+        shape=EXACT + ", ".join(labels),
+        fingerprint=reads.ledger.keep_query(text),
+        policy=reads.policy.fingerprint,
+    )
+
+
+# ---- several groupings at once
+
+
+def _families(judges: Sequence[Judge]) -> dict[int, list[Judge]]:
+    found: dict[int, list[Judge]] = {}
+    for judge in judges:
+        if judge.core.family:
+            found.setdefault(judge.core.family, []).append(judge)
+    return found
+
+
+def _own_sets(
+    judges: Sequence[Judge], families: Mapping[int, Sequence[Judge]], dialect: str, version: str
+) -> list[list[QuerySet]]:
+    """The query sets of each judge; of a grouping that is not shown, there are none."""
+    names = {number: family_of(listed, dialect) for number, listed in families.items()}
+    return [
+        [replace(each, family=names.get(judge.core.family, "")) for each in query_sets(judge, dialect, version)]
+        if judge.core.shown
+        else []
+        for judge in judges
+    ]
+
+
+def _decide_groupings(
+    reads: PrivateReads,
+    data: Data,
+    judges: Sequence[Judge],
+    families: Mapping[int, Sequence[Judge]],
+    own: Sequence[Sequence[QuerySet]],
+    principal: str,
+    event: int,
+) -> dict[int, JudgedGrouping]:
+    """What each grouping hides, by the number of its core."""
+    before: dict[tuple[str, str], set[int]] = {}  # places that were hidden, by family and relation
+    for each in earlier_sets(reads.ledger, principal, event):
+        if each.family:
+            before.setdefault((each.family, each.relation), set()).update(each.hidden)
+    names = {judge.core.number: sets[0].family for judge, sets in zip(judges, own, strict=True) if sets}
+    found: dict[int, JudgedGrouping] = {}
+    for listed in families.values():
+        groupings = []
+        for judge in listed:
+            statement = judge.listing()
+            rows = data.guarded(lambda statement=statement: reads.engine.query(statement))
+            groupings.append(read_groups(judge, rows))
+        family = next(names[judge.core.number] for judge in listed if judge.core.number in names)
+        texts = [judge.relation().sql(reads.engine.dialect) for judge in listed]
+        earlier = {at: grouping.keys_at(before.get((family, texts[at]), set()))
+                   for at, grouping in enumerate(groupings)}  # fmt: skip
+        release = data.release
+        left = release.to_work if release is not None else reads.policy.timeout
+        if not hide_groups(groupings, earlier, left):
+            assert reads.policy.controls is not None
+            raise withheld_by(reads.policy.controls)
+        for at, grouping in enumerate(groupings):
+            before.setdefault((family, texts[at]), set()).update(grouping.hidden_places(0))
+            found[grouping.judge.core.number] = grouping
+    return found
+
+
+def _with_hidden(
+    judges: Sequence[Judge], own: Sequence[Sequence[QuerySet]], groupings: Mapping[int, JudgedGrouping]
+) -> list[list[QuerySet]]:
+    made = []
+    for judge, sets in zip(judges, own, strict=True):
+        grouping = groupings.get(judge.core.number)
+        made.append(
+            [
+                each if grouping is None else replace(each, hidden=grouping.hidden_places(place))
+                for place, each in enumerate(sets)
+            ]
+        )
+    return made
 
 
 def _table(judge: Judge, found: Sequence[tuple[Any, ...]]) -> tuple[list[tuple[Any, ...]], int]:
@@ -197,7 +306,7 @@ def _refuse_overlap(
     known = list(dict.fromkeys(replace(each, event=0) for each in earlier_sets(reads.ledger, principal, event)))
     for judge, sets in zip(judges, own, strict=True):
         for place, mine in enumerate(sets):
-            others = [each for each in known if not _same_rows(each, mine)]
+            others = [each for each in known if not _same_rows(each, mine) and not _same_family(each, mine)]
             alike = [each for each in others if (each.relation, each.version) == (mine.relation, mine.version)]
             rest = [each for each in others if each not in alike]
             statements = [_shared_rows(judge, place, alike, controls.overlap)] if alike else []
@@ -234,6 +343,11 @@ def _comparisons(reads: PrivateReads, own: Sequence[Sequence[QuerySet]], princip
 
 def _same_rows(one: QuerySet, other: QuerySet) -> bool:
     return (one.relation, one.present, one.version) == (other.relation, other.present, other.version)
+
+
+def _same_family(one: QuerySet, other: QuerySet) -> bool:
+    """Groupings of the same rows: what they hide is decided together, so that they may overlap."""
+    return bool(one.family) and (one.family, one.version) == (other.family, other.version)
 
 
 def _shared_rows(judge: Judge, place: int, others: Sequence[QuerySet], most: int) -> exp.Select:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,10 @@ class QuerySet:
     dialect: str
     version: str  # of the data
     event: int = 0
+    # Of a statement with several groupings: all of these, and the groups that it hides beside those that break a rule,
+    # by their place in the order of the keys.
+    family: str = ""
+    hidden: tuple[int, ...] = ()
 
 
 def query_sets(judge: Judge, dialect: str, version: str) -> list[QuerySet]:
@@ -45,9 +50,18 @@ def query_sets(judge: Judge, dialect: str, version: str) -> list[QuerySet]:
     return made
 
 
+def family_of(judges: Sequence[Judge], dialect: str) -> str:
+    """What tells several groupings of the same rows from all others: the text of all of them."""
+    texts = sorted(judge.relation().sql(dialect) for judge in judges)
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
+
+
 def record_sets(sets: Sequence[QuerySet], dialect: str, version: str) -> str:
     names = ("relation", "present", "held", "keys", "measures")
     listed = [{name: getattr(each, name) for name in names} for each in sets]
+    for each, made in zip(sets, listed, strict=True):
+        if each.family:
+            made |= {"family": each.family, "hidden": list(each.hidden)}
     return json.dumps({"dialect": dialect, "version": version, "sets": listed}, sort_keys=True)
 
 
@@ -61,6 +75,7 @@ def earlier_sets(ledger: Ledger, principal: str | None, before: int | None = Non
             record = json.loads(ledger.query_of(event.fingerprint or ""))
             for each in record["sets"]:
                 measures = tuple(each.pop("measures"))
+                each["hidden"] = tuple(each.pop("hidden", ()))
                 yield QuerySet(
                     **each, measures=measures, dialect=record["dialect"], version=record["version"], event=event.id
                 )

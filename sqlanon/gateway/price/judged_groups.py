@@ -22,7 +22,7 @@ from sqlglot import exp
 
 from sqlanon.gateway.bind.catalog import Catalog
 from sqlanon.gateway.bind.core import Core, key_tree
-from sqlanon.gateway.bind.exact_aggregates import AggregateRequest
+from sqlanon.gateway.bind.exact_aggregates import AggregateRequest, Measure
 from sqlanon.gateway.bind.row_copies import private_tables
 from sqlanon.gateway.bind.values import UNIT, number
 from sqlanon.policy.gateway import Controls
@@ -62,14 +62,45 @@ class Judge:
         final = exp.Select().select(*self.keys, "ok").from_(_aliased(shown, "shown")).group_by(*self.keys, "ok")
         final = final.select(exp.alias_(_sum(_flag(_is("place"))), "groups"), copy=False)
         for place, measure in enumerate(self.asked.measures):
-            if measure.kind == "sum":
-                tree: exp.Expr = exp.column(f"x{measure.value}")
-            elif measure.kind == "rows":
-                tree = exp.column(f"n{measure.present}")
-            else:
-                tree = _flag(_some(f"n{measure.present}"))
-            final = final.select(exp.alias_(_sum(_case(_is("ok"), tree, ZERO)), f"a{place}"), copy=False)
+            tree = _case(_is("ok"), self._measured(measure), ZERO)
+            final = final.select(exp.alias_(_sum(tree), f"a{place}"), copy=False)
         return self.ending(final)
+
+    def listing(self) -> exp.Select:
+        """Every group with what decides about it: keys, ok, persons, one of them, the rows of each query set, the
+        measures, and of each magnitude its whole, its largest part, what is beyond the two largest, and the first n."""
+        final = exp.Select().select(*self.keys).from_(JUDGED)
+        final = final.select("MIN(ok) AS ok", "COUNT(*) AS persons", copy=False)
+        final = final.select(exp.alias_(exp.Min(this=exp.cast(exp.column(UNIT), "text")), "lone"), copy=False)
+        for place in range(len(self.asked.sets)):
+            final = final.select(exp.alias_(_sum(exp.column(f"n{place}")), f"s{place}"), copy=False)
+        for place, measure in enumerate(self.asked.measures):
+            final = final.select(exp.alias_(_sum(self._measured(measure)), f"a{place}"), copy=False)
+        for name in self._magnitudes():
+            size, rank = exp.Abs(this=exp.column(name)), exp.column(f"r_{name}")
+            first = self.controls.dominance.n if self.controls.dominance is not None else 1
+            for label, test in (
+                ("t", None),
+                ("f", exp.EQ(this=rank, expression=ONE.copy())),
+                ("b", exp.GT(this=rank.copy(), expression=number(2))),
+                ("n", exp.LTE(this=rank.copy(), expression=number(first))),
+            ):
+                tree = size.copy() if test is None else _case(test, size.copy(), ZERO)
+                final = final.select(exp.alias_(_sum(tree), f"{label}_{name}"), copy=False)
+        if self.keys:
+            order = exp.Order(expressions=[exp.column(key) for key in self.keys])
+            rank_of = exp.Window(this=exp.DenseRank(), order=order, over="OVER")
+            final = final.select(exp.alias_(rank_of, "place_"), copy=False).group_by(*self.keys, copy=False)
+        return self.ending(final)
+
+    def _measured(self, measure: Measure) -> exp.Expr:
+        if measure.kind == "sum":
+            return exp.column(f"x{measure.value}")
+        return exp.column(f"n{measure.present}") if measure.kind == "rows" else _flag(_some(f"n{measure.present}"))
+
+    @property
+    def magnitudes(self) -> list[str]:
+        return self._magnitudes()
 
     def held(self, present: int) -> exp.Select:
         """The persons of a query set by key, each with their rows in it, and whether their group is let out."""
