@@ -1,13 +1,20 @@
-"""Choose the cells that are hidden, as the policy asks."""
+"""Protect tables as the policy asks: choose the cells that are hidden, or the values that are shown."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sqlanon.policy.statistics import Suppression
+import numpy as np
+
+from sqlanon.policy.statistics import StatisticsPolicy
+from sqlanon.policy.table_protection import Suppression
 from sqlanon.statistics.audit import Auditor
+from sqlanon.statistics.cell_tables import CellTables
+from sqlanon.statistics.changed_tables import ChangedValues, change_tables
 from sqlanon.statistics.flow_program import SolverClock
+from sqlanon.statistics.protection_task import ReadTables
 from sqlanon.statistics.suppression_exact import SearchResult, search_least_cost
 from sqlanon.statistics.suppression_heuristic import search_pattern
 from sqlanon.statistics.table_system import Flags, Task
@@ -17,7 +24,7 @@ EXACT_UP_TO = 5_000  # cells
 
 @dataclass(frozen=True)
 class Protection:
-    """A pattern, how it was found, and what that took."""
+    """A pattern, or the values that are shown in place of one, how it was found, and what that took."""
 
     hidden: Flags
     search: str
@@ -26,6 +33,7 @@ class Protection:
     seconds: float
     solver_seconds: float
     programs: int
+    changed: ChangedValues | None = None
 
     @property
     def proven(self) -> bool:
@@ -37,6 +45,20 @@ class Protection:
         if self.bound is None:
             return None if self.cost > 0 else 0.0
         return SearchResult(self.hidden, self.cost, self.bound).gap
+
+
+def protect_cells(
+    policy: StatisticsPolicy, tables: CellTables, read: ReadTables, secret: str | None,
+    earlier: Mapping[int, float] | None = None,
+) -> Protection:  # fmt: skip
+    """What the method of a policy makes of its tables. Raises NotReleased if it cannot protect them."""
+    if policy.protect.suppression is not None:
+        return protect_tables(read.task, policy.protect.suppression)
+    made = change_tables(policy, tables, read, secret, earlier)
+    nothing = np.zeros(read.task.system.places, dtype=bool)
+    return Protection(
+        nothing, made.search, made.cost, made.bound, made.seconds, made.solver_seconds, made.programs, made
+    )
 
 
 def protect_tables(task: Task, settings: Suppression) -> Protection:

@@ -265,6 +265,11 @@ TABLED = {
     "amount DOUBLE PRECISION, lone TEXT, largest DOUBLE PRECISION, remainder DOUBLE PRECISION",
     "members": "total BIGINT, part BIGINT, dimension INT",
     "lone_contributors": "contributor TEXT, number BIGINT",
+    "record_keys": "contributor TEXT, record_key BIGINT",
+    "cell_keys": "cell BIGINT, cell_key BIGINT",
+    "other_cell_keys": "cell BIGINT, cell_key BIGINT",
+    "noise": "size BIGINT, change BIGINT, low_key BIGINT, high_key BIGINT",
+    "draws": "cell BIGINT, draw DOUBLE PRECISION",
 }
 OWN = {
     "itemsets": ITEMSETS,
