@@ -395,6 +395,7 @@ def describe_tables(
             "solver_seconds": round(found.solver_seconds, 3),
             "programs": found.programs,
             "method": policy.protect.name,
+            "added": found.added,
             "changes": None if found.changed is None else measure_changes(tables, read, found.changed),
         },
         "not_protected": not_protected(policy, read),

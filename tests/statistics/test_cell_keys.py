@@ -362,7 +362,7 @@ def test_bounds_are_those_of_all_tables_that_fit(leaves: list[int], seed: int) -
     free = [cell for cell in range(system.cells) if not system.known[cell]]
     found = find_intervals(task, np.ones(system.cells, dtype=bool), free)
     ends = {cell: noise.counts_behind(int(shown[cell])) for cell in free}
-    low, high = {cell: math.inf for cell in free}, {cell: -math.inf for cell in free}
+    low, high = dict.fromkeys(free, math.inf), dict.fromkeys(free, -math.inf)
     for guess in itertools.product(*(range(9) if count else (0,) for count in leaves)):
         other = flat_table([guess[:2], guess[2:]])
         if all(ends[cell] is not None and ends[cell][0] <= other.value[cell] <= ends[cell][1] for cell in free):  # type: ignore[index]
