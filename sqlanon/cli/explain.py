@@ -40,13 +40,9 @@ def explain(name: str | None) -> None:
         if name in family(folder):
             _explain_plugin(console, family(folder)[name], kind)
             return
-    if name in METHODS:
-        console.print(f"[bold]{name}[/], how tables of statistics are protected\n")
-        console.print(plain_text(inspect.cleandoc(METHODS[name].__doc__ or "")), soft_wrap=True)
-        _explain_fields(console, METHODS[name].model_json_schema().get("properties", {}))
-        if name not in transformations.names():
-            return
-        console.print()
+    if name in METHODS and name not in transformations.names():
+        _explain_method(console, name)
+        return
     module: ModuleType | algorithms.Algorithm
     if name in hierarchies.names():
         module, kind = hierarchies.kind(name), "a kind of hierarchy"
@@ -57,6 +53,18 @@ def explain(name: str | None) -> None:
     console.print(f"[bold]{name}[/], {kind}\n")
     console.print(plain_text((module.__doc__ or "").strip()), soft_wrap=True)
     _explain_fields(console, module.Params.model_json_schema().get("properties", {}))
+    if name in METHODS:
+        console.print()
+        _explain_method(console, name)
+
+
+def _explain_method(console: Console, name: str) -> None:
+    """A method that protects tables of statistics."""
+    from sqlanon.policy.table_protection import METHODS
+
+    console.print(f"[bold]{name}[/], a protection of tables of statistics\n")
+    console.print(plain_text(inspect.cleandoc(METHODS[name].__doc__ or "")), soft_wrap=True)
+    _explain_fields(console, METHODS[name].model_json_schema().get("properties", {}))
 
 
 def _explain_fields(console: Console, fields: Mapping[str, Any]) -> None:

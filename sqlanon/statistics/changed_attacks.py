@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from sqlanon.policy.statistics import StatisticsPolicy
-from sqlanon.statistics.averaging import Averaging
-from sqlanon.statistics.changed_tables import boxed
+from sqlanon.statistics.changed_tables import box_values
 from sqlanon.statistics.interval_attacks import TableAttack, as_holding, as_outsider, as_singleton, bound_cells
+from sqlanon.statistics.least_squares import LeastSquares
 from sqlanon.statistics.perturbation_table import perturbation_table
 from sqlanon.statistics.protection_task import ReadTables
 from sqlanon.statistics.table_system import Flags, Numbers, Task
@@ -34,11 +34,11 @@ def attack_changes(
     done, not_judged = [], {}
     for name in names:
         if name in ("rounding_bounds", "constraints"):
-            done.append(_bound(name, as_outsider(boxed(policy, read.task, values))))
+            done.append(_bound(name, as_outsider(box_values(policy, read.task, values))))
         elif name == "singleton":
-            done.append(_bound(name, as_singleton(boxed(policy, read.task, values))))
+            done.append(_bound(name, as_singleton(box_values(policy, read.task, values))))
         elif name == "holding":
-            done.append(_bound(name, as_holding(boxed(policy, read.task, values))))
+            done.append(_bound(name, as_holding(box_values(policy, read.task, values))))
         elif name == "averaging":
             done.append(average(policy, read.task, values))
         elif name == "two_values":
@@ -48,7 +48,7 @@ def attack_changes(
         elif other is None:
             not_judged[name] = "needs --other, another release of the same records"
         else:
-            done.append(_bound(name, as_holding(_both(boxed(policy, read.task, values), policy, other))))
+            done.append(_bound(name, as_holding(_both(box_values(policy, read.task, values), policy, other))))
     return done, not_judged
 
 
@@ -58,7 +58,7 @@ def _bound(name: str, task: Task) -> TableAttack:
 
 def _both(task: Task, policy: StatisticsPolicy, other: Numbers) -> Task:
     """The task for who also has another release of the same records."""
-    second = boxed(policy, task, other).system
+    second = box_values(policy, task, other).system
     low, high = np.maximum(task.system.low, second.low), np.minimum(task.system.high, second.high)
     return replace(task, system=replace(task.system, low=low, high=high))
 
@@ -67,7 +67,7 @@ def average(policy: StatisticsPolicy, task: Task, values: Numbers) -> TableAttac
     """The least-squares estimate from all totals and parts. Broken is an unsafe cell whose estimate, with 95 of 100
     certainty, is closer than its rules ask for; known exactly is one of these whose rounded estimate is its value."""
     seen: Flags = np.isfinite(values)
-    averaging = Averaging(task.system, seen)
+    averaging = LeastSquares(task.system, seen)
     variance = noise_variance(policy, task)
     cells = task.primaries.cell[:MOST_AVERAGED]
     factors = averaging.variances(cells.tolist())

@@ -266,11 +266,11 @@ def _needs_more(task: Task, base: int, seconds: float) -> bool:
 
 def confined_cells(policy: StatisticsPolicy, task: Task, values: Numbers, steps: int = 1) -> list[Lack]:
     """Unsafe cells that the bounds of the method and all totals leave less open than the rules ask for."""
-    confined = boxed(policy, task, values, steps)
+    confined = box_values(policy, task, values, steps)
     return Auditor(confined).find_lacks(np.ones(task.system.places, dtype=bool))
 
 
-def boxed(policy: StatisticsPolicy, task: Task, values: Numbers, steps: int = 1) -> Task:
+def box_values(policy: StatisticsPolicy, task: Task, values: Numbers, steps: int = 1) -> Task:
     """The task of attackers who see values and know the method. Where draws decide, only the width of what is left open
     can be asked for: a draw may lie on either side."""
     seen = np.isfinite(values)

@@ -27,12 +27,12 @@ from sqlanon.policy.statistics import StatisticsPolicy
 from sqlanon.policy.table_protection import CellKey
 from sqlanon.release.publish_statistics import publish_statistics
 from sqlanon.statistics.audit import find_intervals
-from sqlanon.statistics.averaging import Averaging
 from sqlanon.statistics.cell_tables import Workspace, make_cells
 from sqlanon.statistics.changed_attacks import find_occupied
-from sqlanon.statistics.changed_tables import boxed
+from sqlanon.statistics.changed_tables import box_values
 from sqlanon.statistics.check_tables import attack_statistics, check_statistics
 from sqlanon.statistics.keyed_values import cell_keys, look_up
+from sqlanon.statistics.least_squares import LeastSquares
 from sqlanon.statistics.perturbation_table import make_table, perturbation_table, read_table
 from sqlanon.statistics.table_system import build_system
 
@@ -318,9 +318,9 @@ def test_averaging_of_ten_breakdowns() -> None:
     system = build_system([8.0, *[2.0] * 40], equations)
     seen = np.ones(41, dtype=bool)
     seen[0] = False
-    assert 3 * Averaging(system, seen).variances([0])[0] == pytest.approx(1.2, rel=1e-4)
+    assert 3 * LeastSquares(system, seen).variances([0])[0] == pytest.approx(1.2, rel=1e-4)
     seen[0] = True
-    assert Averaging(system, seen).variances([0])[0] == pytest.approx(1 / (1 + 10 / 4), rel=1e-6)
+    assert LeastSquares(system, seen).variances([0])[0] == pytest.approx(1 / (1 + 10 / 4), rel=1e-6)
 
 
 @settings(max_examples=examples(30))
@@ -337,7 +337,7 @@ def test_averaging_is_least_squares(seed: int, height: int, width: int) -> None:
         for place, (i, j) in enumerate(itertools.product(range(height), range(width))):
             design[cell, place] = row in (f"r{i}", "Total") and column in (f"c{j}", "Total")
     shown = system.value + random.normal(0, 2, system.cells)
-    averaging = Averaging(system, np.ones(system.cells, dtype=bool))
+    averaging = LeastSquares(system, np.ones(system.cells, dtype=bool))
     wanted = design @ np.linalg.lstsq(design, shown, rcond=None)[0]
     assert averaging.estimate(shown) == pytest.approx(wanted, abs=1e-6)
     spread = np.diag(design @ np.linalg.inv(design.T @ design) @ design.T)
@@ -358,7 +358,7 @@ def test_bounds_are_those_of_all_tables_that_fit(leaves: list[int], seed: int) -
         for count in table.value
     ], dtype=np.float64)  # fmt: skip
     system = table.system(high=[math.inf if count else 0 for count in table.value])
-    task = boxed(policy, protect_task(system, []), shown)
+    task = box_values(policy, protect_task(system, []), shown)
     free = [cell for cell in range(system.cells) if not system.known[cell]]
     found = find_intervals(task, np.ones(system.cells, dtype=bool), free)
     ends = {cell: noise.counts_behind(int(shown[cell])) for cell in free}

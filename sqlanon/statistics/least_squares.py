@@ -17,7 +17,7 @@ CLOSE = 1e-10
 MOST_STEPS = 2_000
 
 
-class Averaging:
+class LeastSquares:
     """Estimates for one system: `seen` are cells that are shown with noise; what everybody knows has none."""
 
     def __init__(self, system: TableSystem, seen: Flags) -> None:
