@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sqlanon.errors import NotReleased, PolicyError
+from sqlanon.evidence.apply_transformations import require_secret
 from sqlanon.policy.statistics import StatisticsPolicy
 from sqlanon.policy.table_protection import Protect
 from sqlanon.sqltree.tree import select, table
@@ -20,7 +21,7 @@ from sqlanon.statistics.audit import Auditor, Lack
 from sqlanon.statistics.cell_tables import CellTables
 from sqlanon.statistics.controlled_rounding import box_task, round_table, rounded_box
 from sqlanon.statistics.flow_program import SolverClock
-from sqlanon.statistics.keyed_values import noisy_cells, require_secret, rounded_cells
+from sqlanon.statistics.keyed_values import noisy_cells, rounded_cells
 from sqlanon.statistics.perturbation_table import PerturbationTable, perturbation_table
 from sqlanon.statistics.protection_task import ReadTables
 from sqlanon.statistics.table_system import OUTSIDER, Flags, Numbers, Primaries, Task
@@ -107,7 +108,8 @@ def other_values() -> NotReleased:
 def drawn_cells(policy: StatisticsPolicy, tables: CellTables, secret: str | None) -> dict[str, str]:
     """By table: the relation (cell, value) that SQLANON_KEY draws."""
     protect = policy.protect
-    key = require_secret(secret, protect.name)
+    require_secret(secret, f"the draws of {protect.name}")
+    key = secret or ""
     if protect.random_rounding is not None:
         require_whole(tables, protect.name)
         return rounded_cells(tables, protect.random_rounding.base, key)

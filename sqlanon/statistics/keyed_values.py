@@ -11,22 +11,12 @@ import hmac
 from sqlglot import exp
 
 from sqlanon.engines.engine import Engine
-from sqlanon.errors import PolicyError
 from sqlanon.relations import statistics_tables
 from sqlanon.sqltree.tree import count_all, select, table
 from sqlanon.statistics.cell_tables import CellTables, TableCells, Workspace
 from sqlanon.statistics.perturbation_table import KEYS, PerturbationTable
 
 RECORDS = "record keys"
-
-
-def require_secret(secret: str | None, method: str) -> str:
-    if not secret:
-        raise PolicyError(
-            f"{method} draws from a secret, and there is none: whoever knows who is in a cell could draw the same",
-            hint="set the environment variable SQLANON_KEY to a long secret, the same for every release",
-        )
-    return secret
 
 
 def key_check(secret: str | None) -> str:

@@ -269,7 +269,7 @@ def test_noise_is_that_of_plain_python(database: Database, persons: int) -> None
     assert check_statistics(policy, database.engine, secret=SECRET).holds
     found = check_statistics(policy, database.engine)
     assert found.holds and "without SQLANON_KEY" in found.notes[0]
-    other = check_statistics(policy, database.engine, secret="another secret")
+    other = check_statistics(policy, database.engine, secret="another secret for the tests")
     assert not other.holds and "than SQLANON_KEY draws" in other.problems[0]
 
 
@@ -292,10 +292,10 @@ def test_a_second_draw_for_the_same_people_is_refused(duck: Database) -> None:
     with pytest.raises(NotReleased, match="shows other values"):
         publish_statistics(people_policy(protect={"cell_key": {"d": 6, "v": 3, "js": 2}}), duck.engine, secret=SECRET)
     with pytest.raises(NotReleased, match="drew its values under another key"):
-        publish_statistics(people_policy(), duck.engine, secret="another one")
+        publish_statistics(people_policy(), duck.engine, secret="another secret for the tests")
     with pytest.raises(NotReleased, match="was protected by cell_key"):
         publish_statistics(people_policy(protect={"suppression": {}}), duck.engine, secret=SECRET)
-    with pytest.raises(PolicyError, match="draws from a secret, and there is none"):
+    with pytest.raises(PolicyError, match="the draws of cell_key need a key of at least"):
         publish_statistics(people_policy(release={"table": "fresh"}), duck.engine)
     assert released(duck) == before
     duck.run("DELETE FROM people WHERE person = 'p1' OR region = 'N1' AND branch = 'a'")
@@ -453,3 +453,29 @@ def test_every_release_with_noise_passes_its_audit(seed: int, count: int, person
         assert {key: shown[key] for key in wanted} == wanted
     finally:
         database.engine.close()
+
+
+def test_a_table_of_noise_lies_beside_its_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from click.testing import CliRunner
+
+    from sqlanon.cli import main
+
+    folder = tmp_path / "policies"
+    folder.mkdir()
+    write_table(folder / "noise.csv", [(1, -1, 0.5), (1, 1, 0.5)])
+    engine = connect(str(folder / "people.duckdb"), read_only=False)
+    Database(engine).table("people", PEOPLE, people(60, 5, 500))
+    engine.close()
+    policy = {
+        "source": {"database": "people.duckdb", "table": "people"}, "release": {"table": "released"},
+        "person": "person", "statistics": {"t": {"by": ["branch"], "rules": [{"minimum_frequency": {"n": 3}}]}},
+        "protect": {"cell_key": {"ptable": "noise.csv"}},
+    }  # fmt: skip
+    (folder / "policy.yml").write_text(json.dumps(policy), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SQLANON_KEY", SECRET)
+    found = CliRunner().invoke(main, ["publish", "policies/policy.yml"])
+    assert found.exit_code == 0 and "4 changed (100.0%)" in found.output and "1 at most" in found.output, found.output
+    (folder / "noise.csv").unlink()
+    gone = CliRunner().invoke(main, ["publish", "policies/policy.yml"])
+    assert gone.exit_code == 2 and "the perturbation table cannot be read" in gone.output

@@ -321,6 +321,11 @@ def test_the_commands(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert checked.exit_code == 0 and " changed, " in checked.output, checked.output
     attacked = run("attack", "policy.yml")
     assert attacked.exit_code == 0 and "unsafe cells" in attacked.output, attacked.output
-    assert run("refresh", "policy.yml").exit_code == 0
+    refreshed = run("refresh", "policy.yml")
+    assert refreshed.exit_code == 0 and " changed" in refreshed.output, refreshed.output
+    monkeypatch.delenv("SQLANON_KEY")
+    assert run("check", "policy.yml").exit_code == 0
+    late = run("publish", "policy.yml")
+    assert late.exit_code == 2 and "made with a key" in late.output, late.output
     explained = run("explain", name)
     assert explained.exit_code == 0 and "What it does not protect" in explained.output, explained.output
