@@ -18,12 +18,14 @@ from types import ModuleType
 from typing import Any
 
 import click
+from pydantic import BaseModel
 
 import sqlanon
 from sqlanon import algorithms, hierarchies, transformations
 from sqlanon.cli import main
 from sqlanon.families import Plugin, family
 from sqlanon.policy import json_schema
+from sqlanon.policy.table_protection import METHODS
 
 FILE = Path(__file__).parents[1] / "examples" / "REFERENCE.md"
 PYTHON_FILE = FILE.parent / "python" / "REFERENCE.md"
@@ -36,6 +38,10 @@ FAMILIES = {
     "attacks": ("Attacks", "Run by `sqlanon attack` and shown in the report."),
     "utility": ("Measures of utility", "Measured by `sqlanon compare`."),
 }
+PROTECTION = (
+    "Protection of tables",
+    "Written under `protect` beside `statistics`; a policy takes one of them for all its tables.",
+)
 SECTIONS = ("statistics", "protect", "gateway", "serve", "marginals")
 INTRODUCTION = """# Reference
 
@@ -51,6 +57,8 @@ def reference() -> str:
         parts += [f"## {title}", how]
         # What makes a relation for other files of its family is no measure or attack by itself.
         parts += [page for plugin in family(folder).values() if not plugin.makes for page in plugin_page(plugin)]
+    parts += [f"## {PROTECTION[0]}", PROTECTION[1]]
+    parts += [page for name, settings in METHODS.items() for page in settings_page(name, settings)]
     parts += ["## Algorithms", "Written as `algorithm` in a policy."]
     parts += [page for name in algorithms.names() for page in module_page(name, algorithms.algorithm(name))]
     parts += ["## Transformations", "Written under `transformations` in a policy, in the order in which they run."]
@@ -62,7 +70,7 @@ def reference() -> str:
 
 def contents() -> Iterator[str]:
     titles = ["Commands", "Policy keys", *(title for title, _ in FAMILIES.values())]
-    titles += ["Algorithms", "Transformations", "Hierarchies"]
+    titles += [PROTECTION[0], "Algorithms", "Transformations", "Hierarchies"]
     yield "\n".join(f"- [{title}](#{title.lower().replace(' ', '-')})" for title in titles)
 
 
@@ -83,9 +91,18 @@ def plugin_page(plugin: Plugin) -> Iterator[str]:
 
 
 def module_page(name: str, module: ModuleType) -> Iterator[str]:
+    yield from text_page(name, (module.__doc__ or "").strip(), module.Params)
+
+
+def settings_page(name: str, settings: type[BaseModel]) -> Iterator[str]:
+    yield from text_page(f"{name} (tables)" if name in transformations.names() else name,
+                         inspect.cleandoc(settings.__doc__ or ""), settings)  # fmt: skip
+
+
+def text_page(name: str, text: str, params: type[BaseModel]) -> Iterator[str]:
     yield f"### {name}"
-    yield code_blocks((module.__doc__ or "").strip().replace("\ncite: ", "\n\n- defined in: "))
-    schema = module.Params.model_json_schema()
+    yield code_blocks(text.replace("\ncite: ", "\n\n- defined in: "))
+    schema = params.model_json_schema()
     rows = []
     for key, field in schema.get("properties", {}).items():
         given = "required" if key in schema.get("required", ()) else default(field)

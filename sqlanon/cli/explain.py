@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Mapping
 from types import ModuleType
@@ -25,10 +26,11 @@ def explain(name: str | None) -> None:
     """Say what a model, measure, hierarchy, transformation or algorithm means, with its parameters and its SQL."""
     from sqlanon import algorithms, hierarchies, transformations
     from sqlanon.families import family
+    from sqlanon.policy.table_protection import METHODS
 
     console = open_console()
     known = [*(name for folder in FAMILIES for name in family(folder)), *hierarchies.names(), *algorithms.names()]
-    known += transformations.names()
+    known += [*transformations.names(), *METHODS]
     if name is None or name not in known:
         every = "model, metric, hierarchy, transformation or algorithm"
         message = "explain what?" if name is None else f"there is no {every} called '{name}'"
@@ -38,6 +40,9 @@ def explain(name: str | None) -> None:
         if name in family(folder):
             _explain_plugin(console, family(folder)[name], kind)
             return
+    if name in METHODS and name not in transformations.names():
+        _explain_method(console, name)
+        return
     module: ModuleType | algorithms.Algorithm
     if name in hierarchies.names():
         module, kind = hierarchies.kind(name), "a kind of hierarchy"
@@ -48,6 +53,18 @@ def explain(name: str | None) -> None:
     console.print(f"[bold]{name}[/], {kind}\n")
     console.print(plain_text((module.__doc__ or "").strip()), soft_wrap=True)
     _explain_fields(console, module.Params.model_json_schema().get("properties", {}))
+    if name in METHODS:
+        console.print()
+        _explain_method(console, name)
+
+
+def _explain_method(console: Console, name: str) -> None:
+    """A method that protects tables of statistics."""
+    from sqlanon.policy.table_protection import METHODS
+
+    console.print(f"[bold]{name}[/], a protection of tables of statistics\n")
+    console.print(plain_text(inspect.cleandoc(METHODS[name].__doc__ or "")), soft_wrap=True)
+    _explain_fields(console, METHODS[name].model_json_schema().get("properties", {}))
 
 
 def _explain_fields(console: Console, fields: Mapping[str, Any]) -> None:

@@ -32,6 +32,7 @@ def list_plugins() -> dict[str, list[dict[str, Any]]]:
     """Everything that a policy can name, as data."""
     from sqlanon import algorithms, hierarchies, transformations
     from sqlanon.families import family
+    from sqlanon.policy.table_protection import METHODS
 
     found: dict[str, list[dict[str, Any]]] = {
         folder: [
@@ -57,6 +58,10 @@ def list_plugins() -> dict[str, list[dict[str, Any]]]:
         {"name": name, "summary": _first_line(module.__doc__), "params": _parameter_names(module)}
         for name, module in ((name, transformations.method(name)) for name in transformations.names())
     ]
+    found["protections"] = [
+        {"name": name, "summary": _first_line(settings.__doc__), "params": list(settings.model_fields)}
+        for name, settings in METHODS.items()
+    ]
     return found
 
 
@@ -80,6 +85,7 @@ def print_plugins() -> None:
     titles = {"models": "Privacy models", "loss": "Loss metrics", "hierarchies": "Kinds of hierarchy"}
     titles |= {"algorithms": "Algorithms", "transformations": "Transformations"}
     titles |= {"history": "Privacy models across releases", "rules": "Rules for unsafe cells of tables of statistics"}
+    titles |= {"protections": "Protections of tables of statistics"}
     titles |= {"risk": "Risk measures", "attacks": "Attacks", "utility": "Measures of utility"}
     for folder, entries in list_plugins().items():
         console.print(f"[bold]{titles[folder]}[/]")

@@ -95,7 +95,9 @@ def print_outcome(done: RefreshOutcome) -> None:
         if isinstance(done.published, Published):
             version = f", version {history['version']}, {history['held_back']:,} rows held back" if history else ""
         elif isinstance(done.published, PublishedTables):
-            version = f", {document['cells']:,} cells, {document['suppressed']:,} of them hidden"
+            changes = document["statistics"].get("changes")
+            what = f"{changes['changed']:,} changed" if changes else f"{document['suppressed']:,} of them hidden"
+            version = f", {document['cells']:,} cells, {what}"
         else:
             width, spent = document["differential_privacy"]["half_width"], done.published.cost.epsilon
             noise = f", counts of {document['released']:,} rows, each ± {width:g}"

@@ -70,6 +70,10 @@ def print_tables(document: Mapping[str, Any]) -> None:
     where = f"{release['kind']} {release['name']}" if release else "dry run"
     share = document["suppressed"] / document["cells"] if document["cells"] else 0
     said = f"{where}: {document['cells']:,} cells, {document['suppressed']:,} hidden ({share:.1%})"
+    changes = found.get("changes")
+    if changes is not None:
+        share = changes["changed"] / document["cells"] if document["cells"] else 0
+        said = f"{where}: {document['cells']:,} cells, {changes['changed']:,} changed ({share:.1%})"
     console.print(plain_text(said, style="bold"))
     table = make_table()
     for title, side in (("table", "left"), ("cells", "right"), ("unsafe", "right"), ("hidden", "right")):
@@ -81,16 +85,44 @@ def print_tables(document: Mapping[str, Any]) -> None:
             escape_markup(item["name"]), f"{item['cells']:,}", f"{item['unsafe']:,}", f"{item['hidden']:,}", rules
         )
     console.print(table)
-    console.print(
-        plain_text(f"{describe_search(found)}; {found['attackers']:,} contributors are attackers too"), soft_wrap=True
-    )
+    if changes is None:
+        said = f"{describe_search(found)}; {found['attackers']:,} contributors are attackers too"
+        console.print(plain_text(said), soft_wrap=True)
+    else:
+        for line in describe_changes(found):
+            console.print(plain_text(line), soft_wrap=True)
     for line in document["not_protected"]:
         console.print(plain_text(f"note: {line}", style="yellow"), soft_wrap=True)
     console.print(plain_text(f"plan {document['plan_hash'][:16]}", style="dim"))
     if release:
-        console.print("[bold green]published: no unsafe cell can be computed from the tables as written[/]")
+        console.print(f"[bold green]published: {PROMISES[found.get('method', 'suppression')]}[/]")
     else:
         console.print("[bold]nothing was written[/]")
+
+
+# What the audit of the table as written found, in words.
+PROMISES = {
+    "suppression": "no unsafe cell can be computed from the tables as written",
+    "rounding": "no unsafe cell can be bounded more closely than its rules allow",
+    "random_rounding": "no unsafe cell is left less open than its rules ask for",
+    "adjustment": "every unsafe cell is shown at least its level away from its value",
+    "cell_key": "no unsafe cell is left less open than its rules ask for",
+}
+
+
+def describe_changes(found: Mapping[str, Any]) -> list[str]:
+    """What tables lose whose values were changed, in words."""
+    changes = found["changes"]
+    said = f"{found['method']}: changes of {number(changes['distance'])} in all, {number(changes['greatest'])} at most"
+    if found["bound"] is not None:
+        said += (
+            ", proven least" if found["gap"] == 0 else f", at most {found['gap']:.1%} above the least (time was over)"
+        )
+    worst = max(changes["hellinger"].values(), default=0.0)
+    more = f"mean change {changes['mean_relative']:.2%} of the value; Hellinger distance {worst:.4f} at most; "
+    gap = changes["additivity_gap"]
+    more += "totals are the sums of their parts" if gap < 1e-6 else f"totals miss the sum of their parts by {gap:.3g}"
+    return [said, more]
 
 
 def describe_search(found: Mapping[str, Any]) -> str:
@@ -113,7 +145,8 @@ def check_tables(
     from sqlanon.statistics.check_tables import check_statistics
 
     with closing(connect(url, memory_limit=memory_limit)) as engine:
-        found = check_statistics(policy, engine, release=release)
+        secret = os.environ.get("SQLANON_KEY") if policy.protect.is_keyed else None
+        found = check_statistics(policy, engine, release=release, secret=secret)
     if as_json:
         click.echo(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
     else:
@@ -123,12 +156,15 @@ def check_tables(
 
 def print_check(policy: StatisticsPolicy, found: TableCheck) -> None:
     console = open_console()
-    said = f"{found.release}: {found.cells:,} cells, {found.hidden:,} hidden, {found.unsafe:,} unsafe"
+    done = f"{found.hidden:,} hidden" if policy.protect.hides else f"{found.changed:,} changed"
+    said = f"{found.release}: {found.cells:,} cells, {done}, {found.unsafe:,} unsafe"
     console.print(plain_text(said, style="bold"))
     for problem in found.problems:
         console.print(plain_text(f"BROKEN  {problem}", style="red"), soft_wrap=True)
+    for note in found.notes:
+        console.print(plain_text(f"note: {note}", style="yellow"), soft_wrap=True)
     if found.holds:
-        console.print("[bold green]no unsafe cell can be computed from the tables as written[/]")
+        console.print(f"[bold green]{PROMISES[policy.protect.name]}[/]")
 
 
 def risk_tables(policy: StatisticsPolicy, url: str | None, *, as_json: bool, memory_limit: str | None) -> None:
@@ -175,7 +211,8 @@ def attack_tables(
 
 def print_attacks(found: TableAttacks) -> None:
     console = open_console()
-    console.print(plain_text(f"{found.release}: {found.unsafe:,} unsafe cells, {found.hidden:,} hidden cells"))
+    hidden = f", {found.hidden:,} hidden cells" if found.hidden else ""
+    console.print(plain_text(f"{found.release}: {found.unsafe:,} unsafe cells{hidden}"))
     for item in found.attacks:
         console.print(plain_text(item.name, style="bold"))
         style = "red" if item.broken else "green"
@@ -185,6 +222,8 @@ def print_attacks(found: TableAttacks) -> None:
         line.append(f"; {item.exact:,} known exactly")
         if item.narrowest is not None:
             line.append(f"; narrowest interval {item.narrowest:.1%} of its value")
+        if item.about:
+            line.append(f"; {item.about}")
         console.print(line, soft_wrap=True)
     for name, reason in found.not_judged.items():
         console.print(plain_text(f"not judged: {name}: {reason}", style="dim"), soft_wrap=True)

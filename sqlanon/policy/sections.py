@@ -14,7 +14,8 @@ from sqlanon.policy.marginals import Marginals
 from sqlanon.policy.parts import SHARED, Text
 from sqlanon.policy.policy import Policy
 from sqlanon.policy.serve import GatewayFile, Serve
-from sqlanon.policy.statistics import Protect, Statistic
+from sqlanon.policy.statistics import Statistic
+from sqlanon.policy.table_protection import Protect
 from sqlanon.policy.validate_file import validate_file
 from sqlanon.policy.yaml_lines import KeyPath, Origin, PolicyProblem
 

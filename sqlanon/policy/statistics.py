@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, GetJsonSchemaHandler, PrivateAttr, model_validator
 from pydantic.json_schema import JsonSchemaValue
@@ -17,9 +17,10 @@ from sqlanon.errors import PolicyError, did_you_mean
 from sqlanon.families import Plugin, family
 from sqlanon.policy import schema, shape, yaml_lines
 from sqlanon.policy.checks import Draft
-from sqlanon.policy.parts import SHARED, HierarchyUse, Names, Number, OptionalText, Release, Source, Text
+from sqlanon.policy.parts import SHARED, HierarchyUse, Names, OptionalText, Release, Source, Text
 from sqlanon.policy.schedule import Schedule
 from sqlanon.policy.shape import Expected
+from sqlanon.policy.table_protection import METHODS, Protect, Suppression
 from sqlanon.policy.validate_file import validate_file
 from sqlanon.policy.yaml_lines import KeyPath, Origin, PolicyProblem
 
@@ -72,40 +73,6 @@ class Statistic(BaseModel):
     rules: Annotated[
         tuple[RuleUse, ...], Field(min_length=1), Expected("a list such as [{minimum_frequency: {n: 3}}]")
     ] = Field(description="When a cell is unsafe: if any of these rules says so.")
-
-
-class Suppression(BaseModel):
-    """Unsafe cells are hidden, and others with them, until nobody can compute the first."""
-
-    model_config = SHARED
-    search: Literal["by_size", "heuristic", "exact"] = Field(
-        "by_size", description="How the hidden cells are found; 'by_size' is exact up to 5,000 cells."
-    )
-    seconds: Annotated[Number, Field(gt=0), Expected("a number greater than 0")] = Field(
-        60.0, description="How long a better pattern is looked for, once there is one."
-    )
-    singletons: Literal["protect", "ignore"] = Field(
-        "protect", description="Whether contributors who know their own amount are attackers too."
-    )
-    weight: Literal["value", "cells", "log"] = Field(
-        "value", description="What hiding a cell costs: its value, 1, or the logarithm of its value."
-    )
-    zeros: Literal["known", "unknown"] = Field(
-        "known", description="Whether everybody knows which cells are empty, so that hiding these helps nobody."
-    )
-    known_within: Annotated[Number, Field(gt=0), Expected("a number greater than 0")] | None = Field(
-        None, description="Everybody knows values up to this share, such as 0.5; only that they are not negative "
-        "if left out."
-    )  # fmt: skip
-
-
-class Protect(BaseModel):
-    """How unsafe cells are protected."""
-
-    model_config = SHARED
-    suppression: Annotated[Suppression, Expected("a mapping such as {search: exact, seconds: 60}")] = Field(
-        description="Hide unsafe cells, and others so that the first cannot be computed."
-    )
 
 
 class StatisticsPolicy(BaseModel):
@@ -200,6 +167,7 @@ def is_text(path: KeyPath) -> bool:
 
 def _problems(draft: Draft) -> Iterator[PolicyProblem]:
     by: set[str] = set()
+    yield from _check_contributors(draft)
     for name, given in draft.mapping("statistics").items():
         if not isinstance(given, Mapping):
             continue
@@ -209,6 +177,7 @@ def _problems(draft: Draft) -> Iterator[PolicyProblem]:
         yield from _check_columns(given, columns, path)
         yield from _check_margins(given, columns, path)
         yield from _check_rules(draft, given, path)
+        yield from _check_method(draft, given, path)
     for column in draft.mapping("hierarchies"):
         if by and column not in by:
             hint = did_you_mean(column, by) or f"the tables are made by {', '.join(sorted(by))}"
@@ -216,6 +185,35 @@ def _problems(draft: Draft) -> Iterator[PolicyProblem]:
     if "path" in draft.mapping("release"):
         hint = "write 'table: …' or 'view: …'; the record beside it keeps what was shown of the same records"
         yield PolicyProblem("tables of statistics are written to a table or view", hint, ("release", "path"))
+
+
+def _check_method(draft: Draft, given: Mapping[str, Any], path: KeyPath) -> Iterator[PolicyProblem]:
+    """What the methods that draw from SQLANON_KEY need of a table."""
+    method = next((name for name in draft.mapping("protect") if name in METHODS), "suppression")
+    if method in Protect.KEYED and not (given.get("contributor") or draft.data.get("person")):
+        hint = "add 'person: …', or 'contributor: …' to the table: the column that tells whose a record is"
+        yield PolicyProblem(
+            f"{method} draws for people, and nobody knows whose the records of this table are", hint, path
+        )
+    if method == "cell_key" and "of" in given:
+        hint = "leave 'of' out, or protect the amounts by another method in a policy of their own"
+        yield PolicyProblem("cell_key changes counts, and this table sums up an amount", hint, (*path, "of"))
+    if method != "suppression" and "weight" in given:
+        hint = "leave 'weight' out, or protect by suppression"
+        yield PolicyProblem(f"{method} does not know sampling weights", hint, (*path, "weight"))
+
+
+def _check_contributors(draft: Draft) -> Iterator[PolicyProblem]:
+    """The same cell must have one draw, whichever table shows it."""
+    method = next((name for name in draft.mapping("protect") if name in METHODS), "suppression")
+    found: dict[object, object] = {}
+    for name, given in draft.mapping("statistics").items():
+        if not isinstance(given, Mapping) or method not in Protect.KEYED:
+            continue
+        who = given.get("contributor") or draft.data.get("person")
+        if found.setdefault(given.get("of"), who) != who:
+            said = f"{method} draws by contributor, and another table of the same amount has another contributor"
+            yield PolicyProblem(said, "name one contributor for both", ("statistics", name))
 
 
 def _check_columns(given: Mapping[str, Any], columns: list[str], path: KeyPath) -> Iterator[PolicyProblem]:
@@ -270,6 +268,11 @@ def _check_rule(
     if "amounts" in rule.needs and "of" not in given:
         hint = "add 'of: …', or take minimum_frequency for counts"
         yield PolicyProblem(f"{rule.name} looks at amounts, and this table counts records", hint, path)
+    methods = [name for name in draft.mapping("protect") if name in METHODS]
+    if "empty_cells" in rule.needs and methods not in ([], ["suppression"]):
+        hint = "protect by suppression, or take another rule"
+        yield PolicyProblem(f"{rule.name} hides empty cells, and {methods[0]} hides none", hint, path)
+        return
     suppression = draft.mapping("protect", "suppression")
     if "empty_cells" in rule.needs and suppression.get("zeros", "known") != "unknown":
         hint = "add 'zeros: unknown' to 'suppression'"

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
+from sqlanon.sqltree.draws import canonical, cross_join, digest, evenly, seed_row, times
 from sqlanon.sqltree.tree import (
     alias,
     bigint,
@@ -27,6 +28,7 @@ from sqlanon.sqltree.tree import (
     sum_bigint,
     table,
     text,
+    union_all,
     window,
 )
 
@@ -157,6 +159,26 @@ def universe(nodes: str, places: Sequence[int]) -> exp.Select:
         joins.append(exp.Join(this=table(nodes, alias=name), kind="CROSS"))
     first = joins[0].this
     return select(alias(cell, "cell"), source=first, joins=joins[1:], where=exp.and_(*where))
+
+
+def record_keys(parts: Sequence[str], kind: exp.DataType, dialect: str, seeds: str, label: str) -> exp.Select:
+    """(contributor, record_key): 32 bits of a keyed hash of each contributor of some tables."""
+    listed = union_all([select("contributor", source=table(part)) for part in parts])
+    people = select("contributor", source=nest_query(listed, "every")).distinct()
+    hashed = digest(dialect, "s", canonical("contributor", kind, "p"))
+    tree = select("contributor", alias(hashed, "hashed"), source=nest_query(people, "p"))
+    inner = nest_query(cross_join(tree, seed_row(seeds, label, "s")), "h")
+    drawn = evenly(dialect, exp.column("hashed", table="h"), 0, 4)
+    key = bigint(exp.Floor(this=times(drawn, literal(2.0**32))))
+    return select("contributor", alias(key, "record_key"), source=inner)
+
+
+def key_draws(cell_keys: str, dialect: str, seeds: str, label: str) -> exp.Select:
+    """(cell, draw): a number between 0 and 1 by a keyed hash of the key of each cell."""
+    hashed = digest(dialect, "s", text(exp.column("cell_key", table="k")))
+    tree = select("cell", alias(hashed, "hashed"), source=table(cell_keys, alias="k"))
+    inner = nest_query(cross_join(tree, seed_row(seeds, label, "s")), "h")
+    return select("cell", alias(evenly(dialect, exp.column("hashed", table="h"), 0, 6), "draw"), source=inner)
 
 
 def released_rows(

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -30,18 +30,21 @@ from sqlanon.release.rewrite_release import Rewriting
 from sqlanon.release.targets.relation_target import RelationTarget
 from sqlanon.release.targets.target import Staged, Target, require_writable
 from sqlanon.statistics.cell_tables import CellTables, Workspace, make_cells
-from sqlanon.statistics.protect_tables import Protection, protect_tables
-from sqlanon.statistics.protection_task import EarlierPattern, ReadTables, read_tables, select_release
+from sqlanon.statistics.changed_loss import measure_changes
+from sqlanon.statistics.changed_tables import ChangedValues, other_values, require_safe_changes
+from sqlanon.statistics.keyed_values import key_check
+from sqlanon.statistics.protect_tables import Protection, protect_cells
+from sqlanon.statistics.protection_task import EarlierPattern, ReadTables, measure_of, read_tables, select_release
 from sqlanon.statistics.table_system import Flags
-from sqlanon.statistics.written_table import require_safe_table
+from sqlanon.statistics.written_table import read_written, require_safe_table
 
 Labels = list[str]
 
 
 @dataclass(frozen=True)
 class StatisticsPlan:
-    """What a release shows: a function of the policy and the records. `pattern` are all cells by table, packed, each
-    with whether it is hidden; readers of the release see the same."""
+    """What a release shows: a function of the policy, the records and SQLANON_KEY. `pattern` are all cells by table,
+    packed, each with whether it is hidden, or `values` what is shown of them; readers of the release see the same."""
 
     policy: str  # hash
     tables: Mapping[str, tuple[str, ...]]
@@ -51,6 +54,8 @@ class StatisticsPlan:
     cost: float
     bound: float | None
     pattern: str
+    method: str = "suppression"
+    values: str = ""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True, ensure_ascii=False, indent=2)
@@ -58,7 +63,8 @@ class StatisticsPlan:
     @property
     def hash(self) -> str:
         # How it was found is no part of what it is: the same pattern is found again by keeping it.
-        data = {key: value for key, value in asdict(self).items() if key not in ("search", "cost", "bound")}
+        left_out = ("search", "cost", "bound", *(() if self.values else ("method", "values")))
+        data = {key: value for key, value in asdict(self).items() if key not in left_out}
         return hashlib.sha256(json.dumps(data, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
@@ -88,12 +94,14 @@ def publish_statistics(
         rows = relation(engine.resolve(policy.source), engine.dialect)
         known = fingerprint(engine, rows, secret)
         tables = make_cells(policy, engine, workspace)
-        earlier = read_earlier(policy, engine, tables, known, secret)
-        read = read_tables(tables, policy.protect.suppression, earlier)
+        plans = read_plans(policy, engine, known, secret)
+        earlier = read_earlier(tables, plans) if policy.protect.hides else None
+        read = read_tables(tables, policy.protect.knowledge, earlier)
+        before = {} if policy.protect.hides else read_values(tables, read, plans)
         tell(progress, "making the cells", 1, 1)
         tell(progress, "protecting the cells", 0, 1)
         try:
-            found = protect_tables(read.task, policy.protect.suppression)
+            found = protect_cells(policy, tables, read, secret, before)
         except NotReleased as error:
             if earlier is None:
                 raise
@@ -112,8 +120,10 @@ def publish_statistics(
             )
         document = describe_tables(policy, tables, read, found, plan)
         document |= {"source_keyed": secret is not None} | ({} if run is None else {"run": run})
+        if policy.protect.is_keyed:
+            document["key_check"] = key_check(secret)
         if target is not None:
-            document = _write(engine, target, tables, read, found.hidden, plan, document, known)
+            document = _write(policy, engine, target, tables, read, found, plan, document, known, secret)
         return PublishedTables(plan, document)
     finally:
         workspace.drop()
@@ -138,16 +148,24 @@ def _target_of(policy: StatisticsPolicy, engine: Engine) -> RelationTarget:
 
 
 def _write(
-    engine: Engine, target: Target, tables: CellTables, read: ReadTables, hidden: Flags, plan: StatisticsPlan,
-    document: dict[str, Any], known: str,
+    policy: StatisticsPolicy, engine: Engine, target: Target, tables: CellTables, read: ReadTables, found: Protection,
+    plan: StatisticsPlan, document: dict[str, Any], known: str, secret: str | None,
 ) -> dict[str, Any]:  # fmt: skip
     """Others see the old tables or the new ones, and after an error the old ones."""
-    rows = select_release(tables, read, hidden, tables.workspace)
+    changed = found.changed
+    shown = None if changed is None else changed.relations
+    rows = select_release(tables, read, found.hidden, tables.workspace, shown)
     ordered = exp.select("*").from_(rows.subquery("release_")).order_by(*(str(n) for n in range(1, _width(tables) + 1)))
     with engine.transaction():
         staged: Staged = target.stage(Rewriting(ordered, ()))
         try:
-            require_safe_table(tables, read, exp.select("*").from_(table_tree(staged.name)))
+            as_written = exp.select("*").from_(table_tree(staged.name))
+            if changed is None:
+                require_safe_table(tables, read, as_written)
+            else:
+                written = read_written(tables, as_written)
+                audited = require_safe_changes(policy, tables, read, written, secret, changed.facts.get("steps"))
+                document = document | {"not_protected": [*document["not_protected"], *audited.notes]}
             document = document | {"release": target.described(staged), "holds": True}
             target.swap(staged, plan, document, known)
         except BaseException:
@@ -172,7 +190,9 @@ def _plan(policy: StatisticsPolicy, tables: CellTables, read: ReadTables, found:
         hidden=hidden,
         cost=float(f"{found.cost:.12g}"),
         bound=None if found.bound is None else float(f"{found.bound:.12g}"),
-        pattern=pack_pattern(tables, read, found.hidden),
+        pattern="" if found.changed is not None else pack_pattern(tables, read, found.hidden),
+        method=policy.protect.name,
+        values="" if found.changed is None else pack_values(tables, read, found.changed),
     )
 
 
@@ -180,6 +200,7 @@ def hash_policy(policy: StatisticsPolicy) -> str:
     """A hash of what a policy asks, whatever its file looks like. Where data lie is no part of it."""
     data = policy.model_dump(mode="json")
     data["source"].pop("database", None)
+    data["protect"] = {name: given for name, given in data["protect"].items() if given is not None}
     for key in ("audience", "keep"):
         (data["release"] or {}).pop(key, None)
     return hashlib.sha256(json.dumps(data, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
@@ -221,13 +242,24 @@ def unpack_pattern(packed: str) -> dict[str, dict[str, list[Labels]]]:
     return found
 
 
-def read_earlier(
-    policy: StatisticsPolicy, engine: Engine, tables: CellTables, known: str, secret: str | None
-) -> EarlierPattern | None:
-    """What the earlier releases under this name showed of the same records."""
+def pack_values(tables: CellTables, read: ReadTables, changed: ChangedValues) -> str:
+    """What is shown of the published cells of every table, by their labels."""
+    whole = {}
+    for item in tables.tables:
+        cells = [
+            (_labels(tables, item.places, cell), float(changed.values[read.variable(item, cell)]))
+            for cell in read.published[item.name]
+        ]
+        whole[item.name] = {"by": list(item.statistic.by), "of": item.statistic.of, "cells": sorted(cells)}
+    written = json.dumps(whole, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return base64.b64encode(zlib.compress(written.encode(), 9)).decode()
+
+
+def read_plans(policy: StatisticsPolicy, engine: Engine, known: str, secret: str | None) -> list[Mapping[str, Any]]:
+    """The plans of the earlier releases of the same records under this name."""
     if policy.release is None:
-        return None
-    packed: list[str] = []
+        return []
+    found: list[Mapping[str, Any]] = []
     for version in versions_of(engine, policy.release.name):
         document = of_version(engine, version.release, version.version)
         if document is None or "pattern" not in document["plan"]:
@@ -238,11 +270,56 @@ def read_earlier(
                 + ("that one was made with a key" if secret is None else "that one was made without a key"),
                 hint="set SQLANON_KEY as it was then, or retire the earlier release and choose another name",
             )
-        if version.shown.data_version == known:
-            packed.append(str(document["plan"]["pattern"]))
-    if not packed:
-        return None
-    return find_cells(tables, packed)
+        if document.get("key_check") not in (None, key_check(secret)):
+            raise NotReleased(
+                "an earlier release drew its values under another key: a second draw for the same people tells more",
+                hint="set SQLANON_KEY as it was then, or retire the earlier release and choose another name",
+            )
+        if version.shown.data_version != known:
+            continue
+        method = document["plan"].get("method", "suppression")
+        if method != policy.protect.name:
+            raise NotReleased(
+                f"an earlier release of the same records was protected by {method}: both together tell more",
+                hint=f"protect by {method} as then, or publish when the records have changed",
+            )
+        found.append(document["plan"])
+    return found
+
+
+def read_earlier(tables: CellTables, plans: Sequence[Mapping[str, Any]]) -> EarlierPattern | None:
+    """What earlier releases of the same records hid and showed."""
+    return find_cells(tables, [str(plan["pattern"]) for plan in plans]) if plans else None
+
+
+def read_values(tables: CellTables, read: ReadTables, plans: Sequence[Mapping[str, Any]]) -> dict[int, float]:
+    """What earlier releases of the same records showed of variables. Raises NotReleased if two differ."""
+    places = {dimension.name: place for place, dimension in enumerate(tables.dimensions, start=1)}
+    measures = {item.statistic.of: item for item in tables.tables}
+    found: dict[int, float] = {}
+    for plan in plans:
+        for table in json.loads(zlib.decompress(base64.b64decode(plan["values"]))).values():
+            item = measures.get(table["of"])
+            if item is None or any(column not in places for column in table["by"]):
+                continue
+            for labels, value in table["cells"]:
+                cell = _cell_of(tables, places, table["by"], labels)
+                variable = None if cell is None else read.variables.get((measure_of(item), cell))
+                if variable is not None and found.setdefault(variable, value) != value:
+                    raise other_values()
+    return found
+
+
+def _cell_of(tables: CellTables, places: Mapping[str, int], by: Sequence[str], labels: Sequence[str]) -> int | None:
+    """The number of a cell; None if a label is no node any more."""
+    cell = 0
+    for column, label in zip(by, labels, strict=True):
+        dimension = tables.dimension(places[column])
+        node = dimension.numbers.get(label)
+        if node is None:
+            return None
+        cell += node * dimension.stride
+    return cell
 
 
 def find_cells(tables: CellTables, packed: list[str]) -> EarlierPattern:
@@ -258,14 +335,7 @@ def find_cells(tables: CellTables, packed: list[str]) -> EarlierPattern:
                 continue
             for listed, found in ((parts["shown"], shown), (parts["hidden"], hidden)):
                 for labels in listed:
-                    cell = 0
-                    for column, label in zip(by, labels, strict=True):
-                        dimension = tables.dimension(places[column])
-                        node = dimension.numbers.get(label)
-                        if node is None:
-                            break
-                        cell += node * dimension.stride
-                    else:
+                    if (cell := _cell_of(tables, places, by, labels)) is not None:
                         found[name].add(cell)
     return EarlierPattern(
         {name: frozenset(cells) for name, cells in shown.items()},
@@ -324,6 +394,9 @@ def describe_tables(
             "seconds": round(found.seconds, 3),
             "solver_seconds": round(found.solver_seconds, 3),
             "programs": found.programs,
+            "method": policy.protect.name,
+            "added": found.added,
+            "changes": None if found.changed is None else measure_changes(tables, read, found.changed),
         },
         "not_protected": not_protected(policy, read),
     }
@@ -358,8 +431,7 @@ def not_protected(policy: StatisticsPolicy, read: ReadTables) -> list[str]:
     found = [
         "other releases of the same records, under another name, were not looked at: make one policy of all tables"
     ]
-    settings = policy.protect.suppression
-    if settings.singletons == "ignore":
+    if policy.protect.knowledge.singletons == "ignore":
         found.append("contributors who know their own amount were not looked at as attackers")
     if any(policy.contributor_of(item) is None for item in policy.statistics.values()):
         found.append("each record counts as a contributor of its own: one with several records is protected less")

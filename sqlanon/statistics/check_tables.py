@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -14,13 +14,14 @@ from sqlanon.errors import PolicyError, did_you_mean
 from sqlanon.policy import Source
 from sqlanon.policy.statistics import StatisticsPolicy
 from sqlanon.relations.source import relation
-from sqlanon.statistics.audit import Auditor, Lack, find_intervals
+from sqlanon.statistics import changed_attacks
+from sqlanon.statistics.audit import Auditor, Lack
 from sqlanon.statistics.cell_tables import CellTables, Workspace, make_cells
+from sqlanon.statistics.changed_tables import audit_changes, published_variables, written_values, wrong_values
+from sqlanon.statistics.interval_attacks import ATTACKERS, TableAttack, as_holding, bound_cells
 from sqlanon.statistics.protection_task import ReadTables, read_tables
-from sqlanon.statistics.table_system import OUTSIDER, Flags, Task
+from sqlanon.statistics.table_system import OUTSIDER, Flags
 from sqlanon.statistics.written_table import WrittenTable, pattern_of, read_written, shown_primaries
-
-EXACTLY = 1e-6  # of a value: an interval that is narrower tells it
 
 
 @contextmanager
@@ -31,7 +32,7 @@ def _cells_of(
     workspace = Workspace(engine)
     try:
         tables = make_cells(policy, engine, workspace, exact_counts=exact_counts)
-        yield tables, read_tables(tables, policy.protect.suppression.model_copy(update={"singletons": "protect"}))
+        yield tables, read_tables(tables, policy.protect.knowledge.model_copy(update={"singletons": "protect"}))
     finally:
         workspace.drop()
 
@@ -59,6 +60,8 @@ class TableCheck:
     hidden: int
     unsafe: int
     problems: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    changed: int = 0  # cells that show another value than the true one
 
     @property
     def holds(self) -> bool:
@@ -68,16 +71,21 @@ class TableCheck:
         return {"holds": self.holds, **asdict(self)}
 
 
-def check_statistics(policy: StatisticsPolicy, engine: Engine, *, release: str | None = None) -> TableCheck:
-    """Audit tables as an attacker would who has them alone: what is not there as planned is a problem too."""
+def check_statistics(
+    policy: StatisticsPolicy, engine: Engine, *, release: str | None = None, secret: str | None = None
+) -> TableCheck:
+    """Audit tables as an attacker would who has them alone: what is not there as planned is a problem too. With the
+    secret, values that were drawn are drawn again."""
     name = _release_name(policy, release)
     with _cells_of(policy, engine) as (tables, read):
+        if not policy.protect.hides:
+            return _check_changes(policy, tables, read, name, secret)
         hidden, problems = pattern_of(tables, read, _written(tables, name))
         found = list(problems)
         if shown := len(shown_primaries(read, hidden)):
             found.append(f"{shown:,} unsafe cells are shown")
         task = read.task
-        if policy.protect.suppression.singletons == "ignore":
+        if policy.protect.knowledge.singletons == "ignore":
             task = replace(task, intruders=(OUTSIDER,))
         lacks = _hidden_lacks(read, hidden, Auditor(task).find_lacks(hidden))
         if outside := len({lack.primary for lack in lacks if lack.who == 0}):
@@ -89,6 +97,18 @@ def check_statistics(policy: StatisticsPolicy, engine: Engine, *, release: str |
         cells = sum(len(own) for own in read.published.values())
         gone = sum(int(hidden[place]) for own in read.published.values() for place in own.values())
         return TableCheck(name, cells, gone, len(task.primaries), tuple(found))
+
+
+def _check_changes(
+    policy: StatisticsPolicy, tables: CellTables, read: ReadTables, name: str, secret: str | None
+) -> TableCheck:
+    written = _written(tables, name)
+    found = audit_changes(policy, tables, read, written, secret)
+    values, _ = written_values(tables, read, written)
+    seen = published_variables(tables, read)
+    moved = int((np.abs(values - read.task.system.value)[seen] > 1e-9).sum())
+    cells = sum(len(own) for own in read.published.values())
+    return TableCheck(name, cells, 0, len(read.task.primaries), found.problems, found.notes, moved)
 
 
 def _hidden_lacks(read: ReadTables, hidden: Flags, lacks: Sequence[Lack]) -> list[Lack]:
@@ -127,19 +147,6 @@ def measure_statistics(policy: StatisticsPolicy, engine: Engine) -> list[TableRi
 
 
 @dataclass(frozen=True)
-class TableAttack:
-    """What one attack achieves: unsafe cells that it bounds more closely than the rules allow, and those it knows."""
-
-    name: str
-    broken: int
-    exact: int
-    narrowest: float | None  # width of the narrowest interval of a broken cell, as a share of its value
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-@dataclass(frozen=True)
 class TableAttacks:
     release: str
     unsafe: int
@@ -151,26 +158,7 @@ class TableAttacks:
         return asdict(self)
 
 
-def _outsider(task: Task) -> Task:
-    return replace(task, intruders=(OUTSIDER,))
-
-
-def _singleton(task: Task) -> Task:
-    """Contributors know the cells where they are alone, and nothing more."""
-    return replace(task, intruders=(OUTSIDER, *(replace(each, uses_parts=False) for each in task.intruders[1:])))
-
-
-def _holding(task: Task) -> Task:
-    """They also know the part that they have in other cells."""
-    return task
-
-
-ATTACKS: dict[str, Callable[[Task], Task]] = {
-    "outsider": _outsider,
-    "singleton": _singleton,
-    "holding": _holding,
-    "differencing": _holding,
-}
+ATTACKS = (*ATTACKERS, "differencing")
 
 
 def attack_statistics(
@@ -181,14 +169,18 @@ def attack_statistics(
     other: str | None = None,
     names: Sequence[str] = (),
 ) -> TableAttacks:
-    """Try attacks on a release: by everybody; by contributors who know the cells where they are alone (singleton), or
-    the part that they have in others too (holding); and all of these beside another release (differencing)."""
+    """Try attacks on a release of hidden cells: by everybody; by contributors who know the cells where they are alone
+    (singleton), or the part that they have in others too (holding); and all of these beside another release
+    (differencing). On values that were changed, the attacks on their method."""
+    known = ATTACKS if policy.protect.hides else changed_attacks.ATTACKS[policy.protect.name]
     for asked in names:
-        if asked not in ATTACKS:
-            hint = did_you_mean(asked, ATTACKS) or f"there are {', '.join(ATTACKS)}"
+        if asked not in known:
+            hint = did_you_mean(asked, known) or f"on {policy.protect.name} there are {', '.join(known)}"
             raise PolicyError(f"there is no attack '{asked}' on tables of statistics", hint=hint)
     name = _release_name(policy, release)
     with _cells_of(policy, engine) as (tables, read):
+        if not policy.protect.hides:
+            return _attack_changes(policy, tables, read, (name, other), names or known)
         hidden, problems = pattern_of(tables, read, _written(tables, name))
         if problems:
             raise PolicyError(
@@ -210,26 +202,30 @@ def attack_statistics(
         for attack in names or ATTACKS:
             if attack in not_judged:
                 continue
-            done.append(_try(attack, read, both if attack == "differencing" else hidden))
+            task = ATTACKERS.get(attack, as_holding)(read.task)
+            pattern = both if attack == "differencing" else hidden
+            done.append(bound_cells(attack, task, pattern, {lack.primary for lack in shown_primaries(read, pattern)}))
         gone = sum(int(hidden[place]) for own in read.published.values() for place in own.values())
         return TableAttacks(name, len(read.task.primaries), gone, tuple(done), not_judged)
 
 
-def _try(name: str, read: ReadTables, hidden: Flags) -> TableAttack:
-    task = ATTACKS[name](read.task)
-    shown = {lack.primary for lack in shown_primaries(read, hidden)}
-    lacks = _hidden_lacks(read, hidden, Auditor(task).find_lacks(hidden))
-    exact, widths = set(shown), [0.0] * len(shown)
-    by_attacker: dict[int, set[int]] = {}
-    for lack in lacks:
-        by_attacker.setdefault(lack.who, set()).add(lack.primary)
-    for who, primaries in by_attacker.items():
-        cells = {int(task.primaries.cell[primary]): primary for primary in primaries}
-        for cell, (low, high) in find_intervals(task, hidden, cells, who).items():
-            size = max(abs(float(task.system.value[cell])), 1e-9)
-            widths.append((high - low) / size)
-            if high - low <= EXACTLY * max(1.0, size):
-                exact.add(cells[cell])
-    broken = shown | {lack.primary for lack in lacks}
-    narrowest = min((width for width in widths if np.isfinite(width)), default=None)
-    return TableAttack(name, len(broken), len(exact), narrowest)
+def _attack_changes(
+    policy: StatisticsPolicy, tables: CellTables, read: ReadTables, releases: tuple[str, str | None],
+    names: Sequence[str],
+) -> TableAttacks:  # fmt: skip
+    shown: list[np.ndarray[Any, np.dtype[np.float64]]] = []
+    for name in releases:
+        if name is None:
+            continue
+        values, problems = written_values(tables, read, _written(tables, name))
+        problems = problems or tuple(wrong_values(policy, read.task, values))
+        if problems:
+            raise PolicyError(
+                f"'{name}' is not the release of these records", detail="\n".join(problems),
+                hint="was the source changed since? Then publish anew",
+            )  # fmt: skip
+        shown.append(values)
+    done, not_judged = changed_attacks.attack_changes(
+        policy, read, shown[0], shown[1] if len(shown) > 1 else None, names
+    )
+    return TableAttacks(releases[0], len(read.task.primaries), 0, tuple(done), not_judged)

@@ -10,7 +10,8 @@ import numpy as np
 from sqlglot import exp
 
 from sqlanon.errors import SourceError
-from sqlanon.policy.statistics import STATISTIC, VALUE, StatisticsPolicy, Suppression
+from sqlanon.policy.statistics import STATISTIC, VALUE, StatisticsPolicy
+from sqlanon.policy.table_protection import Suppression
 from sqlanon.relations.statistics_tables import released_rows
 from sqlanon.sqltree.tree import nest_query, select, table, union_all
 from sqlanon.statistics.cell_tables import CellTables, TableCells, Workspace, find_unsafe, read_cells
@@ -263,13 +264,17 @@ def _read_intruders(
     return found
 
 
-def select_release(tables: CellTables, read: ReadTables, hidden: Flags, workspace: Workspace) -> exp.Query:
-    """The release under a pattern: hidden cells are NULL, whatever the reason."""
+def select_release(
+    tables: CellTables, read: ReadTables, hidden: Flags, workspace: Workspace, changed: Mapping[str, str] | None = None
+) -> exp.Query:
+    """The release under a pattern: hidden cells are NULL, whatever the reason. `changed` are relations (cell, value) by
+    table that are shown in place of the cells."""
     rows = [(name, cell, int(hidden[place])) for name, own in read.published.items() for cell, place in own.items()]
     pattern = workspace.load("pattern", {"statistic": "text", "cell": "bigint", "hidden": "int"}, rows)
     columns = {
         place: (dimension.name, dimension.below, dimension.above, dimension.labels[0])
         for place, dimension in enumerate(tables.dimensions, start=1)
     }
-    listed = [(item.name, item.cells, item.places, item.whole) for item in tables.tables]
+    shown = changed or {}
+    listed = [(item.name, shown.get(item.name, item.cells), item.places, item.whole) for item in tables.tables]
     return released_rows(listed, columns, tables.nodes, pattern, (STATISTIC, VALUE))

@@ -21,9 +21,10 @@ from sqlanon.statistics.flow_program import (
 from sqlanon.statistics.table_system import Flags, Task
 
 
-def suppress_cells(auditor: Auditor) -> Flags:
-    """A pattern that protects every primary from every attacker. Raises NotReleased if there is none."""
-    hidden = auditor.task.least_hidden.copy()
+def suppress_cells(auditor: Auditor, start: Flags | None = None) -> Flags:
+    """A pattern that protects every primary from every attacker, with a pattern to start from or without. Raises
+    NotReleased if there is none."""
+    hidden = (auditor.task.least_hidden if start is None else start).copy()
     cheapest = _CheapestDeviation(auditor, hidden)
     value = auditor.task.system.value[auditor.task.primaries.cell]
     while lacks := auditor.find_lacks(hidden):

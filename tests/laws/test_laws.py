@@ -265,6 +265,19 @@ TABLED = {
     "amount DOUBLE PRECISION, lone TEXT, largest DOUBLE PRECISION, remainder DOUBLE PRECISION",
     "members": "total BIGINT, part BIGINT, dimension INT",
     "lone_contributors": "contributor TEXT, number BIGINT",
+    "record_keys": "contributor TEXT, record_key BIGINT",
+    "cell_keys": "cell BIGINT, cell_key BIGINT",
+    "other_cell_keys": "cell BIGINT, cell_key BIGINT",
+    "noise": "size BIGINT, change BIGINT, low_key BIGINT, high_key BIGINT",
+    "draws": "cell BIGINT, draw DOUBLE PRECISION",
+    "needs": "cell BIGINT, need DOUBLE PRECISION",
+    "open_needs": "cell BIGINT, need DOUBLE PRECISION",
+    "settled": "cell BIGINT, need DOUBLE PRECISION",
+    "states": "cell BIGINT, room_down DOUBLE PRECISION, room_up DOUBLE PRECISION, weight DOUBLE PRECISION, helps INT, "
+    "forced INT",
+    "turns": "dimension INT, part BIGINT, family BIGINT, step BIGINT, side INT",
+    "corners": "cell BIGINT, need DOUBLE PRECISION, subtable BIGINT, other BIGINT, corner BIGINT, side INT",
+    "cubes": "cell BIGINT, need DOUBLE PRECISION, subtable BIGINT, other BIGINT, fresh BIGINT",
 }
 OWN = {
     "itemsets": ITEMSETS,

@@ -240,10 +240,10 @@ def test_a_table_that_was_written_wrong_is_not_shown(database: Database, monkeyp
     database.run("UPDATE firms SET amount = amount + 1")
     right = publishing.select_release
 
-    def wrong(tables: Any, read: Any, hidden: Any, workspace: Any) -> Any:
+    def wrong(tables: Any, read: Any, hidden: Any, workspace: Any, changed: Any = None) -> Any:
         shown = hidden.copy()
         shown[read.task.system.place[read.task.primaries.cell[0]]] = False
-        return right(tables, read, shown, workspace)
+        return right(tables, read, shown, workspace, changed)
 
     monkeypatch.setattr(publishing, "select_release", wrong)
     with pytest.raises(NotReleased, match=r"does not protect its cells\n  \d+ unsafe cells"):
