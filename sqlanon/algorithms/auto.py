@@ -1,9 +1,10 @@
 """Several ways to anonymize, of which the release with the least loss is taken.
 
-It tries regions (`mondrian`), the best level of each column (`full_domain`, or `heuristic` where there are too many
-combinations of levels), the same with suppressed rows generalized again (`recode_suppressed`), and local recoding from
-the top (`top_down_recoding`), in this order. The first takes the time that it needs; all others together take at most
-twice that time, or two seconds. A way that cannot meet the models of the policy is left out.
+It tries regions (`mondrian`), local recoding from the bottom (`bottom_up_recoding`) where the models allow it, the best
+level of each column (`full_domain`, or `heuristic` where there are too many combinations of levels), the same with
+suppressed rows generalized again (`recode_suppressed`), and local recoding from the top (`top_down_recoding`), in this
+order. The first takes the time that it needs; all others together take at most twice that time, or two seconds. A way
+that cannot meet the models of the policy is left out.
 
 All ways promise the same privacy, and differ in what readers get: one level for a whole column, or regions whose labels
 differ from row to row. Regions and passes are compared by `ncp` alone: where `minimize` names another metric, only the
@@ -24,6 +25,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from sqlanon import algorithms
+from sqlanon.algorithms import bottom_up_recoding
 from sqlanon.errors import NotReleased, PolicyError
 from sqlanon.families import AlgorithmTraits
 from sqlanon.lattice.nodes import MOST_NODES, Infeasible
@@ -101,8 +103,11 @@ def has_choice(problem: Problem) -> bool:
 def find_ways(problem: Problem) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The algorithms that may do what is asked for, with their parameters; the one that mostly loses least is first."""
     only_levels = problem.requirements.minimize != COMPARED or problem.requirements.only_nodes is not None
+    recodes = not only_levels and any(domain.height > 1 for domain in problem.domains)
     if not only_levels:
         yield "mondrian", {}
+    if recodes and not bottom_up_recoding.find_obstacle(problem):
+        yield "bottom_up_recoding", {}
     nodes = math.prod(problem.shape)
     if nodes <= MOST_NODES:
         yield "full_domain", {}
@@ -110,5 +115,5 @@ def find_ways(problem: Problem) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield "full_domain", {"recode_suppressed": True}
     else:
         yield "heuristic", {}
-    if not only_levels and any(domain.height > 1 for domain in problem.domains):
+    if recodes:
         yield "top_down_recoding", {}
