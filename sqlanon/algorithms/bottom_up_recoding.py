@@ -89,6 +89,11 @@ def find_obstacle(problem: Problem) -> str | None:
     return None
 
 
+def counts_rows(problem: Problem) -> bool:
+    """Whether the models look at nothing but the number of rows of a class, so that rows can be placed in memory."""
+    return problem.requirements.plain and not problem.compressed.person
+
+
 @dataclass
 class _Placing:
     """Classes are numbered by their first cell, so that no two have one number."""
@@ -103,7 +108,7 @@ class _Placing:
         problem = self.problem
         order = order_nodes(_losses(problem))
         self.rest, self.left = cells(problem), self._count(cells(problem))
-        in_memory = problem.requirements.plain and not problem.compressed.person
+        in_memory = counts_rows(problem)
         self._place_by_sql(order, MOST_ROWS if in_memory else 0)
         if in_memory and 0 < self.left <= MOST_ROWS:
             self._place_in_memory(order)
