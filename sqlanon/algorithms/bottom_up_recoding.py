@@ -52,6 +52,9 @@ TOGETHER = 64  # nodes in one question, on so many rows at most:
 MOST_TRIED = 300_000
 MOST_PARTS = 64  # of a statement
 MOST_JOINED = 5_000  # distinct rows that join classes one by one; more become a class of their own
+MOST_COMPARED = 20_000_000  # such rows times classes: some seconds
+FEWEST_COMPARED = 1_000
+
 OUT_OF_TIME = "the time ran out: rows in no class joined others"
 
 TRAITS = AlgorithmTraits()
@@ -237,7 +240,9 @@ class _Placing:
         sizes = exp.select("class_id", alias(sum_bigint(exp.column("n")), "records")).from_(table(every))
         tree = exp.select("l.*", "s.records", *(f"c.{name}" for name in names)).from_(tree.subquery(alias="l"))
         tree = tree.join(sizes.group_by("class_id").subquery(alias="s"), on="s.class_id = l.class_id")
-        tree = tree.join(table(cells(problem), alias="c"), on="c.cell = l.class_id").order_by("l.class_id")
+        tree = tree.join(table(cells(problem), alias="c"), on="c.cell = l.class_id")
+        # Of very many classes the small ones, which cost least to generalize.
+        tree = tree.order_by("s.records", "l.class_id").limit(max(FEWEST_COMPARED, MOST_COMPARED // self.left))
         known = np.array(problem.engine.query(tree), dtype=np.int64)
         wide = len(problem.domains)
         classes = Classes(_scales(problem), known[:, wide + 2 :], known[:, 1 : wide + 1], known[:, wide + 1])

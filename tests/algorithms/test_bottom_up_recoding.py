@@ -222,6 +222,18 @@ def test_many_rows_that_are_left_become_a_class(duck: Database, monkeypatch: pyt
     assert {(row["zip"], row["job"]) for row in found} == {("*", "*")} and solution.loss == 1.0
 
 
+def test_of_very_many_classes_the_small_ones_are_joined(duck: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """4352 would cost as much in either class of 435*, which has two rows or three."""
+    zips = ["4351"] * 3 + ["4353"] * 2 + ["4352"]
+    duck.table("t", {"zip": "TEXT"}, [{"zip": one} for one in zips])
+    monkeypatch.setattr(bottom_up_recoding, "MOST_COMPARED", 1)
+    monkeypatch.setattr(bottom_up_recoding, "FEWEST_COMPARED", 1)
+    asked = policy({"zip": "quasi_identifier"}, {"zip": PREFIX}, [{"k_anonymity": {"k": 2}}])
+    found, _, _ = recode(duck, asked)
+    shown = Counter((row["was_zip"], row["zip"]) for row in found)
+    assert shown == {("4351", "4351"): 3, ("4353", "435*"): 2, ("4352", "435*"): 1}
+
+
 def test_when_the_time_runs_out_the_models_hold(duck: Database) -> None:
     rows = [(f"{i % 7}{i % 5}1{i % 3}", list(ABOVE)[i % 4], ["flu", "cold"][i % 2]) for i in range(90)]
     filled(duck, rows)
