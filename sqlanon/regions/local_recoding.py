@@ -7,7 +7,7 @@ levels(class_id, attribute, level)                     how far a class is genera
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from sqlglot import exp
 from sqlanon.families import plugin
 from sqlanon.lattice.problem import Problem
 from sqlanon.lattice.solution import Regions, Solution
+from sqlanon.relations.classes import Step
 from sqlanon.relations.compressed_rows import Domain, code
 from sqlanon.sqltree.tree import (
     alias,
@@ -80,6 +81,15 @@ class RoundTables:
         name = self.problem.prelude.once(f"{self.family}_{kind}", unique, lambda: query)
         self.problem.run()
         return name
+
+    def given(self, kind: str, columns: Sequence[str], rows: Iterable[Sequence[int]]) -> str:
+        """A table of whole numbers that were found in memory; it stays until the end."""
+        prelude = self.problem.prelude
+        name = f"{prelude.prefix}_{self.family}_{kind}_given_{len(prelude.made)}"
+        prelude.made[kind, name] = name
+        listed = tuple(tuple(str(number) for number in row) for row in rows)
+        prelude.steps.append(Step(name, None, tuple(columns), listed))
+        return self.kept(kind, exp.select(*(alias(bigint(exp.column(own)), own) for own in columns)).from_(table(name)))
 
     def stated(self, kind: str, known: Mapping[str, str], name: str | None = None, **params: Any) -> str:
         """A table of the kind that a statement of `sql/recoding/` gives; it reads these tables."""

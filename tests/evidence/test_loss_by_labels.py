@@ -50,6 +50,7 @@ WAYS: list[Any] = [
     {"mondrian": {"ranges": False}},
     {"full_domain": {"recode_suppressed": True}},
     "top_down_recoding",
+    "bottom_up_recoding",
 ]
 
 
@@ -150,7 +151,7 @@ def expected(table: list[dict[str, Any]], shown: list[dict[str, Any]], weights: 
 @pytest.mark.parametrize(
     "way",
     [*WAYS[:2], *(pytest.param(way, marks=pytest.mark.full) for way in WAYS[2:])],
-    ids=["ranges", "nodes", "passes", "top_down"],
+    ids=["ranges", "nodes", "passes", "top_down", "bottom_up"],
 )
 def test_losses_by_region_agree_with_their_definitions(database: Database, way: Any) -> None:
     @settings(max_examples=examples(10))

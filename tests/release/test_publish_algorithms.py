@@ -52,6 +52,8 @@ CASES: dict[str, tuple[Any, list[Any], float]] = {
     "bottom_up_generalization": ("bottom_up_generalization", [K, L], 0.1),
     "bottom_up_generalization_for_a_class": ({"bottom_up_generalization": {"class_attribute": "disease"}}, [K], 0.0),
     "top_down_recoding": ("top_down_recoding", [K, L], 0.0),
+    "bottom_up_recoding": ("bottom_up_recoding", [K, L], 0.0),
+    "bottom_up_recoding_by_size": ("bottom_up_recoding", [K], 0.0),
     "sample_and_generalize": (
         {"sample_and_generalize": {"rate": 0.7}},
         [{"expected_confidence": {"beta": 0.7}}, {"k_anonymity": {"k": 2}}],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
@@ -29,13 +29,15 @@ class NotJudged(PolicyError):
 
 @dataclass
 class Side:
-    """A table with its classes. `changed` are columns whose values a transformation may have replaced."""
+    """A table with its classes. `changed` are columns whose values a transformation may have replaced; `fits` are the
+    tables of which labels cover which values of whom, which most attacks ask for."""
 
     compiler: Compiler
     work: Work
     grouping: Grouping
     released: bool
     changed: frozenset[str] = frozenset()
+    fits: dict[tuple[str, str, str], str] = field(default_factory=dict)
 
     @property
     def prelude(self) -> Prelude:
@@ -166,7 +168,10 @@ def fits_of(targets: Targets, side: Side) -> list[str]:
     wanted, shown = targets.table, relations.spell_classes(side.prelude, side.grouping, known)
     targets.work.run()
     side.work.run()
-    return [_fits(targets, side, name, place, wanted, shown) for place, name in enumerate(known, start=1)]
+    for place, name in enumerate(known, start=1):
+        if (wanted, shown, name) not in side.fits:
+            side.fits[wanted, shown, name] = _fits(targets, side, name, place, wanted, shown)
+    return [side.fits[wanted, shown, name] for name in known]
 
 
 def _fits(targets: Targets, side: Side, name: str, place: int, wanted: str, shown: str) -> str:

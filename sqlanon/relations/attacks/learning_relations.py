@@ -161,7 +161,7 @@ def _learn(beliefs: str, coded: str, numbers: Sequence[str]) -> exp.Select:
         joins=[join_clause(table("every", alias="m"), person.copy())],
     )  # fmt: skip
     for name, query in parts:
-        tree = tree.with_(name, as_=query)
+        tree = tree.with_(name, as_=query, copy=False)
     return tree
 
 
