@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 @click.argument("policy_file", metavar="POLICY", type=click.Path(path_type=Path))
 @click.argument("policies", metavar="[POLICY…]", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
-    "--port", type=click.IntRange(0, 65_535), default=8090, show_default=True, help="Port to listen on; 0 takes a free one."
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=8090,
+    show_default=True,
+    help="Port to listen on; 0 takes a free one.",
 )
 def console(policy_file: Path, policies: tuple[Path, ...], port: int) -> None:
     """Show releases, budgets and questions as web pages.
@@ -58,7 +62,9 @@ def console(policy_file: Path, policies: tuple[Path, ...], port: int) -> None:
     except AuditError as error:
         if "another server" not in error.message:
             raise
-        hint = "'sqlanon serve' runs for this policy: add 'console: true' to its section 'serve', and it shows the pages"
+        hint = (
+            "'sqlanon serve' runs for this policy: add 'console: true' to its section 'serve', and it shows the pages"
+        )
         raise AuditError(error.message, hint=hint) from None
 
 

@@ -41,6 +41,8 @@ def report(policy_file: str, output: Path, explore: float, no_attacks: bool, as_
             )
     finally:
         engine.close()
-    text = json.dumps(replace_infinities(document), indent=1, ensure_ascii=False) + "\n" if as_json else render(document)
+    text = (
+        json.dumps(replace_infinities(document), indent=1, ensure_ascii=False) + "\n" if as_json else render(document)
+    )
     output.write_text(text, encoding="utf-8")
     click.echo(f"wrote {output}")

@@ -39,9 +39,7 @@ OVER_TLS = {"Strict-Transport-Security": "max-age=31536000"}
 
 def application(site: Site) -> Application:
     routes = [Route(page.path, _endpoint(site, page), methods=[page.method], name=page.path) for page in PAGES]
-    return Starlette(
-        routes=routes, exception_handlers={HTTPException: _not_found(site), Exception: _failed(site)}
-    )
+    return Starlette(routes=routes, exception_handlers={HTTPException: _not_found(site), Exception: _failed(site)})
 
 
 def _visit(site: Site, request: Request) -> Visit:

@@ -60,7 +60,9 @@ def render_guide(topic: str) -> Markup:
         if token.type == "heading_open" and token.tag == "h1":
             token.hidden = True
     body = reader.renderer.render(_without_title(tokens), reader.options, {})
-    return Markup(body.replace("<table>", '<div class="scroll" tabindex="0"><table>').replace("</table>", "</table></div>"))
+    return Markup(
+        body.replace("<table>", '<div class="scroll" tabindex="0"><table>').replace("</table>", "</table></div>")
+    )
 
 
 def _without_title(tokens: Sequence[Any]) -> list[Any]:

@@ -42,14 +42,16 @@ def _of_modules() -> Iterator[dict[str, Any]]:
         for name, module in modules:
             fields = module.Params.model_json_schema().get("properties", {})
             params = [
-                [key, f"default {json.dumps(field['default'])}" if "default" in field else "", field.get("description", "")]
+                [
+                    key,
+                    f"default {json.dumps(field['default'])}" if "default" in field else "",
+                    field.get("description", ""),
+                ]
                 for key, field in fields.items()
             ]
             yield _page(name, kind, (module.__doc__ or "").strip(), {}, params, "")
 
 
-def _page(
-    name: str, kind: str, text: str, facts: dict[str, str], params: list[list[str]], sql: str
-) -> dict[str, Any]:
+def _page(name: str, kind: str, text: str, facts: dict[str, str], params: list[list[str]], sql: str) -> dict[str, Any]:
     first = " ".join(text.split("\n\n")[0].split())
     return {"name": name, "kind": kind, "first": first, "text": text, "facts": facts, "params": params, "sql": sql}

@@ -73,7 +73,12 @@ async def look(site: Site, name: str, number: int | None = None) -> ReleaseView:
     path = site.policies[name]
     state = await site.reader.state(path)
     wanted = next(
-        (item for item in state["versions"] if (item["version"] == number if number else item["status"] == CURRENT)), None
+        (
+            item
+            for item in state["versions"]
+            if (item["version"] == number if number is not None else item["status"] == CURRENT)
+        ),
+        None,
     )
     if wanted is None:
         return ReleaseView(name, state)
@@ -93,7 +98,9 @@ def read_measured(policy: Path, document: Mapping[str, Any]) -> Mapping[str, Any
         found = json.loads(measured_file(policy).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    same = isinstance(found, dict) and all(found.get(key) == document.get(key) for key in ("created", "plan_hash", "release"))
+    same = isinstance(found, dict) and all(
+        found.get(key) == document.get(key) for key in ("created", "plan_hash", "release")
+    )
     return found if same else None
 
 

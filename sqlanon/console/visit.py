@@ -172,7 +172,9 @@ async def read_form(visit: Visit) -> dict[str, str]:
         raise Forbidden("this is not a form of the console")
     try:
         body = (await visit.request.body()).decode("ascii")
-        found = parse_qs(body, strict_parsing=bool(body), keep_blank_values=True, max_num_fields=FIELDS, errors="strict")
+        found = parse_qs(
+            body, strict_parsing=bool(body), keep_blank_values=True, max_num_fields=FIELDS, errors="strict"
+        )
     except ValueError:
         raise Forbidden("this is not a form of the console") from None
     if any(len(values) > 1 for values in found.values()):

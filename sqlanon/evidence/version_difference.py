@@ -8,9 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def compare_documents(
-    earlier: tuple[str, Mapping[str, Any]], later: tuple[str, Mapping[str, Any]]
-) -> list[str]:
+def compare_documents(earlier: tuple[str, Mapping[str, Any]], later: tuple[str, Mapping[str, Any]]) -> list[str]:
     """The lines of a unified diff of two documents of evidence, each with what it is called; none if nothing changed.
 
     >>> one = {"policy": {"text": "k: 5"}, "records": 10, "sql": "…"}

@@ -87,7 +87,10 @@ async def log_out(visit: Visit) -> Response:
 
 async def show_asset(visit: Visit) -> Response:
     """The style sheet and the script; their names change with their content."""
-    assets = {f"style-{style()[1]}.css": (style()[0], "text/css"), f"console-{script()[1]}.js": (script()[0], "text/javascript")}
+    assets = {
+        f"style-{style()[1]}.css": (style()[0], "text/css"),
+        f"console-{script()[1]}.js": (script()[0], "text/javascript"),
+    }
     found = assets.get(visit.given("name"))
     if found is None:
         return Response("there is no such file", 404, media_type="text/plain")

@@ -35,5 +35,4 @@ async def show_overview(visit: Visit) -> Response:
     )  # fmt: skip
 
 
-
 PAGES = (Page("/", show_overview, ALL),)

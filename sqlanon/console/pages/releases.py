@@ -36,7 +36,9 @@ async def _difference(visit: Visit, view: ReleaseView) -> list[str] | None:
     earlier = next((item for item in view.state["versions"] if item["version"] == other), None)
     if earlier is None:
         raise PolicyError(f"there is no version {other}")
-    documents = [(f"version {item['version']}", await visit.site.reader.evidence(path, item)) for item in (earlier, view.version)]
+    documents = [
+        (f"version {item['version']}", await visit.site.reader.evidence(path, item)) for item in (earlier, view.version)
+    ]
     return compare_documents(*documents)
 
 
