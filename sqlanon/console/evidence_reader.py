@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,7 +35,7 @@ class EvidenceReader:
         """The release of a policy: its versions, runs and next time."""
         return await self._ask({"what": "state", "policy": str(policy)})
 
-    async def evidence(self, policy: Path, version: dict[str, Any]) -> dict[str, Any]:
+    async def evidence(self, policy: Path, version: Mapping[str, Any]) -> dict[str, Any]:
         """The evidence of a version, as `state` lists it."""
         key = (str(policy), version["release"], version["version"], version["created"], version["plan_hash"])
         if key not in self._kept:

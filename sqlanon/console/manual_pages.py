@@ -11,8 +11,8 @@ from sqlanon import algorithms, hierarchies, transformations
 from sqlanon.families import Plugin, family
 
 KINDS = {
-    "models": "privacy model", "loss": "loss metric", "history": "privacy model across releases", "risk": "risk measure",
-    "attacks": "attack", "utility": "measure of utility", "rules": "rule for unsafe cells",
+    "models": "privacy model", "loss": "loss metric", "history": "privacy model across releases",
+    "risk": "risk measure", "attacks": "attack", "utility": "measure of utility", "rules": "rule for unsafe cells",
 }  # fmt: skip
 
 

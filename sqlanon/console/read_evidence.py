@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from sqlanon import schedule
+from sqlanon.console.manual_pages import list_pages
 from sqlanon.engines import Engine, connect
 from sqlanon.errors import PolicyError, SourceError, SqlanonError
-from sqlanon.console.manual_pages import list_pages
-from sqlanon.policy import Policy, parse
+from sqlanon.policy import parse
 from sqlanon.policy.files import has_section, parse_gateway, parse_statistics
 from sqlanon.policy.marginals import Marginals
-from sqlanon.policy.yaml_lines import read_yaml, text_of
+from sqlanon.policy.yaml_lines import read_yaml
 from sqlanon.release import versions
 from sqlanon.release.record import CURRENT, of_file
 

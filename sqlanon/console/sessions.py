@@ -1,7 +1,7 @@
 """Who is logged in, in memory alone: a restart logs everybody out.
 
-A browser holds a random number, and the server its hash. A token in each form is bound to the session and to the address
-that it is sent to, and is good for one use: what is sent twice is done once.
+A browser holds a random number, and the server its hash. A token in each form is bound to the session and to the
+address that it is sent to, and is good for one use: what is sent twice is done once.
 """
 
 from __future__ import annotations

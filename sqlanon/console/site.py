@@ -64,7 +64,7 @@ def names_of(paths: tuple[Path, ...]) -> dict[str, Path]:
     """
     made: dict[str, Path] = {}
     for path in paths:
-        plain = "".join(sign if sign.isascii() and sign.isalnum() or sign == "_" else "-" for sign in path.stem)
+        plain = "".join(sign if (sign.isascii() and sign.isalnum()) or sign == "_" else "-" for sign in path.stem)
         name = base = "-".join(part for part in plain.split("-") if part) or "policy"
         count = 1
         while name in made:

@@ -1,8 +1,8 @@
 """One request of a browser: whether it is allowed, before its page sees it.
 
-Every page and action is a `Page` in a list, with the roles that may use it. What changes something comes as a form from
-one of our own pages, with a token that is good once; what cannot be taken back asks for the password again. It is in the
-audit log before it is done.
+Every page and action is a `Page` in a list, with the roles that may use it. What changes something comes as a form
+from one of our own pages, with a token that is good once; what cannot be taken back asks for the password again. It is
+in the audit log before it is done.
 """
 
 from __future__ import annotations

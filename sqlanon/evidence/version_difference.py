@@ -15,11 +15,12 @@ def compare_documents(earlier: tuple[str, Mapping[str, Any]], later: tuple[str, 
     >>> compare_documents(("version 1", one), ("version 2", one | {"records": 11}))[-2:]
     ['-  "records": 10', '+  "records": 11']
     """
-    names, texts = [], []
+    names: list[str] = []
+    texts: list[list[str]] = []
     for name, document in (earlier, later):
         policy = dict(document.get("policy") or {})
         lines = str(policy.pop("text", "")).splitlines()
         rest = {key: value for key, value in document.items() if key != "sql"} | {"policy": policy}
         names.append(name)
         texts.append([*lines, *json.dumps(rest, indent=1, ensure_ascii=False).splitlines()])
-    return list(difflib.unified_diff(*texts, *names, lineterm="", n=1))
+    return list(difflib.unified_diff(texts[0], texts[1], names[0], names[1], lineterm="", n=1))
