@@ -170,7 +170,8 @@ def write_clinic(folder: Path) -> None:
         )
         made.execute(
             "INSERT INTO patients SELECT i, ? || i, CAST(20 + i % 60 AS INTEGER), "
-            "CASE i % 3 WHEN 0 THEN 'north' WHEN 1 THEN 'south' ELSE ? END, 'd' || (i % 4), CAST(i % 7 AS INTEGER) FROM range(?) AS t(i)",
+            "CASE i % 3 WHEN 0 THEN 'north' WHEN 1 THEN 'south' ELSE ? END, 'd' || (i % 4), CAST(i % 7 AS INTEGER) "
+            "FROM range(?) AS t(i)",
             [SECRET_MARK, HOSTILE, ROWS],
         )  # fmt: skip
         made.execute("CREATE TABLE wards AS SELECT i AS ward, 'ward ' || i AS title FROM range(30) AS t(i)")

@@ -26,15 +26,26 @@ if TYPE_CHECKING:
     show_default=True,
     help="Port to listen on; 0 takes a free one.",
 )
-def console(policy_file: Path, policies: tuple[Path, ...], port: int) -> None:
+@click.option(
+    "--export", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
+    help="Write the releases and their evidence as a static site, and stop.",
+)  # fmt: skip
+def console(policy_file: Path, policies: tuple[Path, ...], port: int, export: Path | None) -> None:
     """Show releases, budgets and questions as web pages.
 
     The first POLICY has a section 'gateway': its principals log in with the passwords of 'sqlanon user add'. One with
     'owner: true' sees and changes everything, one with 'auditor: true' sees everything, and all others see their own
     budget and ask. The releases of that policy and of those that follow are shown. Nothing is loaded from elsewhere,
     and no page holds a row.
+
+    With --export the releases of all POLICY files are written as pages for an intranet, and nobody logs in: what they
+    show is as confidential as the source.
     """
     import asyncio
+
+    if export is not None:
+        _export((policy_file, *policies), export)
+        return
 
     try:
         from sqlanon.server import serve as serving
@@ -66,6 +77,14 @@ def console(policy_file: Path, policies: tuple[Path, ...], port: int) -> None:
             "'sqlanon serve' runs for this policy: add 'console: true' to its section 'serve', and it shows the pages"
         )
         raise AuditError(error.message, hint=hint) from None
+
+
+def _export(policies: tuple[Path, ...], folder: Path) -> None:
+    from sqlanon.console.export_site import export_site
+
+    found = export_site(policies, folder)
+    click.echo(f"wrote {folder / 'index.html'}: {found.releases} releases, {found.versions} versions")
+    click.echo("it holds evidence, which may hold original values with their counts: as confidential as the source")
 
 
 def console_address(serve: Serve, port: int) -> str:

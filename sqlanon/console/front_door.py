@@ -6,8 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from sqlanon.console.asgi_adapter import Application, ask
+from sqlanon.console.browser_sessions import BrowserSession
 from sqlanon.console.request_rate import RequestRate
-from sqlanon.console.sessions import Session
 from sqlanon.console.site import Site
 from sqlanon.errors import SqlanonError
 from sqlanon.policy.serve import is_loopback
@@ -61,7 +61,7 @@ class FrontDoor:
         more = {"sqlanon.session": session, "sqlanon.cookies": _cookies(request), "sqlanon.peer": request.peer}
         return await ask(self.application, request, body, more)
 
-    def _session(self, request: HttpRequest) -> Session | None:
+    def _session(self, request: HttpRequest) -> BrowserSession | None:
         """The session of a request, if whoever opened it could still open it."""
         found = self.site.sessions.find(_cookies(request).get(self.site.cookie, ""))
         if found is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -82,9 +82,13 @@ async def look(site: Site, name: str, number: int | None = None) -> ReleaseView:
     )
     if wanted is None:
         return ReleaseView(name, state)
-    document = await site.reader.evidence(path, wanted)
-    measured = read_measured(path, document)
-    return ReleaseView(name, state, wanted, measured or document, measured is not None)
+    return with_measured(ReleaseView(name, state, wanted, await site.reader.evidence(path, wanted)), path)
+
+
+def with_measured(view: ReleaseView, policy: Path) -> ReleaseView:
+    """The same with risks, attacks and verdicts, if they were measured on this very version."""
+    found = _read_measured(policy, view.document or {})
+    return view if found is None else replace(view, document=found, measured=True)
 
 
 def measured_file(policy: Path) -> Path:
@@ -92,8 +96,7 @@ def measured_file(policy: Path) -> Path:
     return policy.with_suffix(".measured.json")
 
 
-def read_measured(policy: Path, document: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The evidence with risks, attacks and verdicts, if they were measured on this very version."""
+def _read_measured(policy: Path, document: Mapping[str, Any]) -> Mapping[str, Any] | None:
     try:
         found = json.loads(measured_file(policy).read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sqlanon.console.browser_sessions import BrowserSessions
 from sqlanon.console.evidence_reader import EvidenceReader
-from sqlanon.console.sessions import Sessions
 from sqlanon.policy.serve import Serve
 from sqlanon.server.audit import Decision, Record
 from sqlanon.server.broker import Door
@@ -25,7 +25,7 @@ class Site:
     policies: Mapping[str, Path]  # by the name that they have in addresses
     reader: EvidenceReader
     secure: bool  # whether browsers come over TLS
-    sessions: Sessions = field(default_factory=Sessions)
+    sessions: BrowserSessions = field(default_factory=BrowserSessions)
     working: dict[str, asyncio.Future[str]] = field(default_factory=dict)  # by policy: one thing at a time
     watching: set[asyncio.Future[None]] = field(default_factory=set)
     key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)

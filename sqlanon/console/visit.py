@@ -19,9 +19,9 @@ from urllib.parse import parse_qs, quote
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from sqlanon.console.browser_sessions import BrowserSession
 from sqlanon.console.render import render
 from sqlanon.console.roles import ALL, Role, role_of
-from sqlanon.console.sessions import Session
 from sqlanon.console.site import Site
 from sqlanon.errors import Refused, SqlanonError
 from sqlanon.pgwire import scram
@@ -37,12 +37,12 @@ class Visit:
     request: Request
     cookies: Mapping[str, str]
     peer: str
-    session: Session | None = None
+    session: BrowserSession | None = None
     role: Role | None = None
     form: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def who(self) -> Session:
+    def who(self) -> BrowserSession:
         assert self.session is not None  # only pages that anybody may see have none
         return self.session
 

@@ -12,8 +12,8 @@ def compare_documents(earlier: tuple[str, Mapping[str, Any]], later: tuple[str, 
     """The lines of a unified diff of two documents of evidence, each with what it is called; none if nothing changed.
 
     >>> one = {"policy": {"text": "k: 5"}, "records": 10, "sql": "…"}
-    >>> compare_documents(("version 1", one), ("version 2", one | {"records": 11}))[-2:]
-    ['-  "records": 10', '+  "records": 11']
+    >>> '+ "records": 11' in compare_documents(("version 1", one), ("version 2", one | {"records": 11}))
+    True
     """
     names: list[str] = []
     texts: list[list[str]] = []

@@ -114,15 +114,20 @@ async def _work(visit: Visit, done: str, run: Callable[[str], Coroutine[Any, Any
         await asyncio.wait({task})
         visit.site.working.pop(path, None)
         error = None if task.cancelled() else task.exception()
-        if isinstance(error, SqlanonError) and not told:
+        if told:
+            return
+        if isinstance(error, SqlanonError):  # the browser was answered before: its next page says what became of it
+            visit.note("bad", str(error))
             await visit.site.write_down(*who, "background", f"{name}: {error.message}"[:500], "failed", error.sqlstate)
+        elif error is None:
+            visit.note("good", f"{done}.")
 
     watching = asyncio.ensure_future(watch())
     visit.site.watching.add(watching)
     watching.add_done_callback(visit.site.watching.discard)
     finished, _ = await asyncio.wait({task}, timeout=WAIT)
     if not finished:
-        visit.note("good", "It takes a while, and goes on: open this page again to see what became of it.")
+        visit.note("good", "It takes a while, and goes on: the next page that you open after its end says so.")
         return visit.go(f"/releases/{name}")
     told = True
     task.result()  # raises what went wrong

@@ -25,7 +25,7 @@ MOST_USED = 20_000  # tokens of one session: it ends before one of them could be
 
 
 @dataclass(eq=False)
-class Session:
+class BrowserSession:
     principal: str
     verifier: Verifier  # of the password that it was opened with: another password ends it
     started: float
@@ -48,7 +48,7 @@ class Session:
     def accepts(self, token: str, path: str, *, once: bool = True) -> bool:
         """Whether a form with this token came from a page of this session, and was not sent before.
 
-        >>> session = Session("ann", Verifier.of("a password"), 0.0, 0.0)
+        >>> session = BrowserSession("ann", Verifier.of("a password"), 0.0, 0.0)
         >>> token = session.token("/ask")
         >>> session.accepts(token, "/budgets"), session.accepts(token, "/ask"), session.accepts(token, "/ask")
         (False, True, False)
@@ -67,11 +67,11 @@ class Session:
 
 
 @dataclass
-class Sessions:
+class BrowserSessions:
     clock: Callable[[], float] = time.monotonic
-    _open: OrderedDict[str, Session] = field(default_factory=OrderedDict)  # by hash, the last used at the end
+    _open: OrderedDict[str, BrowserSession] = field(default_factory=OrderedDict)  # by hash, the last used at the end
 
-    def begin(self, principal: str, verifier: Verifier) -> tuple[str, Session]:
+    def begin(self, principal: str, verifier: Verifier) -> tuple[str, BrowserSession]:
         """A new session, and the number for its cookie. Never one that a browser brought along."""
         now = self.clock()
         self._forget(now)
@@ -81,10 +81,10 @@ class Sessions:
         while len(self._open) >= MOST:
             self._open.popitem(last=False)
         number = secrets.token_urlsafe(32)
-        self._open[_hash(number)] = made = Session(principal, verifier, now, now)
+        self._open[_hash(number)] = made = BrowserSession(principal, verifier, now, now)
         return number, made
 
-    def find(self, number: str) -> Session | None:
+    def find(self, number: str) -> BrowserSession | None:
         now = self.clock()
         found = self._open.get(_hash(number))
         if found is None:
@@ -96,7 +96,7 @@ class Sessions:
         self._open.move_to_end(_hash(number))
         return found
 
-    def end(self, session: Session) -> None:
+    def end(self, session: BrowserSession) -> None:
         self._open = OrderedDict((key, each) for key, each in self._open.items() if each is not session)
 
     def _forget(self, now: float) -> None:
