@@ -60,6 +60,7 @@ def act(owner: Browser, action: str, **fields: str) -> str:
     return words(text)
 
 
+@pytest.mark.full  # publishes twice and attacks the release; the next test is a part of it
 def test_the_life_of_a_release(console: Console) -> None:
     """Measured, rolled back, published anew, retired, and published again: by forms alone."""
     owner = console.browser(OWNER)
@@ -84,6 +85,18 @@ def test_the_life_of_a_release(console: Console) -> None:
     assert runs.count("done") >= 5
     for said in ("back to version 1", "retired"):
         assert said in runs
+
+
+def test_an_earlier_version_is_shown_again(console: Console) -> None:
+    owner = console.browser(OWNER)
+    for version in ("1", "2"):
+        if current(console) == int(version):
+            continue
+        kept = re.findall(r'<option value="(\d+)">', owner.get("/releases/patients").text)
+        if version not in kept:
+            continue  # after the life of the release above, these versions are gone
+        assert f"Version {version} is shown again." in act(owner, "roll-back", version=version)
+        assert current(console) == int(version)
 
 
 def test_numbers_of_a_release_are_those_of_its_evidence(console: Console) -> None:
