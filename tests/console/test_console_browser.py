@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 
 PAGES = {
     "analyst": ("/", "/ask", "/budgets", "/audit", "/guides", "/guides/serving", "/explain/mondrian"),
-    "owner": ("/", "/releases/patients", "/releases/patients?version=2&compare=1", "/ask", "/budgets", "/runs", "/audit",
-              "/users", "/guides?q=k", "/explain/k_anonymity", "/nothing"),
+    "owner": ("/", "/releases/patients", "/releases/patients?version=2&compare=1", "/ask", "/budgets", "/runs",
+              "/audit", "/users", "/guides?q=k", "/explain/k_anonymity", "/nothing"),
 }  # fmt: skip
 ROLES = {OWNER: "owner", AUDITOR: "owner", ANALYST: "analyst"}
 TOO_WIDE = """() => [...document.querySelectorAll("main *, header *")]
-  .filter(node => !node.closest(".scroll, pre, svg, .unseen, .skip") && node.getBoundingClientRect().right > innerWidth + 1)
+  .filter(node => !node.closest(".scroll, pre, svg, .unseen, .skip"))
+  .filter(node => node.getBoundingClientRect().right > innerWidth + 1)
   .map(node => node.tagName + "." + node.className)"""
 UNNAMED = """() => [...document.querySelectorAll("input:not([type=hidden]), textarea, select, button, a")]
   .filter(node => !(node.textContent.trim() || node.labels?.length || node.getAttribute("aria-label")))
@@ -33,7 +34,8 @@ UNNAMED = """() => [...document.querySelectorAll("input:not([type=hidden]), text
 CONTRAST = """() => {
   const parts = text => text.match(/[\\d.]+/g).map(Number);
   const light = colour => {
-    const [r, g, b] = colour.slice(0, 3).map(v => v / 255).map(v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4);
+    const curve = v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
+    const [r, g, b] = colour.slice(0, 3).map(v => curve(v / 255));
     return .2126 * r + .7152 * g + .0722 * b;
   };
   const ground = node => {
@@ -49,7 +51,8 @@ CONTRAST = """() => {
     if (![...node.childNodes].some(child => child.nodeType === 3 && child.textContent.trim())) continue;
     const one = light(parts(getComputedStyle(node).color)), other = light(ground(node));
     const ratio = (Math.max(one, other) + .05) / (Math.min(one, other) + .05);
-    if (ratio < 4.5) found.push(node.tagName + "." + node.className + " " + ratio.toFixed(2) + " " + node.textContent.slice(0, 30));
+    const told = [node.tagName, node.className, ratio.toFixed(2), node.textContent.slice(0, 30)];
+    if (ratio < 4.5) found.push(told.join(" "));
   }
   return found;
 }"""
@@ -180,7 +183,7 @@ def test_a_question_is_asked_by_keyboard_alone(chromium: Browser, console: Conso
             keys.press("Tab")
         keys.press("Enter")
         found.page.wait_for_selector("#answer table")
-        assert found.page.locator("#answer svg").is_visible()
+        assert found.page.locator("#answer figure > svg").is_visible()
         with Ledger.open(console.folder / "clinic.ledger") as ledger:
             assert len(ledger.history(ANALYST)) > before
 
@@ -207,8 +210,9 @@ def test_a_page_elsewhere_cannot_send_a_form(chromium: Browser, console: Console
     page = tmp_path / "evil.html"
     action = f"http://localhost:{console.port}/budgets/grant"
     page.write_text(
-        f'<form method="post" action="{action}"><input name="principal" value="{ANALYST}"><input name="epsilon" value="9">'
-        '<input name="token" value="x"><input name="reason" value="x"></form><script>document.forms[0].submit()</script>'
+        f'<form method="post" action="{action}"><input name="principal" value="{ANALYST}">'
+        '<input name="epsilon" value="9"><input name="token" value="x"><input name="reason" value="x"></form>'
+        "<script>document.forms[0].submit()</script>"
     )
     with Ledger.open(console.folder / "clinic.ledger") as ledger:
         before = len(ledger.history())

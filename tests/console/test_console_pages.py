@@ -8,6 +8,7 @@ import io
 import json
 import re
 import time
+import tomllib
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -15,9 +16,10 @@ import duckdb
 import pytest
 from click.testing import CliRunner
 from console_world import ANALYST, NAMED, OWNER, PASSWORDS, Browser, Console, write_clinic, write_policies
-from proxy_servers import run_sqlanon
+from proxy_servers import ROOT, run_sqlanon
 
 from sqlanon.cli import main
+from sqlanon.console.guides import guides
 from sqlanon.ledger import Ledger
 from sqlanon.report.wording import measure
 
@@ -266,6 +268,13 @@ def test_guides_and_manual_pages_are_found(console: Console) -> None:
     for link in re.findall(r'href="([^"]+)"', guide.partition("<main")[2]):
         assert link.startswith(("/guides", "#")), link
     assert "There is no such guide" in words(browser.get("/guides/nothing").text)
+
+
+def test_every_guide_goes_with_the_package() -> None:
+    told = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    carried = told["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    for topic in guides():
+        assert carried[f"examples/{topic}/README.md"] == f"sqlanon/guides/{topic}/README.md"
 
 
 # ---- the static site
