@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
@@ -15,6 +16,7 @@ from sqlanon.server.http_api import Api, HttpError, HttpRequest, Response
 from sqlanon.server.login_log import Logins
 from sqlanon.server.metrics import Metrics
 
+HOST = re.compile(r"([0-9A-Za-z_.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -78,9 +80,8 @@ class FrontDoor:
 
     def _require_host(self, request: HttpRequest) -> None:
         """A page of another host must not reach a console on this machine by giving its own name our address."""
-        host = request.headers.get("host", "")
-        name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
-        if not host or (is_loopback(self.site.serve.host) and name.casefold() not in LOCAL_NAMES):
+        found = HOST.fullmatch(request.headers.get("host", ""))
+        if found is None or (is_loopback(self.site.serve.host) and found[1].casefold() not in LOCAL_NAMES):
             hint = "open it as http://localhost, with its port"
             raise HttpError(421, "this console is not known by that name", hint=hint, sqlstate="08P01")
 

@@ -54,15 +54,24 @@ def render_guide(topic: str) -> Markup:
     reader = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
     tokens = reader.parse(guides()[topic].text)
     for token in tokens:
-        for child in token.children or ():
-            if child.type == "link_open":
-                child.attrs = {"href": _target(str(child.attrs.get("href", "")))}
-        if token.type == "heading_open" and token.tag == "h1":
-            token.hidden = True
+        _turn_links(token.children or ())
     body = reader.renderer.render(_without_title(tokens), reader.options, {})
     return Markup(
         body.replace("<table>", '<div class="scroll" tabindex="0"><table>').replace("</table>", "</table></div>")
     )
+
+
+def _turn_links(parts: Sequence[Any]) -> None:
+    """Links to guides lead to their pages here; the text of other links stays without them."""
+    inside = False
+    for part in parts:
+        if part.type == "link_open":
+            target = _target(str(part.attrs.get("href", "")))
+            inside = target is None
+            part.attrs = {} if target is None else {"href": target}
+            part.tag = "span" if inside else "a"
+        elif part.type == "link_close":
+            part.tag = "span" if inside else "a"
 
 
 def _without_title(tokens: Sequence[Any]) -> list[Any]:
@@ -71,15 +80,13 @@ def _without_title(tokens: Sequence[Any]) -> list[Any]:
     return list(tokens) if place is None else [*tokens[:place], *tokens[place + 3 :]]
 
 
-def _target(link: str) -> str:
+def _target(link: str) -> str | None:
     """
-    >>> _target("../gateway/README.md"), _target("#formats"), _target("https://example.org")
-    ('/guides/gateway', '#formats', '/guides')
+    >>> _target("../gateway/README.md"), _target("../gateway"), _target("https://example.org"), _target("#formats")
+    ('/guides/gateway', '/guides/gateway', None, None)
     """
-    if link.startswith("#"):
-        return link
     found = re.match(r"\.\./([a-z_]+)(?:/README\.md)?(?:#.*)?$", link)
-    return f"/guides/{found[1]}" if found else "/guides"
+    return f"/guides/{found[1]}" if found and found[1] in guides() else None
 
 
 def search(asked: str, pages: Sequence[Mapping[str, Any]]) -> list[Found]:
@@ -102,6 +109,6 @@ def _add(found: list[tuple[int, Found]], words: Sequence[str], where: str, title
     times = sum(body.count(word) for word in words)
     place = body.find(words[0]) if words else -1
     start = max(place - AROUND, 0)
-    excerpt = " ".join(text[start : place + AROUND].split()) if place >= 0 else ""
+    excerpt = " ".join(text[start : place + AROUND].replace("#", " ").split()) if place >= 0 else ""
     score = times + 1000 * sum(word in name for word in words)
     found.append((score, Found(where, title, f"…{excerpt}…" if excerpt else "", times)))

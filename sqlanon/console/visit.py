@@ -52,7 +52,7 @@ class Visit:
 
     @property
     def path(self) -> str:
-        return str(self.request.url.path)
+        return str(self.request.scope["path"])
 
     def given(self, name: str, default: str = "") -> str:
         """A part of the address: of its path, or after the question mark."""

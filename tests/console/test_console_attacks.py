@@ -351,7 +351,8 @@ def test_no_page_can_be_put_into_another(console: Console) -> None:
 
 def test_another_name_for_this_machine_is_refused(console: Console) -> None:
     """A page elsewhere may point its own name to 127.0.0.1."""
-    for host in ("evil.example", f"evil.example:{console.port}", "localhost.evil.example", "127.0.0.1.evil.example"):
+    evil = ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "localhost:1/x", "[::2]", "localhost:")
+    for host in (*evil, f"evil.example:{console.port}"):
         browser = Browser(console.port, dict(console.browser(OWNER).cookies), host)
         assert browser.get("/").status == 421
 

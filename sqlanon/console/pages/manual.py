@@ -9,6 +9,12 @@ from sqlanon.console.visit import Page, Visit
 from sqlanon.errors import PolicyError
 
 LONGEST = 100  # characters of a search
+TITLES = {
+    "privacy model across releases": "Privacy models across releases",
+    "measure of utility": "Measures of utility",
+    "rule for unsafe cells": "Rules for unsafe cells",
+    "kind of hierarchy": "Kinds of hierarchy",
+}
 
 
 async def show_guides(visit: Visit) -> Response:
@@ -16,7 +22,8 @@ async def show_guides(visit: Visit) -> Response:
     pages = (await visit.site.reader.plugins())["pages"]
     kinds = list(dict.fromkeys(page["kind"] for page in pages))
     found = search(asked, pages) if asked else None
-    return visit.page("guides.html", guides=guides(), pages=pages, kinds=kinds, asked=asked, found=found)
+    titles = {kind: TITLES.get(kind, f"{kind.capitalize()}s") for kind in kinds}
+    return visit.page("guides.html", guides=guides(), pages=pages, titles=titles, asked=asked, found=found)
 
 
 async def show_guide(visit: Visit) -> Response:
