@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from console_world import Console, running_console
 from hypothesis import HealthCheck, settings
 from proxy_servers import Missing, Server, running_postgres, running_proxy
 
@@ -232,3 +233,12 @@ def proxy_server() -> Iterator[Server]:
 def server(request: pytest.FixtureRequest) -> Server:
     found: Server = request.getfixturevalue("real_server" if request.param == "postgres" else "proxy_server")
     return found
+
+
+@pytest.fixture(scope="session")
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
+    """One web console for all tests of its room: to start one takes seconds."""
+    for package in ("h11", "starlette", "jinja2"):
+        pytest.importorskip(package, reason=f"needs the package {package}: pip install 'sqlanon[console]'")
+    with running_console(tmp_path_factory.mktemp("console")) as found:
+        yield found

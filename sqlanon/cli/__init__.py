@@ -15,7 +15,7 @@ from sqlanon.errors import SqlanonError
 
 # Each is a file of this folder with a command of its name, and is loaded when it is asked for.
 COMMANDS = (
-    "attack", "audit", "budget", "check", "compare", "compile", "demo", "explain", "export", "hierarchy", "init",
+    "attack", "audit", "budget", "check", "compare", "compile", "console", "demo", "explain", "export", "hierarchy", "init",
     "mcp", "models", "plan", "publish", "query", "refresh", "releases", "report", "risk", "schedule", "schema",
     "serve", "status", "user", "verdict", "version",
 )  # fmt: skip
@@ -54,7 +54,7 @@ class Commands(click.Group):
             sys.exit(2)
 
 
-LASTING = ("serve", "schedule", "mcp")  # commands that go on until they are stopped
+LASTING = ("serve", "console", "schedule", "mcp")  # commands that go on until they are stopped
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

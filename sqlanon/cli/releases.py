@@ -81,16 +81,9 @@ def show(policy_file: Path, version: int) -> None:
 @click.argument("later", type=VERSION)
 def diff(policy_file: Path, earlier: int, later: int) -> None:
     """What changed between two versions: the policy, the plan, and what was measured."""
-    import difflib
+    from sqlanon.evidence.version_difference import compare_documents
 
-    texts = []
-    for version in (earlier, later):
-        document = _evidence(policy_file, version)
-        document.pop("sql", None)
-        lines = str(document["policy"].pop("text")).splitlines()
-        texts.append([*lines, *json.dumps(document, indent=1, ensure_ascii=False).splitlines()])
-    one, other = texts
-    found = list(difflib.unified_diff(one, other, f"version {earlier}", f"version {later}", lineterm="", n=1))
+    found = compare_documents(*((f"version {item}", _evidence(policy_file, item)) for item in (earlier, later)))
     click.echo("\n".join(found) if found else "nothing changed")
 
 

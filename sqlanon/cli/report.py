@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import closing
 from pathlib import Path
@@ -11,6 +12,7 @@ import click
 
 from sqlanon.cli.policy_options import policy_of
 from sqlanon.cli.progress import progress_bar
+from sqlanon.cli.terminal import replace_infinities
 
 if TYPE_CHECKING:
     from sqlanon.policy.statistics import StatisticsPolicy
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
     help="Seconds to spend on the map of other k and suppression limits; 0 leaves it out.",
 )  # fmt: skip
 @click.option("--no-attacks", is_flag=True, help="Measure no risks and try no attacks: saves time on large tables.")
-def report(policy_file: str, output: Path, explore: float, no_attacks: bool) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Write the document that the page is made from, as JSON.")
+def report(policy_file: str, output: Path, explore: float, no_attacks: bool, as_json: bool) -> None:
     """Write the evidence of a release as one self-contained HTML page that a data-protection officer can read."""
     from sqlanon.cli.statistics_tables import read_statistics
     from sqlanon.engines import connect
@@ -47,7 +50,10 @@ def report(policy_file: str, output: Path, explore: float, no_attacks: bool) -> 
             )
     finally:
         engine.close()
-    output.write_text(render(document), encoding="utf-8")
+    text = (
+        json.dumps(replace_infinities(document), indent=1, ensure_ascii=False) + "\n" if as_json else render(document)
+    )
+    output.write_text(text, encoding="utf-8")
     click.echo(f"wrote {output}")
 
 

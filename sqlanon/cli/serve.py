@@ -41,6 +41,7 @@ def serve(policy_file: Path, policies: tuple[Path, ...], check: bool, scheduled:
     except ImportError as error:
         missing = (error.name or "").split(".")[0]
         raise SqlanonError(f"'sqlanon serve' needs {missing}", hint="pip install 'sqlanon[serve]'") from None
+    from sqlanon.cli.console import console_address
     from sqlanon.gateway.shown_tables import shown_lines
 
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING, stream=sys.stderr)
@@ -63,6 +64,8 @@ def serve(policy_file: Path, policies: tuple[Path, ...], check: bool, scheduled:
         click.echo(f"sqlanon listens on {found.host}, port {server.port}; stop it with Ctrl-C")
         if http is not None:
             click.echo(f"HTTP/JSON on port {http.port}: POST /v1/query, /v1/explain; GET /v1/budget, /v1/audit")
+            if found.console:
+                click.echo(f"the web console: {console_address(found, http.port)}")
         for line in shown_lines(found.gateway):
             click.echo(line)
         if users:

@@ -122,6 +122,16 @@ class Ledger:
         when = moment(at)
         return self._read(lambda _, book: _left(limits, book, principal, when, Sums(), 0))
 
+    def spent_ever(self, principal: str | None, limits: Limits) -> Cost:
+        """What a principal has spent in all periods together, or all principals for None."""
+
+        def add(_: sqlite3.Connection, book: Book) -> Cost:
+            sums = book.charged(principal, None)
+            epsilon = float(limits.own(Sums()).spent(sums))
+            return Cost(epsilon, float(sums.delta), float(sums.rho))
+
+        return self._read(add)
+
     def settle(
         self,
         reservation: Left | int,

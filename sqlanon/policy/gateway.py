@@ -140,6 +140,9 @@ class Principal(Part):
     auditor: Flag = Field(
         False, description="May read the audit log of everybody, not only the own records, and the metrics."
     )
+    owner: Flag = Field(
+        False, description="May publish, roll back and retire releases and grant budget in the web console."
+    )
 
 
 class Dominance(Part):

@@ -136,6 +136,7 @@ class Serve(Part):
     http: Annotated[Http | None, Expected("'off', or a mapping such as {port: 8080}")] = Field(
         None, description="The HTTP door; off if left out."
     )
+    console: Flag = Field(False, description="Whether the HTTP door also shows the web console; it needs http.")
     dry_run: Flag | tuple[Text, ...] = Field(
         False, description="Who gets answers from synthetic data only: everybody, nobody, or these principals."
     )
@@ -263,6 +264,13 @@ def check_ports(draft: Draft) -> Iterator[PolicyProblem]:
         yield PolicyProblem(f"both doors have the port {http}", "give each its own", ("serve", "http", "port"))
 
 
+def check_console(draft: Draft) -> Iterator[PolicyProblem]:
+    section = draft.mapping("serve")
+    if section.get("console") is True and not isinstance(section.get("http"), Mapping):
+        hint = "add 'http: {port: 8080}', or start the console by itself: 'sqlanon console POLICY'"
+        yield PolicyProblem("the web console is pages of the HTTP door, and there is none", hint, ("serve", "console"))
+
+
 def check_files(draft: Draft) -> Iterator[PolicyProblem]:
     """One file for two purposes would be overwritten by one of them."""
     stem = Path(draft.origin.name).stem
@@ -308,6 +316,7 @@ def check_times(draft: Draft) -> Iterator[PolicyProblem]:
 CHECKS: tuple[Callable[[Draft], Iterator[PolicyProblem]], ...] = (
     check_host,
     check_ports,
+    check_console,
     check_files,
     check_principals,
     check_times,

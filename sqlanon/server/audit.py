@@ -41,9 +41,9 @@ LONGEST = 4096  # characters of one text; more is cut, and its hash noted
 MOST = 500  # names in one list
 
 
-Door = Literal["pg", "http", "server"]
+Door = Literal["pg", "http", "console", "server"]
 Decision = Literal["answered", "refused", "failed", "cancelled"]
-EventKind = Literal["statement", "login", "policy", "server"]
+EventKind = Literal["statement", "login", "policy", "server", "action"]
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class Record:
     door: Door
     decision: Decision
     event: EventKind = "statement"
-    kind: str = ""  # of the answer: dp, plain, catalogue, explain, synthetic, controlled
-    shape: str = ""  # the statement without its literals
+    kind: str = ""  # of the answer: dp, plain, catalogue, explain, synthetic, controlled; or what an action is
+    shape: str = ""  # the statement without its literals; of an action, what it was done to
     policy: str = ""  # fingerprint
     tables: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()

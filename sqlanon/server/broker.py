@@ -46,7 +46,7 @@ class Caller:
 
     principal: str
     session: str
-    door: Literal["pg", "http"] = "pg"
+    door: Literal["pg", "http", "console"] = "pg"
     simulated: str | None = None
 
     @property
@@ -166,6 +166,10 @@ class Door:
             spent, withheld = found.epsilon, found.withheld
             self.metrics.statement(caller.door, decision, state, seconds, epsilon=spent, withheld=withheld)
 
+    async def write_action(self, record: Record) -> None:
+        """Write down what somebody does in the console. Raises Refused if it cannot be written."""
+        await self._write(record)
+
     async def _write(self, record: Record) -> None:
         if record.kind == "catalogue":
             self._write_later(record)  # it tells of nobody: it is written, and not waited for
@@ -202,13 +206,13 @@ class Door:
         serve = self.current.serve
         return principal in serve.administrators and role in serve.gateway.principals
 
-    # ---- whole answers, for HTTP
+    # ---- whole answers, for HTTP and the console
 
     async def query(
         self, principal: str, sql: str, parameters: Sequence[Any], *, epsilon: float | None, dry_run: bool, door: str,
         intervals: bool = False, error: float | None = None,
     ) -> Result:  # fmt: skip
-        caller = Caller(principal, f"http{secrets.token_hex(6)}", "http")
+        caller = Caller(principal, f"{door}{secrets.token_hex(6)}", "console" if door == "console" else "http")
         try:
             question = _one_question(sql, intervals)
         except Refused as refused:

@@ -13,13 +13,14 @@ import ssl
 from collections.abc import Awaitable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import h11
 
 from sqlanon.errors import SqlanonError
-from sqlanon.server.http_api import Api, HttpError, HttpRequest, Response, failure
-from sqlanon.server.login_log import address_of
+from sqlanon.server.http_api import HttpError, HttpRequest, Response, failure
+from sqlanon.server.login_log import Logins, address_of
+from sqlanon.server.metrics import Metrics
 
 HEADERS = 16 * 2**10  # bytes of the head of a request
 CHUNK = 2**16
@@ -37,6 +38,22 @@ class HttpLimits:
     transfer: float = 60.0  # seconds for a body, or for a client that does not read
 
 
+class Answers(Protocol):
+    """What is behind the door: `Api`, or the web console around it."""
+
+    @property
+    def metrics(self) -> Metrics: ...
+
+    @property
+    def logins(self) -> Logins | None: ...
+
+    def admit(self, request: HttpRequest) -> str | None: ...
+
+    async def admitted(self, principal: str, request: HttpRequest) -> None: ...
+
+    async def answer(self, request: HttpRequest, principal: str | None, body: bytes) -> Response: ...
+
+
 class _Gone(Exception):
     """The client has closed the connection."""
 
@@ -52,7 +69,7 @@ class _Client:
 class HttpServer:
     """Listens; each connection is a task of its own."""
 
-    api: Api
+    api: Answers
     limits: HttpLimits = field(default_factory=HttpLimits)
     tls: ssl.SSLContext | None = None
     _server: asyncio.Server | None = None
@@ -226,7 +243,7 @@ class HttpServer:
         headers = [
             ("Content-Type", response.kind),
             ("Content-Length", str(len(response.body))),
-            ("Cache-Control", "no-store"),
+            *(() if any(name == "Cache-Control" for name, _ in response.headers) else [("Cache-Control", "no-store")]),
             ("X-Content-Type-Options", "nosniff"),
             *response.headers,
             *([("Connection", "close")] if last else []),
@@ -266,7 +283,7 @@ def _headers(head: h11.Request) -> dict[str, str]:
     made: dict[str, str] = {}
     for name, value in head.headers:
         key = name.decode("latin-1").casefold()
-        if key in made and key in ("authorization", "content-type", "host"):
+        if key in made and key in ("authorization", "content-type", "cookie", "host", "origin"):
             raise HttpError(400, "a header is given twice", sqlstate="08P01")
         made[key] = value.decode("latin-1")
     return made

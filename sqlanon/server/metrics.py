@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from sqlanon.errors import SqlanonError
 
-DOORS = ("pg", "http")
+DOORS = ("pg", "http", "console")
 DECISIONS = ("answered", "refused", "failed", "cancelled")
 # Classes of SQLSTATE, by their first two letters; all others are counted as XX.
 CLASSES = ("00", "08", "0A", "22", "23", "25", "26", "28", "34", "42", "53", "54", "57", "58", "XX")

@@ -20,8 +20,9 @@ from sqlanon.policy.serve import Serve
 from sqlanon.server.audit import AuditLog
 from sqlanon.server.audit_chain import verify
 from sqlanon.server.broker import Door, PolicyVersion, version_of
-from sqlanon.server.http import HttpLimits, HttpServer
-from sqlanon.server.http_api import Api
+from sqlanon.server.http import Answers, HttpLimits, HttpServer
+from sqlanon.server.http_api import ROUTES, Api
+from sqlanon.server.login_throttle import LoginThrottle
 from sqlanon.server.pool import Pool
 from sqlanon.server.server import Server
 from sqlanon.server.users import Users
@@ -71,36 +72,63 @@ async def run(
     data. What it is about at the end is finished first."""
     for host, port in _addresses(load_serve(path)):
         require_free(host, port)  # workers take seconds to start
-    async with open_door(path) as (door, users):
+    async with AsyncExitStack() as stack:
+        door, users = await stack.enter_async_context(open_door(path))
         tls = _tls(door.current.serve)
         server = Server(door, users, tls)
         await server.start()
-        http = await _http(door, lambda: server.users.current(), tls)
-        stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop.set)
-        changed, renewed = asyncio.Event(), asyncio.Event()
-        loop.add_signal_handler(signal.SIGHUP, changed.set)
-        watch = asyncio.create_task(_watch(door, changed, renewed, stop))
-        ended = threading.Event()
+        stack.push_async_callback(server.close)
+        http = await stack.enter_async_context(_http(door, lambda: server.users.current(), tls, server.throttle))
+        await _until_stopped(door, lambda: ready(server, http), beside)
 
-        def renew() -> None:
-            loop.call_soon_threadsafe(renewed.set)
 
-        other = asyncio.create_task(_beside(beside, ended, renew, stop))
-        ready(server, http)
-        try:
-            await stop.wait()
-        finally:
-            ended.set()
-            await other
-            watch.cancel()
-            with suppress(asyncio.CancelledError):
-                await watch
-            if http is not None:
-                await http.close()
-            await server.close()
+async def run_console(path: Path, others: tuple[Path, ...], port: int, ready: Callable[[HttpServer], None]) -> None:
+    """Show the web console alone, without the doors for programs, until a signal says stop."""
+    require_free(load_serve(path).host, port)
+    async with AsyncExitStack() as stack:
+        door, users = await stack.enter_async_context(open_door(path))
+        serve, tls = door.current.serve, _tls(door.current.serve)
+        known = [users]
+
+        def current() -> Users:
+            known[0] = known[0].current()
+            return known[0]
+
+        throttle = LoginThrottle(lambda: door.current.serve.limits.wrong_passwords)
+        api = _api(door, current)
+        pages = await stack.enter_async_context(_console(door, api, throttle, (path, *others), tls, ("/healthz",)))
+        http = HttpServer(pages, _limits(serve), tls.context if tls else None)
+        await http.start(serve.host, port)
+        stack.push_async_callback(http.close)
+        await _until_stopped(door, lambda: ready(http), None)
+
+
+async def _until_stopped(
+    door: Door, ready: Callable[[], None], beside: Callable[[threading.Event, Callable[[], None]], None] | None
+) -> None:
+    """Watch the policy and the data, and work on what stands beside, until a signal says stop."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    changed, renewed = asyncio.Event(), asyncio.Event()
+    loop.add_signal_handler(signal.SIGHUP, changed.set)
+    watch = asyncio.create_task(_watch(door, changed, renewed, stop))
+    ended = threading.Event()
+
+    def renew() -> None:
+        loop.call_soon_threadsafe(renewed.set)
+
+    other = asyncio.create_task(_beside(beside, ended, renew, stop))
+    ready()
+    try:
+        await stop.wait()
+    finally:
+        ended.set()
+        await other
+        watch.cancel()
+        with suppress(asyncio.CancelledError):
+            await watch
 
 
 def _addresses(serve: Serve) -> list[tuple[str, int]]:
@@ -126,20 +154,63 @@ def require_free(host: str, port: int) -> None:
         raise SqlanonError(f"the server cannot listen on {host}, port {port}", hint=hint) from None
 
 
-async def _http(door: Door, users: Callable[[], Users], tls: certificates.TlsContext | None) -> HttpServer | None:
+@asynccontextmanager
+async def _http(
+    door: Door, users: Callable[[], Users], tls: certificates.TlsContext | None, throttle: LoginThrottle
+) -> AsyncIterator[HttpServer | None]:
+    """The HTTP door, if there is one, with the pages of the console if the policy asks for them."""
     serve = door.current.serve
     if serve.http is None:
-        return None
-    api = Api(
-        door, users, lambda: door.current.serve.gateway.principals, serve.located_audit, door.metrics, door.logins,
-        administrators=lambda: door.current.serve.administrators,
+        yield None
+        return
+    async with AsyncExitStack() as stack:
+        api: Answers = _api(door, users)
+        if serve.console:
+            console = _console(door, _api(door, users), throttle, (door.path,), tls, tuple(ROUTES))
+            api = await stack.enter_async_context(console)
+        server = HttpServer(api, _limits(serve), tls.context if tls else None)
+        await server.start(serve.host, serve.http.port)
+        stack.push_async_callback(server.close)
+        yield server
+
+
+def _api(door: Door, users: Callable[[], Users]) -> Api:
+    return Api(
+        door, users, lambda: door.current.serve.gateway.principals, door.current.serve.located_audit, door.metrics,
+        door.logins, administrators=lambda: door.current.serve.administrators,
         local_metrics=lambda: (found := door.current.serve.http) is not None and found.local_metrics,
     )  # fmt: skip
+
+
+def _limits(serve: Serve) -> HttpLimits:
     caps, times = serve.limits, serve.timeouts
-    limits = HttpLimits(caps.connections, caps.unauthenticated, caps.message, caps.result, times.authentication)
-    server = HttpServer(api, limits, tls.context if tls else None)
-    await server.start(serve.host, serve.http.port)
-    return server
+    return HttpLimits(caps.connections, caps.unauthenticated, caps.message, caps.result, times.authentication)
+
+
+@asynccontextmanager
+async def _console(
+    door: Door,
+    api: Api,
+    throttle: LoginThrottle,
+    policies: tuple[Path, ...],
+    tls: certificates.TlsContext | None,
+    passed_on: tuple[str, ...],
+) -> AsyncIterator[Answers]:
+    """The pages of the console; loaded here, since most servers show none."""
+    try:
+        from sqlanon.console.application import application
+        from sqlanon.console.evidence_reader import EvidenceReader
+        from sqlanon.console.front_door import FrontDoor
+        from sqlanon.console.site import Site, names_of
+    except ImportError as error:
+        missing = (error.name or "").split(".")[0]
+        raise SqlanonError(f"the web console needs {missing}", hint="pip install 'sqlanon[console]'") from None
+    reader = EvidenceReader(policies)
+    site = Site(door, api.users, throttle, names_of(policies), reader, tls is not None)
+    try:
+        yield FrontDoor(site, application(site), api, passed_on)
+    finally:
+        await reader.close()
 
 
 def _tls(serve: Serve) -> certificates.TlsContext | None:

@@ -41,7 +41,7 @@ class Server:
     _closing: bool = False
 
     def __post_init__(self) -> None:
-        self._throttle = LoginThrottle(lambda: self.door.current.serve.limits.wrong_passwords)
+        self.throttle = LoginThrottle(lambda: self.door.current.serve.limits.wrong_passwords)
 
     async def start(self) -> None:
         serve = self.door.current.serve
@@ -191,12 +191,12 @@ class Server:
             connection.put(backend.authentication_sasl_continue(exchange.first(data or b"", mechanism)))
             await connection.flush()
             proof = (await connection.password()).data
-            self._throttle.begin(connection.address, name[:63])
+            self.throttle.begin(connection.address, name[:63])
             last = exchange.final(proof)
         except (scram.AuthenticationFailed, Refused) as error:
             await self._turned_away(connection, name, error)
             return None
-        self._throttle.succeed(connection.address, name[:63])
+        self.throttle.succeed(connection.address, name[:63])
         serve = self.door.current.serve
         wrong: Refused | None = None
         if name not in serve.gateway.principals:

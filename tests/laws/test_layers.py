@@ -24,6 +24,7 @@ LAYERS = [
     {"dataframes.open_data", "dataframes.policy_arguments"},
     {"dataframes"},
     {"server.serve"},
+    {"console"},
     {"server.server", "server.http"},  # the two doors
     {"server.connection"},
     {"server.session"},

@@ -30,6 +30,22 @@ PROCESSES = {
             *("sqlanon.gateway.bind", "sqlanon.server.worker", *ANSWERING, *PUBLISHING),
         },
     ),
+    "console": (
+        f"{SERVER}, sqlanon.console.application, sqlanon.console.front_door",
+        {
+            "numpy",
+            "pyarrow",
+            "duckdb",
+            "sqlglot",
+            "psycopg",
+            "sqlanon.pgwire.rows",
+            *ANSWERING,
+            "sqlanon.lattice",
+            "sqlanon.algorithms",
+            "sqlanon.schedule",
+            "sqlanon.console.read_evidence",
+        },
+    ),
     "catalog worker": (
         CATALOG,
         {
@@ -43,6 +59,8 @@ PROCESSES = {
 @pytest.mark.parametrize("name", PROCESSES)
 def test_a_process_loads_only_what_it_needs(name: str) -> None:
     program, unwanted = PROCESSES[name]
+    if name == "console":
+        pytest.importorskip("starlette", reason="needs the package starlette: pip install 'sqlanon[console]'")
     assert all(find_spec(module) is not None for module in unwanted)  # a name that is gone would forbid nothing
     asked = f"{program}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", asked], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -89,6 +89,17 @@ def test_a_period_renews_and_a_clock_that_went_back_does_not(ledger: Ledger) -> 
         spend(ledger, 0.1)
 
 
+def test_what_was_spent_in_all_periods_together(ledger: Ledger) -> None:
+    assert ledger.spent_ever("ada", MONTHLY) == Cost()
+    for month, who in ((5, "ada"), (6, "ada"), (6, "bob")):
+        spend(ledger, 0.25, who=who, at=datetime(2026, month, 3, tzinfo=UTC))
+    ledger.grant("ada", Cost(3.0), by="owner", reason="more", at=NOON)  # is not spent
+    assert ledger.left("ada", MONTHLY, NOON).spent.epsilon == 0
+    assert ledger.spent_ever("ada", MONTHLY).epsilon == 0.5
+    assert ledger.spent_ever("bob", MONTHLY).epsilon == 0.25
+    assert ledger.spent_ever(None, MONTHLY).epsilon == 0.75
+
+
 def test_periods_are_of_utc(ledger: Ledger) -> None:
     east = timezone(timedelta(hours=14))
     spend(ledger, 1.0, at=datetime(2026, 8, 1, 13, tzinfo=east))  # still July in UTC

@@ -32,6 +32,7 @@ serve:
   limits: {connections: 10, unauthenticated: 5, message: 1 mb, result: 1048576}
   timeouts: {authentication: 5, idle: 60, statement: 2.5}
   http: {port: 8443, local_metrics: true}
+  console: true
   dry_run: [analyst]
   administrators: [analyst]
 """
@@ -59,6 +60,7 @@ def test_a_section_is_read_in_full() -> None:
         http=Http(port=8443, local_metrics=True),
         dry_run=("analyst",),
         administrators=("analyst",),
+        console=True,
     )
     assert read.model_dump() == wanted.model_dump()
     assert read.gateway == files.parse_gateway(MINIMAL)
@@ -89,6 +91,12 @@ def test_what_is_left_out_has_a_default(section: str, tmp_path: Path) -> None:
     }  # fmt: skip
     assert (read.timeouts.authentication, read.timeouts.idle, read.statement_timeout) == (10, 3600, 30)
     assert read.gateway.located_ledger == str(tmp_path / "clinic.ledger")
+
+
+def test_the_console_is_part_of_the_http_door() -> None:
+    assert "there is none" in message_of("serve: {console: true}\n")
+    assert "there is none" in message_of("serve: {console: true, http: off}\n")
+    assert files.parse_serve(MINIMAL + "serve: {console: true, http: {port: 8080}}\n").console
 
 
 def test_all_that_is_wrong_is_told_at_once() -> None:

@@ -30,7 +30,7 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 def clock(proxy: Running) -> list[float]:
     """The time of the throttle, which starts anew with each test."""
     now = [0.0]
-    proxy.server._throttle = LoginThrottle(proxy.server._throttle.limit, clock=lambda: now[0])
+    proxy.server.throttle = LoginThrottle(proxy.server.throttle.limit, clock=lambda: now[0])
     return now
 
 

@@ -93,14 +93,27 @@ def is_share(name: str) -> bool:
     return known is not None and ("0 to 1" in known.measures or known.measures.startswith("share"))
 
 
+def verdict_state(document: ReleaseEvidence) -> str:
+    """The class of the style sheet that a verdict has."""
+    return {True: "warn" if findings(document) else "good", False: "bad", None: "unknown"}[document.verdict]
+
+
+def verdict_words(document: ReleaseEvidence) -> str:
+    holds = "Holds, with findings" if findings(document) else "Holds"
+    return {True: holds, False: "Does not hold", None: "Not checked"}[document.verdict]
+
+
+def verdict_badge(document: ReleaseEvidence) -> Html:
+    """The verdict in a word, with a sign, so that colour is never the only difference."""
+    state = verdict_state(document)
+    sign = {"warn": "!", "good": "✓", "bad": "✗", "unknown": "?"}[state]
+    told = verdict_words(document)
+    return element("span", element("span", sign, aria_hidden="true"), " ", told, class_=f"badge {state}")
+
+
 def verdict(document: ReleaseEvidence) -> Section:
     found = findings(document)
-    state, word, sign = {
-        True: ("warn", "Holds, with findings", "!") if found else ("good", "Holds", "✓"),
-        False: ("bad", "Does not hold", "✗"),
-        None: ("unknown", "Not checked", "?"),
-    }[document.verdict]
-    badge = element("span", element("span", sign, aria_hidden="true"), " ", word, class_=f"badge {state}")
+    state = verdict_state(document)
     wrong = [*(document.breaches or ()), *(broken_words(check) for check in document.broken)]
     linked = document.linked_rows or {}
     if items(linked.get("problems")):
@@ -108,7 +121,7 @@ def verdict(document: ReleaseEvidence) -> Section:
     tiles = _tiles(document)
     body = element(
         "section",
-        element("h2", "Verdict ", badge, id="verdict-title"),
+        element("h2", "Verdict ", verdict_badge(document), id="verdict-title"),
         paragraph(_sentence(document), class_="sentence"),
         bullets(wrong, "wrong") if wrong else None,
         _first_findings(found) if found else None,
