@@ -39,6 +39,8 @@ LETTERS: dict[str, Role] = {
 @click.option("--insensitive", "--keep", multiple=True, help="Columns that are released as they are.")
 @click.option("--person", help="Column that identifies a person; persons are counted, not rows.")
 @click.option("--k", type=click.IntRange(min=2), default=5, show_default=True, help="Least persons or rows of a group.")
+@click.option("--gateway", is_flag=True, help="Draft a gateway from keys and foreign keys; with --unit.")
+@click.option("--unit", metavar="TABLE[.KEY]", help="With --gateway: the table of the persons to be protected.")
 @click.option("-i", "--interactive", is_flag=True, help="Ask for the role of each column, with the guess as default.")
 def init(
     database: str,
@@ -51,13 +53,24 @@ def init(
     insensitive: Sequence[str],
     person: str | None,
     k: int,
+    gateway: bool,
+    unit: str | None,
     interactive: bool,
 ) -> None:
     """Profile a table inside its database and write a commented policy that can be published as it is.
 
     DATABASE is a DuckDB file or a postgresql:// URL with TABLE in it, or a file of rows or a folder of them. Roles that
     no option gives are guessed from names, types and values.
+
+    With --gateway, write the policy of a gateway instead, from the schema alone: tables that foreign keys join to the
+    persons of --unit are private, nothing is public, and no row is read.
     """
+    if gateway or unit is not None:
+        publishes = table or person or interactive or any((qi, sensitive, identifier, insensitive))
+        if publishes or not gateway:
+            raise click.UsageError("--gateway drafts from the schema: it takes --unit, and no table, roles or persons")
+        _draft_gateway(database, unit, output, force)
+        return
     from sqlanon.evidence.draft_policy import draft_policy
     from sqlanon.evidence.suggest_roles import RolesGiven
 
@@ -87,6 +100,19 @@ def init(
             f"wrote {len(draft.files)} of its hierarchies, which list values of the table, to {base / str(folder)}"
         )
     click.echo(f"read it through, then: sqlanon publish {output}")
+
+
+def _draft_gateway(database: str, unit: str | None, output: Path | None, force: bool) -> None:
+    from sqlanon.gateway.draft_gateway import draft_gateway
+
+    _require_new(output, force)
+    draft = draft_gateway(database, unit, base=output.parent if output else Path("."))
+    if output is None:
+        click.echo(draft.text, nl=False)
+        return
+    output.write_text(draft.text, encoding="utf-8")
+    click.echo(f"wrote {output}; {draft.summary}")
+    click.echo(f"read it through, then: sqlanon budget init {output}")
 
 
 def _require_new(file: Path | None, force: bool) -> None:

@@ -68,8 +68,8 @@ def orders(likely: Counter[Hashable], unlikely: Counter[Hashable]) -> Iterator[l
     yield sorted(seen, key=lambda output: (unlikely[output] + 5) / (likely[output] + 5))
     numbers = [output for output in seen if isinstance(output, int | float)]
     if len(numbers) == len(seen):
-        yield list(sorted(numbers))
-        yield list(sorted(numbers, reverse=True))
+        yield [*sorted(numbers)]
+        yield [*sorted(numbers, reverse=True)]
 
 
 def lower_bound(successes: int, trials: int, error: float) -> float:
