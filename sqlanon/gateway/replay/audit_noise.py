@@ -24,7 +24,7 @@ from sqlanon.gateway.price.noise import Mechanisms
 from sqlanon.gateway.replay.drawn_noise import DrawnNoise, faults_of_charges, faults_of_limits
 from sqlanon.gateway.replay.fill_shapes import fill_shape
 from sqlanon.gateway.replay.made_up_persons import MOST_ROWS, WORLDS, Tables, neighbours_of
-from sqlanon.gateway.replay.neighbours import Comparison, Shift, compare_neighbours
+from sqlanon.gateway.replay.neighbours import NeighbourComparison, Shift, compare_neighbours
 from sqlanon.gateway.replay.sample_losses import faults_of_noise, proven_epsilon
 from sqlanon.gateway.replay.schema_statements import schema_statements
 from sqlanon.gateway.synthetic import load_table
@@ -105,7 +105,7 @@ def audit_schema(
         raise PolicyError(f"'{principal}' is answered without noise", hint="audit these answers without --dp")
     drawn = schema_statements(Catalog(own, schema), principal, count, seed)
     listed = [*asked, *(Asked(sql, principal, "schema") for sql in drawn)]
-    compared: list[list[Comparison]] = []
+    compared: list[list[NeighbourComparison]] = []
     charges: list[list[str]] = [[] for _ in listed]
     general: list[str] = []
     for world in WORLDS:
@@ -182,7 +182,7 @@ def _statement(gate: Gate, asked: Asked) -> Asked:
     return replace(asked, sql=filled or asked.sql, shape=filled is None)
 
 
-def _judged(asked: Asked, worlds: Sequence[Comparison], charges: Sequence[str], runs: int) -> StatementAudit:
+def _judged(asked: Asked, worlds: Sequence[NeighbourComparison], charges: Sequence[str], runs: int) -> StatementAudit:
     violations = dict.fromkeys([*(text for found in worlds for text in found.violations), *charges])
     answered = [found for found in worlds if found.parts]
     if not answered:
@@ -200,7 +200,7 @@ def _judged(asked: Asked, worlds: Sequence[Comparison], charges: Sequence[str], 
     return StatementAudit(asked, "", shift, worst.cost, proven, tuple(violations))
 
 
-def _ratio(found: Comparison) -> float:
+def _ratio(found: NeighbourComparison) -> float:
     return sum(map(_share, found.shifts))
 
 

@@ -92,7 +92,7 @@ class _Maker:
         kind = self._kind(name, column)
         for person in range(1, min(self.policy.minimum_group + CALM, MOST_PERSONS) + 2):
             for place in range(self._rows_of(name, person)):
-                fixed = {column: numbered(kind, person)}
+                fixed = {column: nth_value(kind, person)}
                 yield self._row(name, fixed, place, calm=person != THE_ONE), person
         if name != unit.table:  # rows of nobody are not read
             yield self._row(name, {column: None}, 0, calm=True), None
@@ -112,7 +112,7 @@ class _Maker:
                 made[info.name] = fixed[info.name]
             elif info.name in self._told_apart(name):
                 self.serial += 1
-                made[info.name] = numbered(kind, 100 + self.serial)
+                made[info.name] = nth_value(kind, 100 + self.serial)
             else:
                 made[info.name] = self._value(name, info.name, kind, place, calm=calm, in_turn=in_turn)
         return made
@@ -138,7 +138,7 @@ class _Maker:
         return None
 
     def _undeclared(self, kind: Kind) -> Any:
-        return "text of the one" if kind == "text" else numbered(kind, FAR)
+        return "text of the one" if kind == "text" else nth_value(kind, FAR)
 
     def _bounds(self, name: str, column: str) -> tuple[Any, Any]:
         declared = self.policy.tables[name].columns.get(column)
@@ -151,7 +151,7 @@ class _Maker:
         if kind == "bool":
             return [True, False]
         if low is None:
-            return [numbered(kind, 1)]
+            return [nth_value(kind, 1)]
         if kind in ("int", "float"):
             middle = (low + high) / 2
             return [round(middle) if kind == "int" else middle]
@@ -164,7 +164,7 @@ class _Maker:
         if kind == "bool":
             return [True, None] if self._odd else [True]
         if kind in ("date", "timestamp"):
-            start = _moment(low) if low is not None else _moment(numbered("timestamp", 1))
+            start = _moment(low) if low is not None else _moment(nth_value("timestamp", 1))
             end = _moment(high) if high is not None else _moved(start, 400)
             moments: list[datetime | None] = {
                 "high": [start],
@@ -222,10 +222,10 @@ class _Maker:
         return next(kind_of(info.type) or "text" for info in self.schema.columns[name] if info.name == column)
 
 
-def numbered(kind: Kind, number: int) -> Any:
+def nth_value(kind: Kind, number: int) -> Any:
     """A value for each number, another one for another number.
 
-    >>> numbered("text", 3), numbered("date", 3)
+    >>> nth_value("text", 3), nth_value("date", 3)
     ('text 3', datetime.date(2025, 7, 4))
     """
     made: Mapping[Kind, Callable[[], Any]] = {

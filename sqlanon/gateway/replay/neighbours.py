@@ -6,6 +6,7 @@ the noise, the cost and the keys that always appear. The integers differ by no m
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,7 @@ from sqlanon.errors import Refused, SqlanonError
 from sqlanon.gateway import Gate, PricedCore, PricedStatement
 from sqlanon.gateway.bind.core import Atom
 from sqlanon.gateway.price.noise import Key
+from sqlanon.gateway.price.value_range import most_units, ranges
 from sqlanon.mechanisms import Cost, quantile_scores
 
 FEW_BINS = 300  # a histogram with more of them is summed up once
@@ -50,7 +52,7 @@ class Shift:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class NeighbourComparison:
     """One statement on a pair of neighbours."""
 
     refused: str = ""  # why, where both refuse it
@@ -63,28 +65,28 @@ class Comparison:
 
 def compare_neighbours(
     one: Gate, other: Gate, sql: str, principal: str, parameters: Sequence[Any] = (), **options: Any
-) -> Comparison:
+) -> NeighbourComparison:
     """Prepare a statement on both gates, read what it reads before noise, and compare."""
     first, second = (_prepared(gate, sql, principal, parameters, options) for gate in (one, other))
     if isinstance(first, str) or isinstance(second, str):
         if first == second:
-            return Comparison(refused=str(first))
-        return Comparison(violations=("whether it is refused, or how, depends on the data",))
+            return NeighbourComparison(refused=str(first))
+        return NeighbourComparison(violations=("whether it is refused, or how, depends on the data",))
     found = list(differences(first, second))
     if found:
-        return Comparison(violations=tuple(found))
+        return NeighbourComparison(violations=tuple(found))
     shifts: list[Shift] = []
     parts = []
     for part, same in zip(first.parts, second.parts, strict=True):
         try:
             reads = read_core(one, part), read_core(other, same)
         except (SqlanonError, ValueError, OverflowError):
-            return Comparison(violations=("it fails on some rows, after it was charged",))
+            return NeighbourComparison(violations=("it fails on some rows, after it was charged",))
         parts.append((part, *reads))
         moves, wrong = compare_reads(part, *reads, groups=groups_of(part, first))
         shifts += moves
         found += wrong
-    return Comparison("", tuple(shifts), tuple(found), tuple(parts), first.cost, first.delta)
+    return NeighbourComparison("", tuple(shifts), tuple(found), tuple(parts), first.cost, first.delta)
 
 
 def _prepared(
@@ -131,20 +133,25 @@ def compare_reads(part: PricedCore, one: Read, other: Read, *, groups: int) -> t
     core, wrong = part.core, []
     if one.shown() != other.shown():
         wrong.append("the groups that always appear depend on the data")
-    persons = moved(one.column("persons"), other.column("persons"))
+    persons = total_shift(one.column("persons"), other.column("persons"))
     if persons > groups:
         wrong.append(f"one person is counted in {persons} groups, and may be in {groups}")
     shifts = []
     for place, (atom, reach) in enumerate(zip(core.atoms, part.noise.sensitivities, strict=True)):
         if atom.kind == "quantile":
-            change = moved_scores(atom, one.histograms.get(place, {}), other.histograms.get(place, {}))
+            change = score_shift(atom, one.histograms.get(place, {}), other.histograms.get(place, {}))
+        elif atom.kind == "ranged":
+            rows, change = range_shift(atom, one.histograms.get(place, {}), other.histograms.get(place, {}))
+            most = reach // most_units(1)
+            if rows > most:
+                wrong.append(f"{atom.label} counts {rows} rows of one person, and may count {most}")
         else:
             a, b = one.integers(place, atom), other.integers(place, atom)
             if core.mode == "private" and atom.kind in ("sum", "persons"):
                 # A key that only one of both can show is what delta is for: it has just the minimum of persons there.
                 shown = one.column("persons").keys() & other.column("persons").keys()
                 a, b = ({key: value for key, value in side.items() if key in shown} for side in (a, b))
-            change = moved(a, b)
+            change = total_shift(a, b)
         shifts.append(Shift(atom.label or atom.kind, change, reach))
         if change > reach:
             wrong.append(f"{atom.label or atom.kind} moves by {change}, and its noise is made for {reach}")
@@ -155,22 +162,40 @@ def shown_key(key: Iterable[Any]) -> str:
     return str(tuple(map(str, key)))
 
 
-def moved(one: Mapping[str, int], other: Mapping[str, int]) -> int:
+def total_shift(one: Mapping[str, int], other: Mapping[str, int]) -> int:
     """The sum of all changes, over all groups.
 
-    >>> moved({"a": 3, "b": 1}, {"a": 1})
+    >>> total_shift({"a": 3, "b": 1}, {"a": 1})
     3
     """
     return sum(abs(one.get(key, 0) - other.get(key, 0)) for key in one.keys() | other.keys())
 
 
-def moved_scores(atom: Atom, one: Mapping[Key, Any], other: Mapping[Key, Any]) -> int:
+def score_shift(atom: Atom, one: Mapping[Key, Any], other: Mapping[Key, Any]) -> int:
     """The largest change of a score in each group, over all groups."""
     a, b = ({shown_key(key): value for key, value in side.items()} for side in (one, other))
     return sum(
         max(abs(x - y) for x, y in zip(scores(atom, a.get(key, {})), scores(atom, b.get(key, {})), strict=True))
         for key in keys_of(a.keys(), b.keys())
     )
+
+
+def range_shift(atom: Atom, one: Mapping[Key, Any], other: Mapping[Key, Any]) -> tuple[int, int]:
+    """Of a sum without declared bounds: how far its histogram moves, and its units in the worst of all ranges."""
+    a, b = ({shown_key(key): held for key, held in side.items()} for side in (one, other))
+    keys = keys_of(a.keys(), b.keys())
+    counts: list[Counter[int]] = [Counter(), Counter()]
+    for side, counted in ((a, counts[0]), (b, counts[1])):
+        for held in side.values():
+            counted.update({bin_: rows for bin_, (rows, _) in held.items()})
+    change = max(
+        sum(
+            abs(found.total(a.get(key, {}), centred=atom.centred) - found.total(b.get(key, {}), centred=atom.centred))
+            for key in keys
+        )
+        for found in ranges()
+    )
+    return sum(abs(counts[0][bin_] - counts[1][bin_]) for bin_ in counts[0].keys() | counts[1].keys()), change
 
 
 def keys_of(one: Set[str], other: Set[str]) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from sqlanon.gateway import PricedCore
 from sqlanon.gateway.price.noise import Key, noisy_table
+from sqlanon.gateway.price.value_range import RangedSum, ValueRange
 from sqlanon.gateway.replay.empirical_epsilon import epsilon_lower_bound
 from sqlanon.gateway.replay.neighbours import Read, scores, shown_key
 from sqlanon.mechanisms import Choice, Mechanism
@@ -77,8 +78,26 @@ class _Cells:
         found: list[float] = []
         while len(found) < runs:
             tables = sample_tables(self.part, read, self.keys, min(BATCH, runs - len(found)))
-            found += [sum(self._loss(key, table.get(shown_key(key))) for key in self.keys) for table in tables]
+            found += [
+                sum(self._loss(key, table.get(shown_key(key))) for key in self.keys) + self._range_losses(table)
+                for table in tables
+            ]
         return found
+
+    def _range_losses(self, table: Mapping[str, Row]) -> float:
+        """The logarithm of how likely the ranges that were found are, by the histograms."""
+        row = next(iter(table.values()), None)
+        total, starts = 0.0, column_starts(self.part)
+        for place, mechanism in enumerate(self.part.noise.atoms):
+            if row is None or not isinstance(mechanism, RangedSum):
+                continue
+            low, high = row[starts[place] + 3 : starts[place] + 5]
+            one, other = (
+                mechanism.log_likelihood(list(read.histograms.get(place, {}).values()), low, high)
+                for read in (self.one, self.other)
+            )
+            total += one - other
+        return _held(total)
 
     def _loss(self, key: Key, row: Row | None) -> float:
         """The logarithm of how likely this row of a group is with the person, beside without."""
@@ -87,8 +106,14 @@ class _Cells:
             total += self._selection(key, row is not None)
         if row is None:
             return _held(total)
+        starts = column_starts(self.part)
         for place, (atom, mechanism) in enumerate(zip(self.part.core.atoms, noise.atoms, strict=True)):
-            value = row[2 * place]
+            value = row[starts[place]]
+            if isinstance(mechanism, RangedSum):
+                low, high = row[starts[place] + 3 : starts[place] + 5]
+                x, y = (self._in_range(read, key, place, low, high) for read in (self.one, self.other))
+                total += mechanism_loss(mechanism.total, value, x, y)
+                continue  # that it is this range is looked at once, for all groups
             if isinstance(mechanism, Choice):
                 a, b = (scores(atom, read.histograms.get(place, {}).get(key, {})) for read in (self.one, self.other))
                 total += (a[int(value)] - b[int(value)]) / mechanism.scale
@@ -97,11 +122,15 @@ class _Cells:
             if mechanism is None:
                 assert noise.keys is not None
                 total += (abs(value - y) - abs(value - x)) / noise.keys.scale
-            elif mechanism.distribution == "gaussian":
-                total += ((value - y) ** 2 - (value - x) ** 2) / (2 * mechanism.scale**2)
             else:
-                total += (abs(value - y) - abs(value - x)) / mechanism.scale
+                total += mechanism_loss(mechanism, value, x, y)
         return _held(total)
+
+    def _in_range(self, read: Read, key: Key, place: int, low: float, high: float) -> int:
+        """The exact sum in units of the range that a noisy table is in."""
+        power = round(math.log2(max(high, -low)))
+        held = read.histograms.get(place, {}).get(key, {})
+        return ValueRange(power, low < 0, high > 0).total(held, centred=self.part.core.atoms[place].centred)
 
     def _selection(self, key: Key, shown: bool) -> float:
         keys = self.part.noise.keys
@@ -112,6 +141,22 @@ class _Cells:
             likely = _reach(keys.threshold - persons, keys.scale) if persons >= keys.minimum else 0.0
             found.append(max(likely if shown else 1 - likely, 1e-30))
         return math.log(found[0] / found[1])
+
+
+def mechanism_loss(mechanism: Mechanism, value: int, one: int, other: int) -> float:
+    """The logarithm of how likely a noisy integer is for one exact integer beside another."""
+    if mechanism.distribution == "gaussian":
+        return ((value - other) ** 2 - (value - one) ** 2) / (2 * mechanism.scale**2)
+    return (abs(value - other) - abs(value - one)) / mechanism.scale
+
+
+def column_starts(part: PricedCore) -> list[int]:
+    """Where the columns of each atom begin in a noisy table, behind its keys."""
+    found, at = [], 0
+    for mechanism in part.noise.atoms:
+        found.append(at)
+        at += 5 if isinstance(mechanism, RangedSum) else 2
+    return found
 
 
 def _held(loss: float) -> float:
@@ -136,6 +181,9 @@ def _state(part: PricedCore, read: Read, key: Key) -> list[float]:
     for place, mechanism in enumerate(part.noise.atoms):
         if isinstance(mechanism, Choice):
             found.append(float(sum(read.histograms.get(place, {}).get(key, {}).values())))
+        elif isinstance(mechanism, RangedSum):
+            held = read.histograms.get(place, {}).get(key, {})
+            found.append(float(sum(rows for rows, _ in held.values())))
         else:
             scale = mechanism.scale if mechanism is not None else 1.0
             found.append(_integer(part, read, key, place) / scale)
@@ -148,6 +196,9 @@ def sample_tables(part: PricedCore, read: Read, keys: Sequence[Key], runs: int) 
     The same exact integers are put under each other, with the number of the run as a key before their keys, and made
     noisy by one call of what answers statements.
     """
+    if runs > 1 and any(isinstance(each, RangedSum) for each in part.noise.atoms):
+        # One range is found for all groups of a table: many tables in one would find it among the rows of all.
+        return [table for _ in range(runs) for table in sample_tables(part, read, keys, 1)]
     places = range(runs)
     wanted = set(map(shown_key, keys))
     found: Mapping[Key, Mapping[str, int]] = {
@@ -176,8 +227,9 @@ def faults_of_noise(part: PricedCore, read: Read) -> list[str]:
     for turn in range(2):  # two calls: noise that is drawn once and kept would be the same in both
         tables = sample_tables(part, read, keys, runs)
         for key in keys:
-            for place, mechanism in enumerate(part.noise.atoms):
-                values = [table[shown_key(key)][2 * place] for table in tables if shown_key(key) in table]
+            rows = [table[shown_key(key)] for table in tables if shown_key(key) in table]
+            for start, (place, mechanism) in zip(column_starts(part), enumerate(part.noise.atoms), strict=True):
+                values = [row[start] for row in rows]
                 if not all(math.isfinite(value) for value in values):
                     wrong["an answer is not a finite number"] = None
                 elif isinstance(mechanism, Mechanism) and len(values) == runs:
