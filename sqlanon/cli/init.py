@@ -45,6 +45,8 @@ LETTERS: dict[str, Role] = {
 @click.option("--by", multiple=True, help="With --statistics: columns that make the cells, separated by commas.")
 @click.option("--of", "amounts", multiple=True, help="With --statistics: amounts that are summed up.")
 @click.option("--contributor", help="With --statistics: the column that says whose a record is.")
+@click.option("--gateway", is_flag=True, help="Draft a gateway from keys and foreign keys; with --unit.")
+@click.option("--unit", metavar="TABLE[.KEY]", help="With --gateway: the table of the persons to be protected.")
 @click.option("-i", "--interactive", is_flag=True, help="Ask for the role of each column, with the guess as default.")
 def init(
     database: str,
@@ -61,13 +63,24 @@ def init(
     by: Sequence[str],
     amounts: Sequence[str],
     contributor: str | None,
+    gateway: bool,
+    unit: str | None,
     interactive: bool,
 ) -> None:
     """Profile a table inside its database and write a commented policy that can be published as it is.
 
     DATABASE is a DuckDB file or a postgresql:// URL with TABLE in it, or a file of rows or a folder of them. Roles that
     no option gives are guessed from names, types and values.
+
+    With --gateway, write the policy of a gateway instead, from the schema alone: tables that foreign keys join to the
+    persons of --unit are private, nothing is public, and no row is read.
     """
+    if gateway or unit is not None:
+        publishes = table or person or interactive or any((qi, sensitive, identifier, insensitive))
+        if publishes or not gateway:
+            raise click.UsageError("--gateway drafts from the schema: it takes --unit, and no table, roles or persons")
+        _draft_gateway(database, unit, output, force)
+        return
     from sqlanon.evidence.draft_policy import draft_policy
     from sqlanon.evidence.suggest_roles import RolesGiven
 
@@ -132,6 +145,19 @@ def _write_draft(draft: PolicyDraft | StatisticsDraft, output: Path | None, fold
 
 def _listed(texts: Sequence[str]) -> list[str]:
     return [part.strip() for text in texts for part in text.split(",") if part.strip()]
+
+
+def _draft_gateway(database: str, unit: str | None, output: Path | None, force: bool) -> None:
+    from sqlanon.gateway.draft_gateway import draft_gateway
+
+    _require_new(output, force)
+    draft = draft_gateway(database, unit, base=output.parent if output else Path("."))
+    if output is None:
+        click.echo(draft.text, nl=False)
+        return
+    output.write_text(draft.text, encoding="utf-8")
+    click.echo(f"wrote {output}; {draft.summary}")
+    click.echo(f"read it through, then: sqlanon budget init {output}")
 
 
 def _require_new(file: Path | None, force: bool) -> None:

@@ -13,6 +13,7 @@ from sqlanon.gateway.price.error_target import column_errors
 from sqlanon.gateway.price.mask_names import mask_names
 from sqlanon.gateway.price.prepared_statement import Answer, PricedCore, PricedStatement
 from sqlanon.gateway.price.statement_budget import LEAST
+from sqlanon.gateway.price.value_range import RangedSum
 from sqlanon.ledger import Ledger
 from sqlanon.ledger.limits import Left, Limits
 from sqlanon.mechanisms import Choice, Cost, Mechanism
@@ -158,9 +159,14 @@ def _part(prepared: PricedStatement, part: PricedCore, ledger: Ledger) -> list[s
     return lines
 
 
-def _described(mechanism: Mechanism | Choice | None, reach: int, quantum: float) -> str:
+def _described(mechanism: Mechanism | Choice | RangedSum | None, reach: int, quantum: float) -> str:
     if mechanism is None:
         return "the noisy number of persons that the keys are chosen by, at no further cost"
+    if isinstance(mechanism, RangedSum):
+        return (
+            f"bounds are found with noise, epsilon {number(mechanism.histogram.cost.epsilon)}, as powers of two; "
+            f"the sum within them, epsilon {number(mechanism.total.cost.epsilon)}"
+        )
     shown = f"one person moves it by {number(reach * quantum)}, noise of scale {number(mechanism.scale * quantum)}"
     if isinstance(mechanism, Choice):
         return f"chosen among public candidates, epsilon {number(mechanism.cost.epsilon)}"

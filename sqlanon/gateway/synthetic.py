@@ -70,7 +70,7 @@ def synthetic_gate(policy: Gateway, schema: Schema) -> SyntheticGate:
     engine = connect(":memory:")
     made = _Maker(own, schema)
     for name in own.tables:
-        _load(engine, name, schema, made.table(name))
+        load_table(engine, name, schema, made.table(name))
     post = PostDatabase(own.timeout)
     return SyntheticGate(own, engine, ledger, Catalog(own, schema), post=post, folder=folder)
 
@@ -188,13 +188,13 @@ def _among(values: Sequence[Any], random_of: random.Random) -> Draw:
     return lambda _: random_of.choice(values)
 
 
-def _load(engine: Engine, name: str, schema: Schema, rows: Sequence[Row]) -> None:
+def load_table(engine: Engine, name: str, schema: Schema, rows: Sequence[Row]) -> None:
     """Create a table of the policy with these rows: as text first, which the engine casts to types of its own."""
     table = aliased_table(name, "t0")
     table.set("alias", None)
     infos = list(schema.columns[name])
     engine.load_temporary(
-        "made", [f"c{i}" for i in range(len(infos))], [[str(row[info.name]) for info in infos] for row in rows]
+        "made", [f"c{i}" for i in range(len(infos))], [[_text(row[info.name]) for info in infos] for row in rows]
     )
     select = exp.Select().from_("made")
     for place, info in enumerate(infos):
@@ -206,3 +206,7 @@ def _load(engine: Engine, name: str, schema: Schema, rows: Sequence[Row]) -> Non
         engine.execute(exp.Create(this=exp.Table(db=schema_name.copy()), kind="SCHEMA", exists=True))
     engine.execute(exp.Create(this=table, kind="TABLE", expression=select))
     engine.drop_temporary(["made"])
+
+
+def _text(value: Any) -> Any:
+    return None if value is None else str(value)

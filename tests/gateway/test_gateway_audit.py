@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from auditing import epsilon_lower_bound, lower_bound
 
 from sqlanon.engines import connect
 from sqlanon.gateway import Gate, PricedCore
 from sqlanon.gateway.bind.catalog import Catalog
 from sqlanon.gateway.bind.schema import schema_of
 from sqlanon.gateway.price.noise import Mechanisms, noisy_table
+from sqlanon.gateway.replay.empirical_epsilon import epsilon_lower_bound, lower_bound
 from sqlanon.ledger import Ledger
 from sqlanon.mechanisms import Choice, KeySelection, Mechanism, choose_best, gaussian, laplace, select_keys
 from sqlanon.policy.gateway import Gateway

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +16,9 @@ from hypothesis import strategies as st
 
 from sqlanon.engines import connect
 from sqlanon.errors import Refused
-from sqlanon.gateway import PricedCore, PricedStatement
-from sqlanon.gateway.bind.core import same_key
-from sqlanon.gateway.price.prepared_statement import main_columns
-from sqlanon.mechanisms import quantile_scores
+from sqlanon.gateway.replay.neighbours import compare_neighbours
 
 LIMITS = {"rows": 3, "groups": 2, "minimum_group": 1}
-Exact = dict[tuple[Any, ...], int]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -76,91 +71,9 @@ def _neighbours(folder: Path, engine: Callable[[], Any]) -> Neighbours:
     return Neighbours(one, other)
 
 
-def exact(of: World, part: PricedCore) -> dict[str, Exact | dict[tuple[Any, ...], Exact]]:
-    """What is read before noise: integers by key for each atom, histograms by key for quantiles."""
-    core, width = part.core, len(part.core.keys)
-    found: dict[str, Any] = defaultdict(dict)
-    values = [place for place, atom in enumerate(core.atoms) if atom.kind in ("distinct", "quantile")]
-    waiting = list(part.statements)
-    if len(waiting) > len(values):
-        for row in of.gate.data.rows(waiting.pop(0)):
-            for name, value in zip(main_columns(core), row[width:], strict=True):
-                found[name][_key(row[:width])] = int(value)
-    for place, statement in zip(values, waiting, strict=True):
-        for row in of.gate.data.rows(statement):
-            if core.atoms[place].kind == "distinct":
-                found[f"a{place}"][_key(row[:width])] = int(row[width])
-            else:
-                found[f"a{place}"].setdefault(_key(row[:width]), {})[int(row[width])] = int(row[width + 1])
-    return found
-
-
-def _key(values: Any) -> tuple[Any, ...]:
-    return tuple(str(same_key(value)) for value in values)  # NaN equals itself as a text; as keys are shown
-
-
-def moved(one: Exact, other: Exact) -> int:
-    return sum(abs(one.get(key, 0) - other.get(key, 0)) for key in one.keys() | other.keys())
-
-
-def moved_scores(atom: Any, one: Any, other: Any) -> int:
-    """The largest change of a score in each group, over all groups."""
-    return sum(
-        max(abs(a - b) for a, b in zip(_scores(atom, one.get(key, {})), _scores(atom, other.get(key, {})), strict=True))
-        for key in one.keys() | other.keys()
-    )
-
-
-def _scores(atom: Any, histogram: Exact) -> list[int]:
-    counts = [0] * atom.bins
-    for place, amount in histogram.items():
-        counts[place] += amount  # type: ignore[call-overload]
-    belows = [sum(counts[:place]) for place in range(atom.bins)] if atom.bins < 300 else _running(counts)
-    total = sum(counts)
-    aboves = [total - below - count for below, count in zip(belows, counts, strict=True)]
-    return quantile_scores(belows, aboves, atom.alpha)
-
-
-def _running(counts: list[int]) -> list[int]:
-    below, found = 0, []
-    for count in counts:
-        found.append(below)
-        below += count
-    return found
-
-
 def check(pair: Neighbours, asked: Asked) -> None:
-    try:
-        prepared = pair.one.prepare(asked.sql)
-    except Refused as error:
-        with pytest.raises(Refused) as again:
-            pair.other.prepare(asked.sql)
-        assert str(again.value) == str(error)
-        return
-    same(prepared, pair.other.prepare(asked.sql))
-    for part in prepared.parts:
-        one, other = exact(pair.one, part), exact(pair.other, part)
-        assert pair.one.gate.data.keys(part.core) == pair.other.gate.data.keys(part.core)
-        groups = prepared.limit.groups if part.core.keys and not part.core.unique else 1
-        assert moved(one.get("persons", {}), other.get("persons", {})) <= groups, asked.sql  # type: ignore[arg-type]
-        for place, (atom, reach) in enumerate(zip(part.core.atoms, part.noise.sensitivities, strict=True)):
-            a, b = one.get(f"a{place}", {}), other.get(f"a{place}", {})
-            if part.core.mode == "private" and atom.kind in ("sum", "persons"):
-                # A key that only one of both can show is what delta is for: it has just the minimum of persons there.
-                shown = one.get("persons", {}).keys() & other.get("persons", {}).keys()
-                a, b = ({key: value for key, value in side.items() if key in shown} for side in (a, b))
-            change = moved_scores(atom, a, b) if atom.kind == "quantile" else moved(a, b)  # type: ignore[arg-type]
-            assert change <= reach, f"{atom.label} moves by {change}, not {reach}: {asked.sql}"
-
-
-def same(one: PricedStatement, other: PricedStatement) -> None:
-    """Everything but the data: statements, scales, thresholds and costs."""
-    assert one.cost == other.cost
-    for a, b in zip(one.parts, other.parts, strict=True):
-        assert [each.sql() for each in a.statements] == [each.sql() for each in b.statements]
-        assert a.noise.sensitivities == b.noise.sensitivities
-        assert [each and each.scale for each in a.noise.atoms] == [each and each.scale for each in b.noise.atoms]
-        assert (a.noise.keys and a.noise.keys.threshold) == (b.noise.keys and b.noise.keys.threshold)
+    found = compare_neighbours(pair.one.gate, pair.other.gate, asked.sql, "analyst")
+    assert not found.violations, f"{found.violations}: {asked.sql}"
 
 
 QUIET = [

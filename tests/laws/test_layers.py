@@ -39,6 +39,7 @@ LAYERS = [
     {"server", "schedule"},
     {"pgcatalog"},
     {"marginals"},
+    {"gateway.replay"},
     {"gateway.synthetic"},
     {"gateway"},
     {"gateway.controls"},

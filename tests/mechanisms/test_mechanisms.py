@@ -12,12 +12,12 @@ from functools import cache
 from itertools import permutations
 
 import pytest
-from auditing import CONFIDENCE, epsilon_lower_bound, lower_bound, upper_bound
 from conftest import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sqlanon.errors import MechanismError
+from sqlanon.gateway.replay.empirical_epsilon import CONFIDENCE, epsilon_lower_bound, lower_bound, upper_bound
 from sqlanon.mechanisms import Cost, choose_best, gaussian, laplace, quantile_scores, quantile_sensitivity, select_keys
 
 SAMPLES = 20_000

@@ -15,6 +15,8 @@ TYPES = {
     "int": "HUGEINT", "float": "DOUBLE", "text": "VARCHAR", "bool": "BOOLEAN", "date": "DATE", "timestamp": "TIMESTAMP",
 }  # fmt: skip
 
+RANGED = ("u", "low", "high")  # columns of a sum whose bounds were found: its unit, and the ends of the range
+
 Rows = Sequence[tuple[Any, ...]]
 
 
@@ -80,6 +82,8 @@ def _load(connection: duckdb.DuckDBPyConnection, name: str, core: Core, rows: Se
     types = [(f"k{place}", TYPES[key.kind]) for place, key in enumerate(core.keys)]
     for place, atom in enumerate(core.atoms):
         types += [(f"a{place}", "HUGEINT" if atom.kind == "exact" else "BIGINT"), (f"h{place}", "DOUBLE")]
+        if atom.kind == "ranged":
+            types += [(f"{letter}{place}", "DOUBLE") for letter in RANGED]
     if not types:
         types = [("nothing", "INTEGER")]
     if rows and len(rows[0]):

@@ -15,7 +15,7 @@ from sqlanon.gateway.answer.release_time import ReleaseTime
 from sqlanon.gateway.bind.core import Core, same_key
 from sqlanon.gateway.bind.keys import combine_keys, typed_key
 from sqlanon.gateway.price.noise import Key, noisy_table
-from sqlanon.gateway.price.prepared_statement import PricedCore, Written, main_columns
+from sqlanon.gateway.price.prepared_statement import BY_VALUE, PricedCore, Written, main_columns
 from sqlanon.ledger import Ledger
 
 
@@ -52,7 +52,7 @@ class Data:
         width = len(core.keys)
         found: dict[Key, dict[str, int]] = {}
         histograms: dict[int, dict[Key, Any]] = {}
-        values = [place for place, atom in enumerate(core.atoms) if atom.kind in ("distinct", "quantile")]
+        values = [place for place, atom in enumerate(core.atoms) if atom.kind in BY_VALUE]
         places = list(range(len(part.statements)))
         if len(places) > len(values):
             names = main_columns(core)
@@ -63,6 +63,8 @@ class Data:
             for row in self._rows_of(part, own):
                 if core.atoms[place].kind == "distinct":
                     held[_key(row[:width])] = row[width]
+                elif core.atoms[place].kind == "ranged":
+                    held.setdefault(_key(row[:width]), {})[int(row[width])] = int(row[width + 1]), int(row[width + 2])
                 else:
                     held.setdefault(_key(row[:width]), {})[row[width]] = row[width + 1]
         return found, histograms

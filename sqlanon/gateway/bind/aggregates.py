@@ -28,6 +28,7 @@ from sqlanon.gateway.bind.values import (
     NUMBERS,
     TIMES,
     UNDECLARED,
+    WIDEST,
     Interval,
     Kind,
     Spread,
@@ -82,6 +83,8 @@ def bind_aggregate(call: Call, core: Core, rows: Scope, policy: Gateway) -> Answ
         return _distinct(core, value, holds, call)
     if value.kind in TIMES and call.alpha is not None and value.bounds is not None:
         return _as_date(_quantile(core, in_days(value), value.bounds, holds, call))
+    if call.name in ("sum", "avg") and _without_bounds(value):
+        return _ranged_sum(core, value, holds) if call.name == "sum" else _ranged_avg(core, value, holds)
     bounds = _bounds(call, value)
     if call.name == "sum":
         return _sum(core, value, bounds, holds)
@@ -102,6 +105,11 @@ def _bounds(call: Call, value: Value) -> Interval:
             hint="bound it: LEAST(GREATEST(x, 0), 100), or have low and high declared for its columns in the policy",
         )
     return value.bounds
+
+
+def _without_bounds(value: Value) -> bool:
+    """A number that no policy bounds, held to what doubles tell apart: its bounds are found, as part of the answer."""
+    return value.kind in NUMBERS and value.bounds is not None and WIDEST_BOUNDS < value.bounds.size <= WIDEST
 
 
 def _where(tree: exp.Expr, holds: exp.Expr | None) -> exp.Expr:
@@ -260,6 +268,46 @@ def _avg(core: Core, value: Value, bounds: Interval, holds: exp.Expr | None) -> 
 
     def ends() -> tuple[exp.Expr, list[exp.Expr]]:
         """Of a quotient, over a box that holds both: its corners."""
+        counts = _at_least(_minus(rows, rows_width), 1), _plus(rows, rows_width)
+        first, *others = [mean(sign(total, total_width), count) for sign in (_minus, _plus) for count in counts]
+        return first, others
+
+    return Answered(_result(mean(total, rows), "float"), lambda: _least(*ends()), lambda: _greatest(*ends()))
+
+
+def _ranged(core: Core, value: Value, holds: exp.Expr | None, *, centred: bool) -> int:
+    tree = bounded_double(value, UNDECLARED)
+    if holds is not None:
+        tree = exp.Case().when(holds.copy(), tree, copy=False).else_(exp.Null(), copy=False)
+    weight, label = (AVG_WEIGHTS[0], "centred sum without bounds") if centred else (1.0, "sum without bounds")
+    return core.atom(Atom("ranged", tree, weight=weight, label=label, centred=centred))
+
+
+def _unit(core: Core, place: int, tree: exp.Expr) -> exp.Expr:
+    return exp.Paren(this=exp.Mul(this=double(tree), expression=reference(core, f"u{place}")))
+
+
+def _ranged_sum(core: Core, value: Value, holds: exp.Expr | None) -> Answered:
+    place = _ranged(core, value, holds, centred=False)
+    noisy, width = _number(core, place)
+    return Answered(
+        _result(_unit(core, place, noisy), "float"),
+        lambda: _unit(core, place, _minus(noisy, width)),
+        lambda: _unit(core, place, _plus(noisy, width)),
+    )
+
+
+def _ranged_avg(core: Core, value: Value, holds: exp.Expr | None) -> Answered:
+    place, counted = _ranged(core, value, holds, centred=True), core.atom(count_atom(value, holds, AVG_WEIGHTS[1]))
+    (total, total_width), (rows, rows_width) = _number(core, place), _number(core, counted)
+    low, high = reference(core, f"low{place}"), reference(core, f"high{place}")
+    middle = _over(_plus(low, high), number(2))
+
+    def mean(above: exp.Expr, below: exp.Expr) -> exp.Expr:
+        made = _plus(middle, _over(_unit(core, place, above), _at_least(below.copy(), 1)))
+        return _least(_greatest(made, [low.copy()]), [high.copy()])
+
+    def ends() -> tuple[exp.Expr, list[exp.Expr]]:
         counts = _at_least(_minus(rows, rows_width), 1), _plus(rows, rows_width)
         first, *others = [mean(sign(total, total_width), count) for sign in (_minus, _plus) for count in counts]
         return first, others

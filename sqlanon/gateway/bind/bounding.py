@@ -19,6 +19,7 @@ together from new nodes without copies, which would take longer than the stateme
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from sqlglot import exp
@@ -27,6 +28,9 @@ from sqlanon.gateway.bind.core import Core, key_tree
 from sqlanon.gateway.bind.row_work import weigh_nothing
 from sqlanon.gateway.bind.values import UNIT, number
 
+# Of values without declared bounds: the powers of two that bound them, and the bits of a value below its power.
+LEAST_POWER, MOST_POWER = -20, 53  # the largest holds what is not declared
+PRECISION = 20
 HASHED = 1_000  # characters of a column: a longer text would take its time
 UNSTABLE = "unstable"  # marks a query of public rows whose answer may depend on the order in which they are read
 
@@ -64,6 +68,10 @@ def value_statement(core: Core, place: int, rows: int) -> exp.Select:
     if atom.kind == "distinct":
         values = _named(exp.Count(this=exp.Distinct(expressions=[exp.column("v")])), "a")
         return statement.ending(_select([*_columns(keys), values], source, by=keys))
+    if atom.kind == "ranged":
+        statement.bin_values(source)
+        found = [*_columns([*keys, "b"]), _named(_count(), "a"), _named(exp.Sum(this=_in_bin()), "s")]
+        return statement.ending(_select(found, "binned", by=[*keys, "b"]))
     counted = [*_columns([*keys, "v"]), _named(_count(), "a")]
     known = exp.Not(this=exp.Is(this=exp.column("v"), expression=exp.Null()))
     return statement.ending(_select(counted, source, where=known, by=[*keys, "v"]))
@@ -110,6 +118,25 @@ class _Statement:
             self.add("heavy", _select(_columns([UNIT]), "base", by=[UNIT], having=over))
         row = [*self.keys, *content]
         self._bound("bounded", "heavy", "base", row, row, most)
+
+    def bin_values(self, source: str) -> None:
+        """The bin of each value: its sign, and the power of two above its size, counted from 1."""
+        size = exp.Abs(this=exp.column("v"))
+        # LN fails on 0, and an engine may compute both branches of a CASE.
+        held = exp.Greatest(this=size, expressions=[number(2.0 ** (LEAST_POWER - 1))], ignore_nulls=True)
+        above = exp.Ceil(this=exp.Div(this=exp.Ln(this=held), expression=number(math.log(2))))
+        steps = exp.Sub(this=exp.Paren(this=above), expression=number(LEAST_POWER - 1))
+        most = MOST_POWER - LEAST_POWER + 1
+        inside = exp.Least(
+            this=exp.Greatest(this=steps, expressions=[number(1)], ignore_nulls=True),
+            expressions=[number(most)], ignore_nulls=True,
+        )  # fmt: skip
+        place = exp.cast(inside, exp.DataType.Type.BIGINT, copy=False)
+        under = exp.LT(this=exp.column("v"), expression=number(0))
+        signed = exp.Case().when(under, exp.Neg(this=place.copy()), copy=False).else_(place, copy=False)
+        known = exp.Not(this=exp.Is(this=exp.column("v"), expression=exp.Null()))
+        found = [*_columns([*self.keys, "v"]), _named(signed, "b")]
+        self.add("binned", _select(found, source, where=known), kept=False)
 
     def bound_groups(self, most: int, persons: Sequence[str]) -> str:
         """Cells of at most so many keys a person."""
@@ -237,6 +264,15 @@ def _within(query: exp.Query, name: str) -> exp.Expr:
 
 def _count() -> exp.Expr:
     return exp.Count(this=exp.Star())
+
+
+def _in_bin() -> exp.Expr:
+    """A value as an integer of at most 2**PRECISION, in parts of the power of two of its bin."""
+    power = exp.Sub(this=number(PRECISION - LEAST_POWER + 1), expression=exp.Abs(this=exp.column("b")))
+    factor = exp.Pow(this=exp.cast(number(2), exp.DataType.Type.DOUBLE), expression=exp.Paren(this=power))
+    size = exp.Mul(this=exp.Abs(this=exp.column("v")), expression=factor)
+    held = exp.Least(this=size, expressions=[number(2**PRECISION)], ignore_nulls=True)
+    return exp.cast(exp.Anonymous(this="ROUND", expressions=[held]), exp.DataType.Type.BIGINT, copy=False)
 
 
 def _total(tree: exp.Expr) -> exp.Expr:

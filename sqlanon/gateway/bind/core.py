@@ -31,7 +31,7 @@ LARGEST_STEP = 2**31
 WIDEST_BOUNDS = 1e12
 CANDIDATES = 1000  # of a quantile
 
-AtomKind = Literal["sum", "persons", "distinct", "quantile", "exact"]
+AtomKind = Literal["sum", "persons", "distinct", "quantile", "ranged", "exact"]
 KeyMode = Literal["none", "declared", "public", "private"]
 
 
@@ -40,7 +40,8 @@ class Atom:
     """One exact integer a group (or, for a quantile, a histogram), to which noise is added once.
 
     sum: SUM of `tree`, an integer of at most `step` in every row. persons: persons with a row where `tree` holds.
-    distinct: COUNT(DISTINCT `tree`). quantile: rows by bin of `tree`. exact: read by `controls`, without noise.
+    distinct: COUNT(DISTINCT `tree`). quantile: rows by bin of `tree`. ranged: SUM of `tree`, a number whose bounds are
+    found with noise (`centred`: less the middle of them for each row). exact: read by `controls`, without noise.
     """
 
     kind: AtomKind
@@ -53,6 +54,7 @@ class Atom:
     low: float = 0.0
     high: float = 0.0
     bins: int = 0
+    centred: bool = False
 
     @cached_property
     def identity(self) -> tuple[Any, ...]:
@@ -64,6 +66,7 @@ class Atom:
             self.alpha,
             self.low,
             self.high,
+            *(["centred"] if self.centred else ()),
         )
 
 

@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from sqlanon.errors import Refused
 from sqlanon.gateway.bind.core import Atom, Core
+from sqlanon.gateway.price.value_range import SHARE, RangedSum, most_units
 from sqlanon.mechanisms import (
     Choice,
     Cost,
@@ -53,7 +54,8 @@ class Limit:
 class Noise:
     """The mechanisms of one core, and what they cost together."""
 
-    atoms: tuple[Mechanism | Choice | None, ...]  # None: the persons that the selection of keys counts anyway
+    # None: the persons that the selection of keys counts anyway.
+    atoms: tuple[Mechanism | Choice | RangedSum | None, ...]
     keys: KeySelection | None
     sensitivities: tuple[int, ...]
     cost: Cost
@@ -75,7 +77,7 @@ def noise_for(core: Core, limit: Limit, epsilon: float, delta: float, *, mechani
     whole = sum(weights) + key_weight
     sensitivities = tuple(sensitivity(core, atom, limit) for atom in core.atoms)
     rho = _rho_of(epsilon, delta / 2) if mechanism == "gaussian" else 0.0
-    atoms: list[Mechanism | Choice | None] = []
+    atoms: list[Mechanism | Choice | RangedSum | None] = []
     for atom, weight, reach in zip(core.atoms, weights, sensitivities, strict=True):
         share = weight / whole if whole else 0.0
         if not weight:
@@ -84,6 +86,10 @@ def noise_for(core: Core, limit: Limit, epsilon: float, delta: float, *, mechani
             atoms.append(_gaussian(atom, core, limit, reach, rho * share, delta, source))
         elif atom.kind == "quantile":
             atoms.append(source.choose_best(reach, epsilon * share))
+        elif atom.kind == "ranged":
+            found, summed = epsilon * share * SHARE, epsilon * share * (1 - SHARE)
+            rows = 1 if core.unique else limit.rows
+            atoms.append(RangedSum(source.laplace(rows, found), source.laplace(reach, summed)))
         else:
             atoms.append(source.laplace(reach, epsilon * share))
     keys = None
@@ -110,14 +116,22 @@ def sensitivity(core: Core, atom: Atom, limit: Limit) -> int:
         return limit.groups if core.keys and not core.unique else 1
     if atom.kind == "quantile":
         return quantile_sensitivity(rows, atom.alpha)
+    if atom.kind == "ranged":
+        return most_units(rows)
     return rows * atom.step
 
 
 def _gaussian(
     atom: Atom, core: Core, limit: Limit, reach: int, rho: float, delta: float, source: Mechanisms
-) -> Mechanism | Choice:
+) -> Mechanism | Choice | RangedSum:
     if atom.kind == "quantile":
         return source.choose_best(reach, math.sqrt(2 * rho))
+    if atom.kind == "ranged":
+        rows = 1 if core.unique else limit.rows
+        return RangedSum(
+            source.gaussian(float(rows), rho * SHARE, delta / 2),
+            source.gaussian(float(reach), rho * (1 - SHARE), delta / 2),
+        )
     # All rows of a person may lie in one group, so L2 is no smaller than L1; persons are 0 or 1 in each group.
     spread = math.sqrt(reach) if atom.kind == "persons" else float(reach)
     return source.gaussian(spread, rho, delta / 2)
@@ -176,6 +190,8 @@ def noisy_table(
         elif isinstance(mechanism, Choice):
             bins = histograms.get(place, {})
             columns += [[_quantile(atom, mechanism, bins.get(key, {})) for key in keys], [0.0] * len(keys)]
+        elif isinstance(mechanism, RangedSum):
+            columns += _ranged(atom, mechanism, histograms.get(place, {}), keys)
         else:
             held = histograms.get(place, {}) if atom.kind == "distinct" else None
             exact = [found.get(key, {}).get(f"a{place}", 0) if held is None else held.get(key, 0) for key in keys]
@@ -190,7 +206,7 @@ def atom_width(noise: Noise, place: int) -> float:
     if mechanism is None:
         assert noise.keys is not None
         return _laplace_width(noise.keys)
-    assert not isinstance(mechanism, Choice)
+    assert isinstance(mechanism, Mechanism)  # how far the others are off depends on the data
     return mechanism.half_width()
 
 
@@ -209,6 +225,15 @@ def _quantile(atom: Atom, mechanism: Choice, histogram: Mapping[int, int]) -> in
         below += count
         aboves.append(total - below)
     return mechanism.choose(quantile_scores(belows, aboves, atom.alpha))
+
+
+def _ranged(atom: Atom, mechanism: RangedSum, held: Mapping[Key, Any], keys: Sequence[Key]) -> list[list[Any]]:
+    """The sum in units, half of its interval, what a unit stands for, and both ends of the range that was found."""
+    found = mechanism.find(list(held.values()))
+    exact = [found.total(held.get(key, {}), centred=atom.centred) for key in keys]
+    noisy = mechanism.total.add_noise(exact) if exact else []
+    same = (mechanism.half_width(), found.unit(centred=atom.centred), found.low, found.high)
+    return [noisy, *([value] * len(keys) for value in same)]
 
 
 def _order(key: Key) -> tuple[Any, ...]:

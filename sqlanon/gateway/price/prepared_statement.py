@@ -104,11 +104,7 @@ class PricedStatement:
 def statements_of(core: Core, limit: Limit) -> tuple[exp.Select, ...]:
     """All statements that read data for a core."""
     first = main_statement(core, limit.rows, limit.groups, limit.minimum)
-    rest = [
-        value_statement(core, place, limit.rows)
-        for place, atom in enumerate(core.atoms)
-        if atom.kind in ("distinct", "quantile")
-    ]
+    rest = [value_statement(core, place, limit.rows) for place, atom in enumerate(core.atoms) if atom.kind in BY_VALUE]
     return (*([first] if first is not None else []), *rest)
 
 
@@ -119,6 +115,7 @@ def main_columns(core: Core) -> list[str]:
 
 
 LONGEST_SHAPE = 4_000
+BY_VALUE = ("distinct", "quantile", "ranged")  # atoms that have a statement of their own
 # What the kinds are to a client. Nothing but NULL is a text, as in PostgreSQL.
 TYPES: dict[Kind, str] = {
     "int": "int8", "float": "float8", "text": "text", "bool": "bool", "date": "date", "timestamp": "timestamp",

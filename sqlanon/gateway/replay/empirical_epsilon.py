@@ -66,9 +66,10 @@ def orders(likely: Counter[Hashable], unlikely: Counter[Hashable]) -> Iterator[l
     """Ways to line up the outputs; an event is a beginning of such a line."""
     seen = likely | unlikely
     yield sorted(seen, key=lambda output: (unlikely[output] + 5) / (likely[output] + 5))
-    if all(isinstance(output, int | float) for output in seen):
-        yield sorted(seen)
-        yield sorted(seen, reverse=True)
+    numbers = [output for output in seen if isinstance(output, int | float)]
+    if len(numbers) == len(seen):
+        yield [*sorted(numbers)]
+        yield [*sorted(numbers, reverse=True)]
 
 
 def lower_bound(successes: int, trials: int, error: float) -> float:

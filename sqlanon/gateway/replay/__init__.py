@@ -1,0 +1,1 @@
+"""Replays statements on neighbouring databases of made-up data: with one person, and without."""
