@@ -15,8 +15,8 @@ from sqlanon.errors import SqlanonError
 
 # Each is a file of this folder with a command of its name, and is loaded when it is asked for.
 COMMANDS = (
-    "attack", "audit", "budget", "check", "compare", "compile", "console", "demo", "explain", "export", "hierarchy", "init",
-    "mcp", "models", "plan", "publish", "query", "refresh", "releases", "report", "risk", "schedule", "schema",
+    "attack", "audit", "budget", "check", "compare", "compile", "console", "demo", "explain", "export", "hierarchy",
+    "init", "mcp", "models", "plan", "publish", "query", "refresh", "releases", "report", "risk", "schedule", "schema",
     "serve", "status", "user", "verdict", "version",
 )  # fmt: skip
 

@@ -76,8 +76,8 @@ def init(
     persons of --unit are private, nothing is public, and no row is read.
     """
     if gateway or unit is not None:
-        publishes = table or person or interactive or any((qi, sensitive, identifier, insensitive))
-        if publishes or not gateway:
+        roles = any((qi, sensitive, identifier, insensitive, person, interactive))
+        if not gateway or table or roles or statistics or any((by, amounts, contributor)):
             raise click.UsageError("--gateway drafts from the schema: it takes --unit, and no table, roles or persons")
         _draft_gateway(database, unit, output, force)
         return

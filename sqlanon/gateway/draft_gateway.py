@@ -249,7 +249,10 @@ def _table(name: Name, belongs: str | None, shape: Shape, links: set[str]) -> It
         yield "      columns:"
         yield from (f"        {key(each)} hidden" for each in hidden)
     if unbounded:
-        yield _comment(f"      # low and high, where you know them, make SUM and AVG more accurate, and others possible: {', '.join(unbounded)}")
+        names = ", ".join(unbounded)
+        yield _comment(
+            f"      # low and high, where you know them, make SUM and AVG more accurate, and others possible: {names}"
+        )
 
 
 def _comment(text: str) -> str:

@@ -14,7 +14,8 @@ from typing import Any
 
 from sqlanon.engines import Engine
 from sqlanon.policy import Source
-from sqlanon.policy.statistics import StatisticsPolicy, Suppression
+from sqlanon.policy.statistics import StatisticsPolicy
+from sqlanon.policy.table_protection import Suppression
 from sqlanon.relations.source import relation
 from sqlanon.sqltree.tree import select, table
 from sqlanon.statistics.cell_tables import CellTables, TableCells, Workspace, make_cells

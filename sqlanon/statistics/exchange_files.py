@@ -22,7 +22,8 @@ from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError, SourceError
 from sqlanon.hierarchies.hrc import read_code_list, write_code_list
 from sqlanon.policy import Source
-from sqlanon.policy.statistics import StatisticsPolicy, Suppression
+from sqlanon.policy.statistics import StatisticsPolicy
+from sqlanon.policy.table_protection import Suppression
 from sqlanon.relations.source import relation
 from sqlanon.statistics.cell_tables import Workspace, make_cells
 from sqlanon.statistics.dimensions import MOST_CELLS, Dimension

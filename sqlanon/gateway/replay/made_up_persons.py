@@ -166,12 +166,13 @@ class _Maker:
         if kind in ("date", "timestamp"):
             start = _moment(low) if low is not None else _moment(nth_value("timestamp", 1))
             end = _moment(high) if high is not None else _moved(start, 400)
-            moments: list[datetime | None] = {
+            by_world: dict[str, list[datetime | None]] = {
                 "high": [start],
                 "low": [start, _moved(start, -3000)],
                 "odd": [None, start, end],
                 "mixed": [start, end, None, _moved(end, 1)],
-            }[self.world]
+            }
+            moments = by_world[self.world]
             return [each if each is None or kind == "timestamp" else each.date() for each in moments]
         bottom, top = (0, POOL) if low is None else (low, high)
         size = max(FAR, 2 * (abs(bottom) + abs(top)))
