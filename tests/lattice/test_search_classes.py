@@ -247,7 +247,8 @@ def policy_of(uses: list[Any], limit: float, metric: str, **more: Any) -> Policy
 def with_person(person: bool) -> dict[str, Any]:
     roles = dict.fromkeys(GROUP, "quasi_identifier") | dict.fromkeys(["s", "u"], "sensitive") | {"g": "insensitive"}
     if person:
-        return {"columns": roles | {"p": "identifier"}, "person": "p"}
+        # Whether whole sets of rows single persons out is not the question of a search, which compares single rows.
+        return {"columns": roles | {"p": "identifier"}, "person": "p", "linked_rows": "accept"}
     return {"columns": roles | {"p": "insensitive"}}
 
 
