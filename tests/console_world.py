@@ -27,6 +27,8 @@ OWNER, AUDITOR, ANALYST = "olga", "aude", "anna"
 NAMED = f"{SCRIPT}eve"  # a principal whose name is markup
 PASSWORDS = {name: f"correct horse {name}" for name in (OWNER, AUDITOR, ANALYST)}
 ROWS = 400
+# Each browser has an address of its own: so many requests and wrong passwords a minute are allowed for one.
+ADDRESSES = (f"127.0.{here}.{place}" for here in range(1, 255) for place in range(1, 255))
 SECRET_MARK = "Zzyzx"  # in every row of persons, and to be on no page
 
 GATEWAY = """
@@ -107,13 +109,17 @@ class Browser:
     port: int
     cookies: dict[str, str] = field(default_factory=dict)
     host: str = ""
+    address: str = field(default_factory=lambda: next(ADDRESSES))
 
     @property
     def origin(self) -> str:
         return f"http://{self.host or f'localhost:{self.port}'}"
 
     def ask(self, method: str, path: str, body: str | None = None, **headers: str) -> Answer:
-        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
+        whence = (self.address, 0)
+        with closing(
+            http.client.HTTPConnection("127.0.0.1", self.port, timeout=60, source_address=whence)
+        ) as connection:
             sent = {"Host": self.host or f"localhost:{self.port}"}
             if self.cookies:
                 sent["Cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
@@ -152,10 +158,11 @@ class Console:
     known: dict[str, Browser] = field(default_factory=dict)
 
     def browser(self, name: str | None = None) -> Browser:
-        """One that is logged in, always the same for a name; or a new one of nobody."""
+        """One that is logged in, the same for a name while its session lasts (a principal has so many, and other tests
+        log in too); or a new one of nobody."""
         if name is None:
             return Browser(self.port)
-        if name not in self.known:
+        if name not in self.known or self.known[name].get("/").status != 200:
             self.known[name] = Browser(self.port)
             assert self.known[name].log_in(name).status == 303
         return self.known[name]

@@ -599,7 +599,7 @@ def test_large_tables_have_fewer_pairs_and_say_so(home: Home, monkeypatch: pytes
 
 
 def test_the_password_stays_out_of_the_policy() -> None:
-    lines = drafts._source("postgresql://ann:secret@host/db", {"table": "t"}, Path("."))
+    lines = drafts.source_lines("postgresql://ann:secret@host/db", {"table": "t"}, Path("."))
     assert "secret" not in "".join(lines)
     assert any("PGPASSWORD" in line for line in lines)
 

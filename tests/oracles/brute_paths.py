@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 Doublet = str  # "e4": at place e at time 4
 Path = frozenset[Doublet]
@@ -66,12 +67,14 @@ def utility(paths: Sequence[Path], support: int | None, longest: int = 9) -> Map
     return Counter(doublet for known in maximal(frequent(paths, support, longest)) for doublet in known)
 
 
-def greedy(broken: Collection[Path], worth: Mapping[Doublet, int]) -> list[Doublet]:
+def greedy(
+    broken: Collection[Path], worth: Mapping[Doublet, int], order: Callable[[Doublet], Any] = str
+) -> list[Doublet]:
     """Fung et al.: the doublet of most minimal violating sequences for what it is worth; ties by text."""
     left, gone = set(broken), []
     while left:
         counts = Counter(doublet for known in left for doublet in known)
-        best = min(counts, key=lambda doublet: (-Fraction(counts[doublet], worth[doublet] + 1), doublet))
+        best = min(counts, key=lambda name: (-Fraction(counts[name], worth[name] + 1), order(name)))
         gone.append(best)
         left = {known for known in left if best not in known}
     return gone
