@@ -80,8 +80,8 @@ def is_full() -> bool:
 
 
 def examples(number: int) -> int:
-    """So many examples of a property with --full, and a fifth of them without."""
-    return number if _FULL else max(3, number // 5)
+    """So many examples of a property with --full, and a tenth of them without."""
+    return number if _FULL else max(3, number // 10)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -202,6 +202,7 @@ def test_one_secret_gives_one_release_on_both_engines(duck: Database, postgres: 
     assert same(duck) != first
 
 
+@pytest.mark.full_on_postgres
 @pytest.mark.parametrize("roles", [{"id": "insensitive"}, {"income": "identifier"}], ids=["none", "two"])
 def test_rows_are_told_apart_without_a_unique_column(database: Database, roles: dict[str, str]) -> None:
     """Without an identifier, or with two: and rows may be equal in everything."""
@@ -271,6 +272,7 @@ def test_what_others_made_is_never_replaced(database: Database) -> None:
     assert database.fetch("SELECT a FROM released_estimates") == [(1,)]
 
 
+@pytest.mark.full_on_postgres
 def test_all_that_belongs_together_comes_and_goes_together(database: Database) -> None:
     with_patients(database, patients(60))
     published(database, anatomy(3))

@@ -158,6 +158,7 @@ def test_a_policy_with_history_stays_with_its_levels(duck: Database) -> None:
     assert plans[0].passes == plans[1].passes and plans[1].regions is None
 
 
+@pytest.mark.full
 def test_releases_of_before_are_compared_by_levels(duck: Database) -> None:
     """`compare` leaves the history aside, but not what it says about the algorithm."""
     duck.table("t", TYPES | {"p": "INTEGER"}, [row | {"p": place} for place, row in enumerate(people())])
@@ -200,6 +201,7 @@ def test_advice(duck: Database) -> None:
     assert hidden[0].startswith(f"'{name}' is hidden entirely")
 
 
+@pytest.mark.full
 def test_the_command_shows_the_ways(duck: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [f"{row['age']},{row['job']},{row['ill']}" for row in people()]
     (tmp_path / "t.csv").write_text("\n".join(["age,job,ill", *lines]) + "\n", encoding="utf-8")

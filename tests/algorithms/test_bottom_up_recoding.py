@@ -112,6 +112,7 @@ def classes_by_brute_force(rows: list[Any], k: int) -> list[Counter[tuple[Any, .
     return None if left else found
 
 
+@pytest.mark.full
 def test_classes_are_those_of_plain_python(duck: Database) -> None:
     draw = np.random.default_rng(3)
     compared = 0
@@ -185,6 +186,7 @@ def test_whatever_the_table(duck: Database, rows: list[Any], chosen: list[int]) 
     holds(duck, rows, chosen)
 
 
+@pytest.mark.full_on_postgres
 @pytest.mark.parametrize("chosen", [[0], [0, 1]])
 def test_on_both_engines(database: Database, chosen: list[int]) -> None:
     draw = np.random.default_rng(7)
@@ -263,6 +265,7 @@ def test_persons_are_counted_once(duck: Database) -> None:
     posed.close()
 
 
+@pytest.mark.full_on_postgres
 def test_more_columns_than_one_key_holds(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = np.random.default_rng(5)
     names = [f"c{i}" for i in range(12)]

@@ -232,6 +232,7 @@ def test_a_release_holds_on_both_engines(database: Database) -> None:
     assert made.evidence is not None and made.evidence.notes[-1].startswith("a suppressed cell matches any value")
 
 
+@pytest.mark.full_on_postgres
 def test_one_cell_frees_two_rows(database: Database) -> None:
     """Where a suppressed cell is a value of its own, both lose it."""
     rows = rows_of("1xu 2", "2xv", "2yv")
@@ -394,6 +395,7 @@ def test_policies_are_compared_by_one_reading(duck: Database) -> None:
 # How many cells ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed, k", [(1, 2), (2, 3), (3, 5)])
 def test_fewer_cells_than_row_by_row(duck: Database, seed: int, k: int) -> None:
     rows = generate_households(seed, 150)

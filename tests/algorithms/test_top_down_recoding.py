@@ -23,6 +23,7 @@ JOBS = {
 }
 
 
+@pytest.mark.full_on_postgres
 def test_four_zip_codes(database: Database) -> None:
     """Sun, Li and Wang 2011, table 8: 4352 goes up alone, and takes one row of 4351 with it."""
     rows = [("4351", "HIV"), ("4351", "Flu"), ("4351", "HIV"), ("4352", "Flu")]

@@ -21,6 +21,7 @@ import search
 from proxy_servers import Missing
 
 
+@pytest.mark.full
 def test_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> None:
     checks.run(20_000, times=1)
     printed = capsys.readouterr().out
@@ -36,6 +37,7 @@ def test_partition_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> Non
         assert name in printed
 
 
+@pytest.mark.full
 def test_dataframes_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> None:
     dataframes.run(2_000, times=1)
     assert "pandas to pandas" in capsys.readouterr().out
@@ -62,6 +64,7 @@ def test_search_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> None:
     assert "search, end to end" in printed and "rewrite" in printed and "suppression 100%" in printed
 
 
+@pytest.mark.full
 def test_gateway_benchmark_in_short(capsys: pytest.CaptureFixture[str]) -> None:
     gateway.run(20_000, runs=2, times=1, memory=True)
     printed = capsys.readouterr().out

@@ -45,6 +45,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["attack", *arguments])
 
 
+@pytest.mark.full
 def test_an_attack_beside_its_control_group(policy: Path) -> None:
     assert CliRunner().invoke(main, ["publish", str(policy), "--no-workload"]).exit_code == 0
     done = run(str(policy), "--control", "others", "--attack", "attribute_linkage", "--attack", "membership")

@@ -123,6 +123,7 @@ def test_a_key_that_only_the_last_row_has_is_a_column(people: Path) -> None:
     assert "k_anonymity" in said and "2 classes" in said
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("ending", ["feather", "arrow"])
 @pytest.mark.parametrize("streamed", [False, True])
 def test_feather_is_read(people: Path, ending: str, streamed: bool) -> None:
@@ -150,6 +151,7 @@ def test_files_that_are_not_what_their_names_say(people: Path) -> None:
     assert "the file 'people.jsonl' is no JSON in" in said and "secret" not in said
 
 
+@pytest.mark.full
 def test_excel_is_read_or_names_what_is_missing(people: Path) -> None:
     """Without the extension, whatever the file holds, the message says how to get it, and what else to do."""
     Path("people.xlsx").write_bytes(b"")
@@ -270,6 +272,7 @@ def test_an_unknown_algorithm_of_options() -> None:
 # Exit codes -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_refresh_tells_a_wrong_policy_from_a_broken_requirement(people: Path) -> None:
     assert "must be an integer" in run("refresh", changed("k: 2", "k: two"))
     assert "no generalization meets" in run("refresh", changed("k: 2", "k: 201"), code=1)

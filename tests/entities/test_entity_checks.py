@@ -53,6 +53,7 @@ def test_how_often_a_row_occurs_is_a_part_of_the_signature(database: Database) -
     assert (found.classes, found.broken_classes) == (2, 2)
 
 
+@pytest.mark.full_on_postgres
 @settings(max_examples=examples(15))
 @given(data=st.data(), rows=tables)
 def test_every_model_on_entity_classes_matches_its_definition(database: Database, data: Any, rows: Any) -> None:
@@ -130,6 +131,7 @@ TREE_POLICY = {
 }
 
 
+@pytest.mark.full_on_postgres
 @settings(max_examples=examples(60))
 @given(made=trees())
 def test_trees_along_foreign_keys_match_the_oracle(database: Database, made: Any) -> None:

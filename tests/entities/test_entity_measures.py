@@ -56,6 +56,7 @@ def test_risks_of_persons_by_all_their_rows(database: Database, rows: list[dict[
     assert found.measures["prosecutor"]["average"] == pytest.approx(sum(1 / n for n in crowd.values()) / len(crowd))
 
 
+@pytest.mark.full_on_postgres
 @settings(max_examples=examples(20))
 @given(made=trees())
 def test_risks_of_trees(database: Database, made: Any) -> None:
@@ -68,6 +69,7 @@ def test_risks_of_trees(database: Database, made: Any) -> None:
     assert found.measures["sample_uniqueness"]["uniques"] == sum(size == 1 for size in crowd.values())
 
 
+@pytest.mark.full_on_postgres
 @settings(max_examples=examples(30))
 @given(rows=tables, algorithm=st.sampled_from(["entity_levels", "entity_clusters"]))
 def test_loss_is_read_off_a_release(database: Database, rows: list[dict[str, Any]], algorithm: str) -> None:
@@ -127,6 +129,7 @@ def test_what_is_not_measured_is_refused(duck: Database) -> None:
         attack(asked("entity_levels", 0.0, K2, **JOINED), duck.engine)
 
 
+@pytest.mark.full_on_postgres
 def test_truncation_makes_long_histories_alike(database: Database) -> None:
     rows = [{"p": p, "a": "1", "b": "x1", "s": "u", "n": i} for p in range(1, 9) for i in range(p)]
     database.table("t", TYPES, rows)
@@ -159,6 +162,7 @@ def test_policies_say_what_entities_are() -> None:
         parse(json.dumps(nobody))
 
 
+@pytest.mark.full
 def test_commands_print_persons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with duckdb.connect("d.duckdb") as database:

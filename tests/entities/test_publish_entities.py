@@ -73,6 +73,7 @@ row = st.fixed_dictionaries(
 tables = st.lists(row, min_size=4, max_size=24).map(lambda rows: [{**item, "n": i} for i, item in enumerate(rows)])
 
 
+@pytest.mark.full_on_postgres
 @settings(max_examples=examples(60))
 @given(rows=tables, k=st.integers(2, 3), limit=st.sampled_from([0.0, 0.2, 0.5]))
 def test_levels_are_the_best_of_all(database: Database, rows: list[dict[str, Any]], k: int, limit: float) -> None:
@@ -187,6 +188,7 @@ def put_trees(database: Database, made: Any) -> None:
         database.run(f"DROP TABLE IF EXISTS {name}")
 
 
+@pytest.mark.full_on_postgres
 @settings(max_examples=examples(40))
 @given(made=trees(), algorithm=st.sampled_from(["entity_levels", "entity_clusters"]))
 def test_child_tables_are_released_with_their_keys(database: Database, made: Any, algorithm: str) -> None:

@@ -95,6 +95,7 @@ def require_alike(
     assert item.finding == (item.low > found.least_advantage)
 
 
+@pytest.mark.full_on_postgres
 @given(
     members=persons, control=persons, chosen=st.one_of(levels, st.lists(levels, min_size=12, max_size=12)),
     gain=st.sampled_from([0.0, 0.2]), knowledge=st.integers(0, 2),
@@ -116,6 +117,7 @@ def test_attack_control_and_margins(
         require_alike(found, name, members, control, guess_of(name, shown, gain, knowledge))
 
 
+@pytest.mark.full
 @given(members=persons, control=persons, chosen=levels, rounds=st.integers(0, 2))
 @settings(max_examples=examples(10))
 def test_what_is_learned_from_members_is_applied_to_everybody(
@@ -137,6 +139,7 @@ def test_what_is_learned_from_members_is_applied_to_everybody(
     require_alike(made, "definetti", members, control, lambda own, v: brute.most_believed(own, v, believe, rows))
 
 
+@pytest.mark.full
 def test_nothing_is_learned_from_the_control_group(duck: Database) -> None:
     """With the same values in each column, guesses about members are the same whatever control group is beside them."""
     members = population(120, 9, of_age=True)
@@ -168,6 +171,7 @@ def numbered(table: Table, start: int, people_in_it: int) -> Table:
     ]
 
 
+@pytest.mark.full_on_postgres
 @given(members=persons, control=persons, chosen=levels, each=st.integers(1, 4))
 @settings(max_examples=examples(10))
 def test_a_person_with_several_rows_counts_once(
@@ -213,6 +217,7 @@ def attacked(duck: Database, members: Table, control: Table | None, shown: Table
     return attack(policy(), duck.engine, release=Source(table="r"), control=beside, **asked)
 
 
+@pytest.mark.full
 def test_raw_rows_are_a_finding_and_hidden_columns_are_none(duck: Database) -> None:
     everybody = population(450, 1, of_age=False)
     members, control = everybody[:300], everybody[300:]
@@ -233,6 +238,7 @@ def test_noise_in_place_of_values_is_no_finding(duck: Database) -> None:
         assert item.low <= 0 <= item.high and not item.finding, item
 
 
+@pytest.mark.full
 def test_what_is_true_of_everybody_is_no_advantage_over_a_control_group(duck: Database) -> None:
     """Illness goes with age: the margins do not know that, and the control group does."""
     everybody = population(3000, 3, of_age=True)
@@ -326,6 +332,7 @@ def test_attacks_that_guess_nothing_say_why(duck: Database) -> None:
     assert not set(found.not_compared) & {item.attack for item in found.advantages}
 
 
+@pytest.mark.full_on_postgres
 @pytest.mark.parametrize(
     ("columns", "rows", "message"),
     [

@@ -56,6 +56,7 @@ def releases(database: Database) -> Database:
     return database
 
 
+@pytest.mark.full_on_postgres
 def test_the_nearest_record_guesses_as_anonymeter_does(releases: Database) -> None:
     """Noise leaves one record nearest to most persons, so that the guesses are the same: all rates and the advantage
     are within its intervals."""
@@ -73,6 +74,7 @@ def test_the_nearest_record_guesses_as_anonymeter_does(releases: Database) -> No
     assert made.finding
 
 
+@pytest.mark.full_on_postgres
 def test_in_classes_anonymeter_takes_any_record_and_we_the_most_frequent_value(releases: Database) -> None:
     """Its attacker takes one of the records that fit: it is right as often as the share of a person's own value says,
     which the belief without learning measures. Ours takes the most frequent value, and is right more often."""

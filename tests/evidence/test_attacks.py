@@ -146,6 +146,7 @@ def test_what_an_external_table_adds(
         same(found["membership", None][side], brute.membership(people(others), keys(rows), how))
 
 
+@pytest.mark.full_on_postgres
 @given(table=persons, later=persons, chosen=levels, again=levels)
 @settings(max_examples=examples(5))
 def test_what_two_releases_tell_together(
@@ -328,6 +329,7 @@ def test_smokers_are_told_from_others(duck: Database) -> None:
     assert learned is not None and (learned.targets, learned.broken) == (68, 44)  # the clerks
 
 
+@pytest.mark.full_on_postgres
 @given(table=persons, others=persons, chosen=levels, noisy=st.booleans(), listed=st.booleans())
 @settings(max_examples=examples(5))
 def test_the_nearest_records(
@@ -441,6 +443,7 @@ def test_alike_classes_are_as_good_as_written_out() -> None:
 # Splink ---------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full_on_postgres
 def test_splink_links_those_who_are_alone(database: Database) -> None:
     """Every person of the raw table is unique and has one match; in groups of ten none has."""
     duck = database

@@ -98,6 +98,7 @@ def pairs(ages: int, copies: int) -> Buckets:
     return [bucket for bucket in (*mixed, *alike) for _ in range(copies)]
 
 
+@pytest.mark.full
 @pytest.mark.full_on_postgres
 def test_definetti_learns_from_groups_that_are_diverse(database: Database) -> None:
     """Every group has two diseases, and they go with the job all over the table. Of thirty ages with a group each,

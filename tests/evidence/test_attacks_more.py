@@ -89,6 +89,7 @@ def test_releases_of_other_columns_are_not_compared(patients: Database) -> None:
     assert found.after is None and found.not_judged == "the releases do not show the same quasi-identifiers"
 
 
+@pytest.mark.full_on_postgres
 @given(table=persons, later=persons, chosen=levels, again=levels, listed=st.booleans())
 @settings(max_examples=examples(5))
 def test_newcomers(database: Database, table: Table, later: Table, chosen: Levels, again: Levels, listed: bool) -> None:

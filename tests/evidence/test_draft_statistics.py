@@ -55,6 +55,7 @@ def run(*arguments: str) -> Any:
     return CliRunner().invoke(main, list(arguments))
 
 
+@pytest.mark.full
 def test_the_draft_publishes_unedited(business: Path) -> None:
     done = run("init", "business.duckdb", "firms", "--statistics", "-o", "policy.yml")
     assert done.exit_code == 0, done.output
@@ -91,6 +92,7 @@ def test_what_is_named_is_not_guessed(business: Path) -> None:
     assert "land follows from county: with -o it becomes a level of its hierarchy." in printed.output
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -120,6 +122,7 @@ def test_files_and_empty_tables_are_refused(business: Path) -> None:
     assert "no column makes cells" in run("init", "business.duckdb", "lonely", "--statistics").output
 
 
+@pytest.mark.full_on_postgres
 @pytest.mark.parametrize("count", [pytest.param(60, marks=pytest.mark.full), 300])
 @pytest.mark.parametrize("odd", ['re"gion\n# x: é', "value"])
 def test_odd_names_and_few_records(database: Database, tmp_path: Path, count: int, odd: str) -> None:

@@ -465,6 +465,7 @@ def test_a_draft_is_published_as_it_is(home: Home, table: tuple[dict[str, str], 
         assert published(draft.text).document["released"] > 0
 
 
+@pytest.mark.full_on_postgres
 def test_the_hospital_is_published_as_drafted(home: Home) -> None:
     home.table("patients", HOSPITAL, HOSPITAL_ROWS)
     done = published(draft_policy(home.url, "patients").text)

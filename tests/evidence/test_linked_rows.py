@@ -138,6 +138,7 @@ def test_a_panel_of_six_thousand_persons_is_counted_by_sets_of_rows(database: Da
     assert not found.holds
 
 
+@pytest.mark.full_on_postgres
 def test_a_pseudonym_that_singles_persons_out_is_refused(database: Database) -> None:
     rows = panel(600, 2_000)
     fill(database, rows)
@@ -152,6 +153,7 @@ def test_a_pseudonym_that_singles_persons_out_is_refused(database: Database) -> 
     assert told.refused is not None and told.document is None
 
 
+@pytest.mark.full_on_postgres
 def test_without_the_pseudonym_the_same_policy_is_published(database: Database) -> None:
     fill(database, panel(600, 2_000))
     database.run("DROP TABLE IF EXISTS r")
@@ -329,6 +331,7 @@ def twins(*visits: Any) -> list[dict[str, Any]]:
     return [plain | {"p_id": 1 + place // 2, "visit": visit} for place, visit in enumerate(visits)]
 
 
+@pytest.mark.full_on_postgres
 @settings(max_examples=examples(25))
 @example(rows=twins("a", "a", None, "b"), k=2)
 @example(rows=twins("a", "b", "b", "a"), k=2)
@@ -428,6 +431,7 @@ def test_three_owners_with_two_courses_each_are_unique(database: Database) -> No
     assert database.engine.find(["r"]) is None
 
 
+@pytest.mark.full_on_postgres
 def test_owners_with_the_same_courses_are_published(database: Database) -> None:
     policy = owners(database, {1: ("Math", "Physics"), 2: ("Physics", "Math"), 3: ("Art",), 4: ("Art",)})
     (found,) = check(policy, database.engine).checks
@@ -453,6 +457,7 @@ PANELS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("example", sorted(PANELS))
 def test_persons_of_the_examples_are_counted_by_sets_of_rows(example: str, tmp_path: Path) -> None:
     query, person, qids = PANELS[example]
@@ -520,6 +525,7 @@ def test_the_command_line_says_what_links_rows(tmp_path: Path) -> None:
     assert not (tmp_path / "out.csv").exists()
 
 
+@pytest.mark.full
 def test_the_command_line_says_what_was_accepted(tmp_path: Path) -> None:
     policy = written(tmp_path, "linked_rows: accept")
     published = run("publish", str(policy))
@@ -550,6 +556,7 @@ def by_name(found: Attacks, name: str) -> Any:
     return next(item for item in found.attacks if item.name == name)
 
 
+@pytest.mark.full_on_postgres
 def test_risk_and_attacks_look_at_the_set_of_rows(database: Database) -> None:
     rows = panel(600, 2_000)
     policy, release = published(database, rows, columns=roles(p_id=PSEUDONYM))
@@ -573,6 +580,7 @@ def test_risk_and_attacks_look_at_the_set_of_rows(database: Database) -> None:
     assert any("linked by p_id" in note for note in found.notes)
 
 
+@pytest.mark.full_on_postgres
 def test_an_attack_on_rows_that_another_column_links(database: Database) -> None:
     rows = panel(600, 2_000)
     policy, release = published(database, rows, columns=roles(code="insensitive"))
@@ -585,12 +593,14 @@ def test_an_attack_on_rows_that_another_column_links(database: Database) -> None
     assert by_name(found, "homogeneity").before.counts == "persons"
 
 
+@pytest.mark.full_on_postgres
 def test_an_attack_where_nothing_links_rows_is_not_judged(database: Database) -> None:
     policy, release = published(database, panel(300, 1_000), columns=roles())
     found = attack(policy, database.engine, release=release, names=["linked_rows"])
     assert not found.attacks and found.not_judged == {"linked_rows": "no column links the rows of a person"}
 
 
+@pytest.mark.full_on_postgres
 def test_rows_that_were_generalized_and_left_out_are_found_as_sets(database: Database) -> None:
     """The attacker knows true ages; the release shows bands, and has left out the rows of a rare one."""
     rows = [

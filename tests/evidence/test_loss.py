@@ -179,6 +179,7 @@ with_nulls = st.lists(
 )
 
 
+@pytest.mark.full_on_postgres
 @settings(max_examples=examples(20))
 @given(table=with_nulls, level_a=st.integers(0, 2), level_b=st.integers(0, 1), k=st.integers(2, 5))
 def test_losses_with_nulls(database: Database, table: Any, level_a: int, level_b: int, k: int) -> None:
@@ -205,6 +206,7 @@ def released_with_nulls(table: list[Any], levels: dict[str, int], k: int) -> lis
     return [row for row in recoded if sizes[row["a"], row["b"]] >= k]
 
 
+@pytest.mark.full
 @settings(max_examples=examples(10))
 @given(table=with_nulls, k=st.integers(2, 3))
 def test_a_search_finds_the_least_loss_with_nulls(duck: Database, table: Any, k: int) -> None:

@@ -148,6 +148,7 @@ def expected(table: list[dict[str, Any]], shown: list[dict[str, Any]], weights: 
     }
 
 
+@pytest.mark.full_on_postgres
 @pytest.mark.parametrize(
     "way",
     [*WAYS[:2], *(pytest.param(way, marks=pytest.mark.full) for way in WAYS[2:])],
@@ -200,6 +201,7 @@ def people(database: Database) -> list[dict[str, Any]]:
     return table
 
 
+@pytest.mark.full
 def test_levels_are_counted_where_every_label_is_a_node(duck: Database) -> None:
     people(duck)
     ranges, nodes = asked("mondrian"), asked({"mondrian": {"ranges": False}})
@@ -227,6 +229,7 @@ def test_levels_are_counted_where_every_label_is_a_node(duck: Database) -> None:
     assert found.metrics["precision"] == pytest.approx(sum(own) / 4)
 
 
+@pytest.mark.full_on_postgres
 def test_a_dry_run_shows_the_loss_of_what_would_be_written(database: Database) -> None:
     people(database)
     dry = publish(asked("mondrian"), database.engine, dry_run=True).document
@@ -247,6 +250,7 @@ NO_RELEASES = {
 }
 
 
+@pytest.mark.full
 def test_what_is_no_release_of_the_source_is_refused(duck: Database) -> None:
     people(duck)
     publish(asked("mondrian"), duck.engine, workload=False)
@@ -261,6 +265,7 @@ def test_what_is_no_release_of_the_source_is_refused(duck: Database) -> None:
             loss(asked("mondrian"), duck.engine, Source(table="r"))
 
 
+@pytest.mark.full
 def test_check_shows_the_loss_by_column(tmp_path: Any, duck: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     table = people(duck)
     lines = [

@@ -135,6 +135,7 @@ def test_principal_components(database: Database) -> None:
     )
 
 
+@pytest.mark.full_on_postgres
 @given(before=rows.filter(varied), data=st.data())
 @settings(max_examples=examples(6))
 def test_differences_of_cells_are_means_over_all_cells(database: Database, before: list[Any], data: Any) -> None:
@@ -164,6 +165,7 @@ def test_signs_of_components_are_those_that_fit() -> None:
     assert first.values == pytest.approx([1.8, 0.2]) and first.communalities == pytest.approx([0.9, 0.9])
 
 
+@pytest.mark.full_on_postgres
 def test_the_propensity_score(database: Database) -> None:
     before, after = noisy(80)
     after[3]["c"] = None

@@ -87,6 +87,7 @@ def test_the_draft_opens_as_it_is_and_shows_nothing(shop: Path) -> None:
     gate.close()
 
 
+@pytest.mark.full
 def test_names_that_need_quotes(shop: Path) -> None:
     with duckdb.connect("shop.duckdb") as connection:
         connection.execute(

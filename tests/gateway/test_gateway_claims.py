@@ -103,6 +103,7 @@ def test_a_raw_table_is_not_shown_because_a_policy_calls_it_released(site: Site)
     assert "sqlanon publish" in str(caught.value.hint)
 
 
+@pytest.mark.full_on_postgres
 @pytest.mark.parametrize("kind", [pytest.param("table", marks=pytest.mark.full), "view"])
 def test_a_release_is_shown_while_its_rows_are_those_that_were_published(site: Site, kind: str) -> None:
     site.publish(kind)
@@ -160,6 +161,7 @@ def test_a_record_without_a_fingerprint_proves_nothing(site: Site) -> None:
     assert site.gate("shown: {released: true}").answer(SHOWN).plain
 
 
+@pytest.mark.full_on_postgres
 def test_tables_that_belong_to_a_release_have_fingerprints_too(site: Site) -> None:
     text = RELEASE.replace(
         "models: [{k_anonymity: {k: 3}}]", "models: [{distinct_l_diversity: {l: 3}}]\nalgorithm: {anatomy: {l: 3}}"

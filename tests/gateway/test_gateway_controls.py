@@ -119,6 +119,7 @@ def test_the_tracker_of_table_x_gets_nothing(site: Site) -> None:
     assert withheld(gate, f"SELECT SUM(score) FROM exams WHERE {illinois}")  # Q3: 96 + 99
 
 
+@pytest.mark.full_on_postgres
 def test_the_complement_counts_and_so_does_a_total(site: Site) -> None:
     site.exams([exam(*row) for row in TABLE_X])
     gate = site.gate(query_set_size=2)
@@ -132,6 +133,7 @@ def test_the_complement_counts_and_so_does_a_total(site: Site) -> None:
     assert list(answer.rows) == [("Concordia", 2)] and answer.withheld == 2
 
 
+@pytest.mark.full_on_postgres
 def test_persons_without_rows_hide_nobody(site: Site) -> None:
     site.exams([exam(number, "U", "CS", number) for number in range(20)])
     visits = [{"id": number, "cost": 10 * number} for number in (1, 1, 2, 3, 4, 5)]
@@ -189,6 +191,7 @@ def test_what_could_single_a_person_out_is_refused_by_its_text(duck: Database, t
     site.closed()
 
 
+@pytest.mark.full_on_postgres
 def test_nulls_empty_tables_and_one_person(site: Site) -> None:
     site.exams([])
     gate = site.gate(query_set_size=2)
@@ -213,6 +216,7 @@ def test_values_are_clamped_to_their_declared_bounds(site: Site) -> None:
     assert found[1] == pytest.approx(found[0] / 6, abs=1e-12) and found[2] == 7000
 
 
+@pytest.mark.full_on_postgres
 def test_the_rest_of_the_statement_runs_on_what_is_let_out(site: Site) -> None:
     site.exams([exam(number, f"U{number % 4}", f"D{number % 2}", number) for number in range(40)])
     gate = site.gate(query_set_size=3)
@@ -241,6 +245,7 @@ def groups(site: Site, values: dict[str, Sequence[int | None]]) -> None:
     site.exams([exam(number, name, "CS", value) for number, (name, value) in enumerate(rows)])
 
 
+@pytest.mark.full_on_postgres
 def test_dominance_by_hand(site: Site) -> None:
     # 70 of 100 is not less than 0.7; 69 of 100 is; of two, 60 + 10 of 100; NULL adds nothing.
     groups(
@@ -258,6 +263,7 @@ def test_dominance_by_hand(site: Site) -> None:
     assert ask(gate, sql) == [("c", 100), ("e", 15)]
 
 
+@pytest.mark.full_on_postgres
 def test_the_p_percent_rule_by_hand(site: Site) -> None:
     # What is left beside the two largest: 10 of 100 is 10 %, 9 is not, and of two persons nothing is left.
     groups(site, {"a": [100, 50, 6, 4], "b": [100, 50, 5, 4], "c": [100, 100], "d": [10, 10, 10]})
@@ -268,6 +274,7 @@ def test_the_p_percent_rule_by_hand(site: Site) -> None:
     assert ask(site.gate(query_set_size=2, p_percent=100), sql) == [("d", 30)]
 
 
+@pytest.mark.full_on_postgres
 def test_what_a_person_adds_is_the_sum_over_their_rows(site: Site) -> None:
     site.exams([exam(number, "U", "CS", 1) for number in range(9)])
     visits = [(0, 10)] * 8 + [(1, 15), (2, 15), (3, -80), (4, 1), (5, 1), (6, 1)]

@@ -207,6 +207,7 @@ def outcome(of: World, sql: str, error: float) -> object:
         return str(refused)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
 def test_whatever_is_answered_is_within_the_error(tmp_path: Path, mechanism: str) -> None:
     """Over the sources of the grammar: the bars of the answer, which each column has, are no wider than asked for."""
@@ -238,6 +239,7 @@ def test_whatever_is_answered_is_within_the_error(tmp_path: Path, mechanism: str
     assert seen > 5
 
 
+@pytest.mark.full
 def test_noise_is_within_the_error_in_95_of_100_cases(tmp_path: Path) -> None:
     """200 questions that differ in their text alone: all have the same exact answer."""
     made = world(tmp_path, given=policy(budget=BUDGET))

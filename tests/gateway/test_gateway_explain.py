@@ -62,6 +62,7 @@ def test_an_error_decides_the_cost(here: World) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("accounting", [{}, {"mechanism": "gaussian", "accounting": "zcdp"}])
 @pytest.mark.parametrize(
     "sql",

@@ -43,6 +43,7 @@ def test_a_pair_that_differs_in_one_person(site: Site) -> None:
     ]
 
 
+@pytest.mark.full_on_postgres
 def test_three_queries_that_no_two_of_them_break(site: Site) -> None:
     # {0..9} less {0..4} less {5..8} is person 9; each pair leaves several.
     report = found(site, "id < 10", "id < 5", "id BETWEEN 5 AND 8", "id BETWEEN 20 AND 25")
@@ -66,6 +67,7 @@ def test_counts_and_sums_are_told_apart(site: Site) -> None:
     assert audit_policy(gate.policy, "ann").exposures == both
 
 
+@pytest.mark.full_on_postgres
 def test_groups_are_query_sets(site: Site) -> None:
     gate = site.gate(query_set_size=2)
     # The groups of U0 and U1 below 12 hold 4 each, U2 holds 4 too; what is left of 13 is person 12.
@@ -75,6 +77,7 @@ def test_groups_are_query_sets(site: Site) -> None:
     assert audit_policy(gate.policy, "ann").exposures == (Exposure("exams.score", (1, 3), 1, pair=False),)
 
 
+@pytest.mark.full_on_postgres
 def test_a_group_that_was_withheld_tells_nothing(site: Site) -> None:
     site.exams([exam(number, "U" if number < 10 else "V", "D", number) for number in range(30)])
     gate = site.gate(query_set_size=2)
@@ -95,6 +98,7 @@ def test_rows_of_one_person(site: Site) -> None:
     assert audit_policy(gate.policy, "ann").exposures == (Exposure("visits.cost", (1, 3), 1, pair=False),)
 
 
+@pytest.mark.full_on_postgres
 def test_principals_are_audited_alone_and_together(site: Site) -> None:
     gate = site.gate(query_set_size=2, overlap=0)
     assert audit_policy(gate.policy) == Audit(None, 0, 0)

@@ -111,6 +111,7 @@ def require_protected(rows: Sequence[Mapping[str, Any]], shown: Shown, wanted: I
     return count
 
 
+@pytest.mark.full_on_postgres
 @pytest.mark.parametrize("statement", [ROLLUP, CUBE])
 def test_three_cells_do_not_come_back_from_margins(site: Site, statement: str) -> None:
     rows = people(audit_example())
@@ -195,6 +196,7 @@ def test_what_was_shown_before_or_comes_after_does_not_help(local: Site, first: 
     assert audit_policy(gate.policy, "ann").exposures == ()
 
 
+@pytest.mark.full
 def test_another_measure_hides_what_was_hidden_before(local: Site) -> None:
     rows = people(audit_example())
     local.exams([*rows, *OTHERS])
@@ -212,6 +214,7 @@ def test_another_measure_hides_what_was_hidden_before(local: Site) -> None:
                              iter([each for each in unsafe(rows) if len(each[0]) == 2])) == 3  # fmt: skip
 
 
+@pytest.mark.full_on_postgres
 def test_the_answer_is_that_of_sql(site: Site) -> None:
     """Where no group breaks a rule, nothing is hidden: keys, NULLs, GROUPING, HAVING, ORDER BY and LIMIT."""
     amounts = {(f"U{u}", f"D{d}"): [30 + u, 28, 27 + d, 26, 25] for u in range(3) for d in range(3)}

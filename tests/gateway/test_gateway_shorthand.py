@@ -197,6 +197,7 @@ def ten_rows_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sqlanon.gateway.bind.sources.MOST_JOINED", 100)
 
 
+@pytest.mark.full_on_postgres
 @pytest.mark.usefixtures("ten_rows_are_many")
 def test_answers_are_those_of_plain_sql(database: Database, tmp_path: Path) -> None:
     dialect = database.engine.dialect
@@ -208,6 +209,7 @@ def test_answers_are_those_of_plain_sql(database: Database, tmp_path: Path) -> N
     made.close()
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("ten_rows_are_many")
 def test_the_grammar_of_shorthand_is_answered_like_plain_sql(tmp_path: Path) -> None:
     made = world(tmp_path, given=policy(**ALL_ROWS), mechanisms=EXACT)

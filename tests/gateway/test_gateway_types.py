@@ -139,6 +139,7 @@ def test_and_are_used_for_nothing_else(here: World, name: str, sql: str) -> None
     assert here.spy.seen == before
 
 
+@pytest.mark.full_on_postgres
 def test_but_to_tell_whether_they_are_there(odd: World) -> None:
     for name in ODD:
         assert rows_of(odd.gate, f"SELECT id FROM odd WHERE {name} IS NULL") == ([] if name == "id" else [{"id": 2}])
@@ -183,6 +184,7 @@ def test_batches_stream_and_hold_up_nobody(tmp_path: Path, database: Database) -
     made.gate.ledger.close()
 
 
+@pytest.mark.full_on_postgres
 def test_a_stream_can_be_broken_off(tmp_path: Path, database: Database) -> None:
     made = numbered(tmp_path, database, 3000)
     three = "published a CROSS JOIN published b CROSS JOIN published c"

@@ -88,6 +88,7 @@ def said(report: NoiseAudit) -> str:
     return "; ".join([*report.violations, *(text for each in report.statements for text in each.violations)])
 
 
+@pytest.mark.full
 def test_a_sound_gateway_passes(schema: Schema) -> None:
     report = audited(schema, *STATEMENTS, count=8, runs=600)
     assert said(report) == ""

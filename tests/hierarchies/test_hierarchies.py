@@ -178,6 +178,7 @@ def test_groups_of_neighbours() -> None:
         made("groups", order=["a", "b", "c", "d", "a..b"], sizes=[2, 4])
 
 
+@pytest.mark.full
 @given(
     order=st.lists(st.text(max_size=4), min_size=9, max_size=30, unique=True),
     sizes=st.sampled_from([[2], [3, 6], [2, 4, 8]]),

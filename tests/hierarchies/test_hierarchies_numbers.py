@@ -65,6 +65,7 @@ def near_edges(params: Mapping[str, Any]) -> st.SearchStrategy[float]:
     return st.builds(number, st.integers(-2000, 2000), st.sampled_from([0.0, -math.inf, math.inf]))
 
 
+@pytest.mark.full_on_postgres
 @pytest.mark.parametrize("params", SCALES, ids=str)
 @properties
 @given(data=st.data())

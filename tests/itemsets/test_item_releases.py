@@ -52,6 +52,7 @@ def transactions(name: str) -> list[frozenset[str]]:
 # Worked examples ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full_on_postgres
 def test_apriori_of_the_worked_example(database: Database) -> None:
     persons = transactions("km")
     fill(database, persons)
@@ -65,6 +66,7 @@ def test_apriori_of_the_worked_example(database: Database) -> None:
     assert Fraction(made.plan.loss).limit_denominator(1000) == Fraction(WORKED["km"]["k3_ncp"])
 
 
+@pytest.mark.full_on_postgres
 def test_item_suppression_of_the_worked_examples(database: Database) -> None:
     for name, models in {
         "km": [{"km_anonymity": {"k": 2, "m": 2}}],
@@ -88,6 +90,7 @@ def test_suppress_control_of_the_worked_example(database: Database) -> None:
 # Other programs' numbers -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full_on_postgres
 @by_case
 def test_apriori_takes_the_cut_of_the_oracle(database: Database, case: dict[str, Any]) -> None:
     persons = [frozenset(each) for each in case["transactions"]]
@@ -100,6 +103,7 @@ def test_apriori_takes_the_cut_of_the_oracle(database: Database, case: dict[str,
     assert losses == Fraction(known["optimal_ncp"]) <= Fraction(made.plan.loss).limit_denominator(10_000)
 
 
+@pytest.mark.full_on_postgres
 @by_case
 def test_suppression_leaves_out_what_the_oracle_does(database: Database, case: dict[str, Any]) -> None:
     persons = [frozenset(each) for each in case["transactions"]]
@@ -147,6 +151,7 @@ def test_suppression_leaves_out_what_the_oracle_does(database: Database, case: d
 # Properties --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full_on_postgres
 @settings(max_examples=examples(20))
 @given(persons=baskets, k=st.integers(2, 4), m=st.integers(1, 3))
 def test_apriori_never_breaks_its_model(database: Database, persons: Any, k: int, m: int) -> None:
@@ -163,6 +168,7 @@ def test_apriori_never_breaks_its_model(database: Database, persons: Any, k: int
     assert abs(brute.ncp(persons, chosen, LETTERS) - Fraction(made.plan.loss)) < Fraction(1, 10**9)
 
 
+@pytest.mark.full_on_postgres
 @settings(max_examples=examples(20))
 @given(persons=baskets, k=st.integers(2, 3), m=st.integers(1, 3), exact=st.booleans())
 def test_item_suppression_never_breaks_its_model(database: Database, persons: Any, k: int, m: int, exact: bool) -> None:
@@ -203,6 +209,7 @@ def test_rho_uncertainty_never_breaks(database: Database, persons: Any, rho: Fra
     assert Counter(shown) == Counter(each for each in brute.recode(persons, nodes) if each)
 
 
+@pytest.mark.full_on_postgres
 @settings(max_examples=examples(20))
 @given(persons=baskets, k=st.integers(2, 4))
 def test_set_partition_never_breaks_its_model(database: Database, persons: Any, k: int) -> None:

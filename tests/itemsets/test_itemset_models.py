@@ -69,6 +69,7 @@ def test_at_least_k_persons_are_enough(database: Database) -> None:
 # Other programs' numbers -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full_on_postgres
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["seed"]))
 def test_minimal_sets_are_those_of_the_oracle(database: Database, case: dict[str, Any]) -> None:
     persons, k = case["transactions"], case["k"]

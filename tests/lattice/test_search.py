@@ -213,6 +213,7 @@ crowds = given(
 )
 
 
+@pytest.mark.full_on_postgres
 @settings(max_examples=examples(8))
 @crowds
 def test_a_population_is_searched_as_by_trying_every_node(

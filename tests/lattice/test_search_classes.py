@@ -339,6 +339,7 @@ def test_rows_with_null_stand_alone(database: Database) -> None:
         assert done.plan.suppressed == (2 if limit else 0)
 
 
+@pytest.mark.full_on_postgres
 def test_a_population_for_some_of_the_columns(database: Database) -> None:
     """k-map on one column: how many of the population have its label, whatever the others are."""
     rows = [{"a": "x", "b": "1", "s": "flu"}, {"a": "y", "b": "1", "s": "flu"}, {"a": "z", "b": "2", "s": "flu"}]

@@ -160,13 +160,8 @@ def in_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return enter
 
 
-SHORT = {"hierarchies"}  # runs wherever the tests do, as the session of the README does; the others in `make test-full`
-
-
-@pytest.mark.parametrize(
-    "topic",
-    [pytest.param(topic, marks=[pytest.mark.full] * (topic not in SHORT)) for topic in TOPICS if topic not in OWN_TEST],
-)
+@pytest.mark.full  # `make test` runs the session of the README
+@pytest.mark.parametrize("topic", sorted(set(TOPICS) - OWN_TEST))
 def test_guide(topic: str, in_guide: Any, demonstrated: tuple[Path, str]) -> None:
     """The sessions of a guide, command by command."""
     in_guide(topic)

@@ -49,6 +49,7 @@ def engine() -> Iterator[Any]:
 # ---- what is counted
 
 
+@pytest.mark.full_on_postgres
 def test_without_noise_the_tables_are_plain_counts(database: Database, tmp_path: Path) -> None:
     """Values outside of bounds count as the bound, other keys and NULLs do not; empty cells are there."""
     given = section(tmp_path, "rows=1000", of=ALL)
@@ -309,6 +310,7 @@ def test_a_cycle_over_many_sparse_cells_is_repaired() -> None:
 # ---- synthetic rows
 
 
+@pytest.mark.full_on_postgres
 def test_synthetic_rows_have_these_marginals(database: Database, tmp_path: Path) -> None:
     """As many rows as were counted are exactly the counts; of a class any value may be drawn."""
     rows = visits(600)

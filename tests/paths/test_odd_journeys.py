@@ -72,6 +72,7 @@ def test_a_position_that_is_not_known_is_refused(database: Database, column: str
             run(policy, database.engine)
 
 
+@pytest.mark.full
 def test_a_giant_journey_beside_small_ones(duck: Database) -> None:
     """Its sets are counted before they are made: what is too much says so, what is not is measured."""
     duck.run("CREATE TABLE stays AS SELECT 1 AS patient, i AS hour, 'w' || i AS ward, 'Flu' AS disease "

@@ -57,6 +57,7 @@ def with_trips(database: Database, kind: str = "TIMESTAMP") -> dict[int, positio
     return tracks
 
 
+@pytest.mark.full_on_postgres
 @pytest.mark.parametrize("kind", ["TIMESTAMP", "DOUBLE PRECISION"])
 def test_a_release_of_positions(database: Database, kind: str) -> None:
     tracks = with_trips(database, kind)

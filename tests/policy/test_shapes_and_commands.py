@@ -130,6 +130,7 @@ COMMANDS: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_command_works_or_says_why_not(shape: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

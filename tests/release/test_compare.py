@@ -82,6 +82,7 @@ def test_methods_that_change_values(database: Database) -> None:
     assert noise.risk < plain.risk and noise.loss > plain.loss
 
 
+@pytest.mark.full_on_postgres
 def test_a_policy_without_a_release_is_told_of(database: Database) -> None:
     database.table("people", KINDS, people(40))
     impossible = policy("all.yml", k=41)
@@ -92,6 +93,7 @@ def test_a_policy_without_a_release_is_told_of(database: Database) -> None:
     assert drawn.refused and "key of at least" in drawn.refused and "SQLANON_KEY" in drawn.refused
 
 
+@pytest.mark.full
 def test_a_column_that_one_leaves_out_is_lost(duck: Database) -> None:
     duck.table("people", KINDS, people())
     columns = {"id": "identifier", "age": "quasi_identifier", "job": "quasi_identifier", "pay": "identifier"}
@@ -150,6 +152,7 @@ def test_the_best_are_those_that_none_beats() -> None:
     assert found[2].score == pytest.approx(0.55)
 
 
+@pytest.mark.full
 def test_what_cannot_be_compared(duck: Database) -> None:
     duck.table("people", KINDS, people(20))
     duck.table("others", KINDS, people(20))
@@ -229,6 +232,7 @@ def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(main, ["compare", *map(str, arguments)])
 
 
+@pytest.mark.full
 def test_the_table(folder: Path) -> None:
     done = run(folder / "p.yml", folder / "q.yml")
     assert done.exit_code == 0, done.output
@@ -240,6 +244,7 @@ def test_the_table(folder: Path) -> None:
         assert connection.execute("SHOW TABLES").fetchall() == [("people",)]
 
 
+@pytest.mark.full
 def test_json_and_page(folder: Path) -> None:
     page = folder / "map.html"
     done = run(folder / "p.yml", "--vary", "models.k_anonymity.k=2,12,300", "--json", "--html", page)

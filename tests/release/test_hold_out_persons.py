@@ -52,6 +52,7 @@ def left_over(database: Database) -> int:
     return int(database.fetch(tables)[0][0])
 
 
+@pytest.mark.full
 @pytest.mark.full_on_postgres
 def test_a_fine_release_tells_about_its_persons_and_a_coarse_one_does_not(database: Database) -> None:
     database.table("patients", COLUMNS, patients(600))
@@ -66,6 +67,7 @@ def test_a_fine_release_tells_about_its_persons_and_a_coarse_one_does_not(databa
     assert left_over(database) == 0
 
 
+@pytest.mark.full
 @pytest.mark.full_on_postgres
 def test_both_groups_are_persons_of_the_source_and_no_person_is_in_both(
     database: Database, monkeypatch: pytest.MonkeyPatch

@@ -66,6 +66,7 @@ def shown(database: Database) -> list[tuple[Any, ...]]:
     return sorted(database.fetch("SELECT * FROM shown"))
 
 
+@pytest.mark.full_on_postgres
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_plan_is_what_is_published(database: Database, kind: str) -> None:
     database.table("visits", TYPES, ROWS)
@@ -96,6 +97,7 @@ class LosesRows(RelationTarget):
         return staged
 
 
+@pytest.mark.full_on_postgres
 @pytest.mark.parametrize("kind", KINDS)
 def test_another_number_of_rows_than_was_meant_is_not_shown(database: Database, kind: str) -> None:
     database.table("visits", TYPES, ROWS)

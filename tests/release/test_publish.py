@@ -205,6 +205,7 @@ def test_the_losses_can_be_recomputed_from_the_tables(database: Database) -> Non
     assert found.metrics == pytest.approx(done.document["loss"], rel=1e-9)
 
 
+@pytest.mark.full_on_postgres
 def test_types_and_columns_are_kept(database: Database) -> None:
     database.table("t", TYPES, example_rows(60) * 4)
     publish(policy([{"k_anonymity": {"k": 4}}]), database.engine)
@@ -213,6 +214,7 @@ def test_types_and_columns_are_kept(database: Database) -> None:
     assert types["age"].numeric and types["note"].numeric  # nothing had to be generalized
 
 
+@pytest.mark.full_on_postgres
 def test_pseudonyms(database: Database) -> None:
     database.table("t", TYPES, example_rows(60) * 4)
     roles = {"id": {"role": "identifier", "pseudonym": True}}
@@ -255,6 +257,7 @@ class Listening:
 PSEUDONYMS = {"zip": "quasi_identifier", "s": "sensitive", "who": {"role": "identifier", "pseudonym": True}}
 
 
+@pytest.mark.full_on_postgres
 @pytest.mark.parametrize("algorithm", ["full_domain", "mondrian"])
 def test_no_statement_holds_the_secret(database: Database, algorithm: str) -> None:
     asked = simple(database, ["a"] * 4, columns=PSEUDONYMS, algorithm=algorithm)
@@ -331,6 +334,7 @@ def refused(database: Database, rows: list[dict[str, Any]], asked: Policy) -> st
     return str(caught.value)
 
 
+@pytest.mark.full_on_postgres
 def test_no_feasible_solution_says_what_blocks(database: Database) -> None:
     text = refused(database, example_rows(10), policy([{"k_anonymity": {"k": 11}}]))
     assert "k_anonymity (k=11) cannot hold" in text and "10" in text
@@ -399,6 +403,7 @@ def test_columns_without_a_role_do_not_leave(database: Database) -> None:
         publish(policy([{"k_anonymity": {"k": 2}}]), database.engine)
 
 
+@pytest.mark.full_on_postgres
 def test_quotes_and_unicode_in_names(database: Database) -> None:
     names = {'a"ge': "INTEGER", "Größe ∅": "TEXT", "select": "TEXT"}
     rows = [{'a"ge': i % 5, "Größe ∅": "ab"[i % 2], "select": "xy"[i % 2]} for i in range(40)]
@@ -576,6 +581,7 @@ def test_passwords_stay_out_of_the_evidence(database: Database) -> None:
     assert "s3cret" not in json.dumps(publish(asked, database.engine).document)
 
 
+@pytest.mark.full_on_postgres
 def test_the_person_key_is_not_left_in_the_table(database: Database) -> None:
     publish(simple(database, ["a"] * 4, person="who"), database.engine)
     if database.engine.dialect == "postgres":

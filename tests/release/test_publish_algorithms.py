@@ -221,6 +221,7 @@ def test_the_stored_loss_is_called_what_it_is(database: Database, name: str) -> 
 
 
 # Shrinking would publish hundreds of times; what fails is small anyway.
+@pytest.mark.full_on_postgres
 @settings(max_examples=examples(12), phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(data=st.data(), rows=st.lists(row, min_size=1, max_size=30), name=st.sampled_from(sorted(CASES)))
 def test_every_algorithm_on_random_tables(database: Database, data: Any, rows: Any, name: str) -> None:

@@ -67,6 +67,7 @@ def label(value: str | None, level: int) -> str | None:
     return value if level == 0 else ABOVE[value] if level == 1 else "*"
 
 
+@pytest.mark.full_on_postgres
 @settings(max_examples=examples(20))
 @given(
     owned=st.lists(owner, max_size=7, unique_by=lambda one: one["id"]),

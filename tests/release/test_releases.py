@@ -57,6 +57,7 @@ def statuses(database: Database, asked: Policy) -> list[tuple[int, str]]:
     return [(item.version, item.status) for item in versions(asked, database.engine)]
 
 
+@pytest.mark.full_on_postgres
 def test_versions_that_can_be_gone_back_to(database: Database) -> None:
     asked = parse(POLICY)
     for count in (8, 16, 24, 32):

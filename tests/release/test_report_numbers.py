@@ -88,7 +88,9 @@ def sides(page: Node, column: str) -> dict[str, list[tuple[str, int]]]:
     return found
 
 
-@pytest.fixture(params=["full_domain", "{full_domain: {recode_suppressed: true}}"])
+@pytest.fixture(
+    params=["full_domain", pytest.param("{full_domain: {recode_suppressed: true}}", marks=pytest.mark.full)]
+)
 def made(request: pytest.FixtureRequest, database: Database, tmp_path: Path) -> tuple[Node, dict[str, Any], Database]:
     database.table("people", COLUMNS, people())
     file = tmp_path / "policy.yml"
@@ -103,6 +105,7 @@ def interval(width: int) -> Callable[[str], str]:
     return lambda age: f"[{int(age) // width * width}, {int(age) // width * width + width})"
 
 
+@pytest.mark.full_on_postgres
 def test_every_number_follows_from_the_tables(made: tuple[Node, dict[str, Any], Database]) -> None:
     page, _, database = made
     source, release = read(database, "people"), read(database, "shown")

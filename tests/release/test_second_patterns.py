@@ -70,6 +70,7 @@ def test_what_two_patterns_tell_together(database: Database) -> None:
     assert (len(first), len(second), first & second) == (2, 5, {7})
 
 
+@pytest.mark.full_on_postgres
 @pytest.mark.parametrize("kind", SHAPES)
 def test_the_same_may_be_shown_again(database: Database, kind: str) -> None:
     database.table("visits", TYPES, ROWS)
@@ -81,6 +82,7 @@ def test_the_same_may_be_shown_again(database: Database, kind: str) -> None:
     assert plan.refused is None
 
 
+@pytest.mark.full_on_postgres
 @pytest.mark.parametrize("kind", SHAPES)
 def test_persons_who_have_changed_are_not_shown_again(database: Database, kind: str) -> None:
     """With one person more, what only the second release has is theirs."""
@@ -99,6 +101,7 @@ def test_persons_who_have_changed_are_not_shown_again(database: Database, kind: 
     publish(make_policy(kind), database.engine)
 
 
+@pytest.mark.full_on_postgres
 @pytest.mark.parametrize("kind", SHAPES)
 def test_other_persons_may_follow(database: Database, kind: str) -> None:
     """Some patients after others, while the rows of these stay as they were."""
@@ -128,6 +131,7 @@ def test_a_table_of_strangers_is_not_compared(database: Database) -> None:
     assert publish(make_policy("sequence", "beside", source=source), database.engine).evidence is not None
 
 
+@pytest.mark.full
 def test_patterns_of_files(duck: Database, tmp_path: Path) -> None:
     duck.table("visits", TYPES, ROWS)
     for kind, name in [(kind, name) for kind in SHAPES for name in ("one.csv", "one.csv", "two.parquet", "versions/")]:

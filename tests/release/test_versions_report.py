@@ -48,6 +48,7 @@ def publish_meanwhile(monkeypatch: pytest.MonkeyPatch, database: Database, given
     monkeypatch.setattr(gather_report, "load_evidence", load_then_publish)
 
 
+@pytest.mark.full
 def test_the_report_of_a_folder_measures_the_file_of_its_evidence(
     duck: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -193,6 +193,7 @@ def test_margins_point_the_right_way(measures: str, measured: float, required: f
     assert [spaced(cell) for cell in cells] == shown
 
 
+@pytest.mark.full
 def test_a_table_of_risks_before_and_after(rich: Node) -> None:
     rows = [[spaced(cell) for cell in row.every("td")] for row in rich.with_id("risks").every("tr")][1:]
     assert rows[0] == ["100%certain", "20%1 in 5"]
@@ -412,6 +413,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.full
 @settings(max_examples=examples(60))
 @given(st.data())
 def test_any_value_anywhere_gives_a_page(data: st.DataObject) -> None:

@@ -152,6 +152,7 @@ def test_labels_are_escaped(duck: Database) -> None:
     assert any("<script>" in node.text for node in page.every("th", "summary"))
 
 
+@pytest.mark.full
 def test_a_large_table_is_drawn_in_part(duck: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     duck.table("firms", TYPES, firms())
     policy = tables_policy(t=BY_ALL)
@@ -166,6 +167,7 @@ def test_a_large_table_is_drawn_in_part(duck: Database, monkeypatch: pytest.Monk
     assert "The finest levels are not drawn" in said and "1 more map of this table is not drawn" in said
 
 
+@pytest.mark.full
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     engine = connect("business.duckdb", read_only=False)

@@ -172,6 +172,7 @@ def load(server: Server, clients: int, statements: int) -> None:
         one(db, random.Random(0))
 
 
+@pytest.mark.full
 def test_load(server: Server) -> None:
     load(server, clients=8, statements=100)
 

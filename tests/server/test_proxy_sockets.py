@@ -147,6 +147,7 @@ def test_garbage_after_authentication(server: Server, garbage: bytes) -> None:
                 assert got.kind != "E" or got.fields["C"] == "08P01"
 
 
+@pytest.mark.full_on_postgres
 def test_a_client_that_does_not_read(server: Server) -> None:
     """A long answer waits for its reader, and ends when the reader goes away."""
     before = resident(server)

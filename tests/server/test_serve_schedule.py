@@ -106,6 +106,7 @@ def ended(process: subprocess.Popen[str]) -> str:
     return told
 
 
+@pytest.mark.full
 def test_on_a_duckdb_file(tmp_path: Path) -> None:
     path = tmp_path / "w.duckdb"
     with duckdb.connect(str(path)) as connection:

@@ -252,6 +252,7 @@ def released(database: Database, name: str = "released") -> dict[tuple[str, ...]
     return {tuple(row[1:-1]): int(row[-1]) for row in database.fetch(f"SELECT * FROM {name}")}
 
 
+@pytest.mark.full_on_postgres
 @pytest.mark.parametrize("persons", [40, 10_000])
 def test_noise_is_that_of_plain_python(database: Database, persons: int) -> None:
     """Also where people have records in several cells: in a total their key counts once."""
@@ -382,6 +383,7 @@ def test_a_total_that_differs_from_its_only_other_part_tells_that_somebody_is_th
     assert find_occupied(task, [shown]).broken == 0
 
 
+@pytest.mark.full
 def test_attacks_on_a_release(duck: Database) -> None:
     duck.table("people", PEOPLE, people(60, 5, 10_000))
     policy = people_policy()
@@ -435,6 +437,7 @@ def test_policies_that_are_refused(change: dict[str, Any], said: str) -> None:
     assert said in str(refused.value)
 
 
+@pytest.mark.full
 @settings(max_examples=examples(20))
 @given(st.integers(0, 10_000), st.integers(5, 60), st.integers(4, 60))
 def test_every_release_with_noise_passes_its_audit(seed: int, count: int, persons: int) -> None:

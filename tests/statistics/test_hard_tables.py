@@ -132,6 +132,7 @@ def test_all_cells_unsafe(database: Database) -> None:
     assert done.document["statistics"]["gap"] == 0 and check_statistics(policy, database.engine).holds
 
 
+@pytest.mark.full_on_postgres
 @pytest.mark.parametrize(
     ("change", "said"),
     [

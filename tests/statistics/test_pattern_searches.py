@@ -65,6 +65,7 @@ def load_case(database: Database, case: Mapping[str, Any]) -> None:
 
 
 # Ours hide 4, 5 and 21 cells where sdcTable's hypercubes hide 10, 14 and 43; the least cost is 6, 30 and 144.
+@pytest.mark.full_on_postgres
 @pytest.mark.parametrize(
     ("name", "cells", "cost"), [("flat_4x5", 4, 14), ("nested_6x3", 5, 33), ("cube_4x3x2", 21, 151)]
 )
@@ -142,6 +143,7 @@ def test_every_equation_is_in_a_sub_table(duck: Database) -> None:
         )  # fmt: skip
 
 
+@pytest.mark.full_on_postgres
 @pytest.mark.parametrize("search", ["hypercube", "hierarchical"])
 def test_linked_tables_are_published(database: Database, search: str) -> None:
     rows = firms(36)
@@ -185,6 +187,7 @@ def test_every_release_is_safe_or_refused(seed: int, count: int, search: str) ->
         database.engine.close()
 
 
+@pytest.mark.full
 @settings(max_examples=examples(15))
 @given(st.integers(0, 10_000), st.sampled_from(["hypercube", "hierarchical"]), st.randoms(use_true_random=False))
 def test_other_names_protect_as_well(seed: int, search: str, random: Any) -> None:

@@ -178,6 +178,7 @@ def test_random_rounding_is_right_on_average(duck: Database) -> None:
     assert sum(up) >= count and abs(up[0] / count - 1 / 3) < 0.02
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", METHODS)
 def test_a_value_that_was_written_wrong_is_not_shown(
     duck: Database, name: str, monkeypatch: pytest.MonkeyPatch
@@ -199,6 +200,7 @@ def test_a_value_that_was_written_wrong_is_not_shown(
     assert released(duck) == before
 
 
+@pytest.mark.full_on_postgres
 @pytest.mark.parametrize("name", ["rounding", "adjustment"])
 def test_a_solver_that_times_out_or_is_missing_leaves_the_previous_release(
     database: Database, name: str, monkeypatch: pytest.MonkeyPatch
@@ -224,6 +226,7 @@ def test_a_solver_that_times_out_or_is_missing_leaves_the_previous_release(
     assert released(database) != before
 
 
+@pytest.mark.full
 def test_a_table_that_is_added_keeps_what_was_shown(duck: Database) -> None:
     duck.table("firms", TYPES, firms(30))
     for name in ("rounding", "adjustment"):
@@ -275,6 +278,7 @@ def test_a_policy_whose_tables_have_other_contributors(duck: Database) -> None:
         method_policy("cell_key", statistics={"t": COUNTED, "u": other})
 
 
+@pytest.mark.full
 @settings(max_examples=examples(20))
 @given(st.integers(0, 10_000), st.integers(5, 60), st.sampled_from(sorted(METHODS)))
 def test_every_release_passes_its_audit_or_is_refused(seed: int, count: int, name: str) -> None:
@@ -298,6 +302,7 @@ def test_every_release_passes_its_audit_or_is_refused(seed: int, count: int, nam
 # ---- commands
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", METHODS)
 def test_the_commands(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -220,6 +220,7 @@ def test_a_table_by_columns_of_odd_names(database: Database) -> None:
 # ---- the previous release stays
 
 
+@pytest.mark.full_on_postgres
 def test_what_cannot_be_protected_leaves_the_previous_release(database: Database) -> None:
     database.table("firms", TYPES, firms())
     publish_statistics(tables_policy({"t": BY_BRANCH}), database.engine)
@@ -394,6 +395,7 @@ def run(*arguments: str) -> Any:
     return CliRunner().invoke(main, list(arguments))
 
 
+@pytest.mark.full
 def test_the_commands(business: Path) -> None:
     dry = run("publish", "policy.yml", "--dry-run")
     assert dry.exit_code == 0 and "nothing was written" in dry.output, dry.output
@@ -468,6 +470,7 @@ def test_a_table_of_somebody_else_is_audited(business: Path) -> None:
     assert "needs its database" in run("check", "business.duckdb", "--cells", "region").output
 
 
+@pytest.mark.full_on_postgres
 def test_a_view_over_tables_of_statistics(database: Database) -> None:
     database.table("firms", TYPES, firms())
     policy = tables_policy({"t": {key: BY_BRANCH[key] for key in ("by", "of", "rules")}}, person="holding",

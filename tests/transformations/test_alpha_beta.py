@@ -89,6 +89,7 @@ def test_one_secret_gives_one_table_on_both_engines(duck: Database, postgres: Da
     assert sum(((first - other) + (other - first)).values()) <= 1
 
 
+@pytest.mark.full_on_postgres
 def test_it_is_published(database: Database) -> None:
     with_people(database, people(150))
     roles = dict.fromkeys(people(1)[0], "identifier") | {"age": "quasi_identifier", "town": "sensitive"}

@@ -59,6 +59,7 @@ def test_what_is_kept(duck: Database) -> None:
     assert phones[1] != "+49"  # it would be kept as a whole
 
 
+@pytest.mark.full
 def test_numbers_of_one_length_are_permuted(duck: Database) -> None:
     values = [f"{number:0{digits}}" for digits in (1, 2, 3) for number in range(10**digits)]
     found = masked(duck, [*values], format="phone")

@@ -127,6 +127,7 @@ def outline(database: Database, **changes: Any) -> Any:
     return made.outline
 
 
+@pytest.mark.full_on_postgres
 def test_keys_are_known_to_be_unique_in_any_order(database: Database) -> None:
     rows = people(40)
     asked: list[str] = []
@@ -185,6 +186,7 @@ def test_draws_of_one_seed_are_even_and_of_two_independent(duck: Database) -> No
     assert abs(chi - 255) < 4 * math.sqrt(2 * 255)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("count", [2, 8])
 def test_covariances_of_several_columns_on_both_engines(duck: Database, postgres: Database, count: int) -> None:
     """The factor is made column by column: nested, PostgreSQL would write it out again and again."""
@@ -202,6 +204,7 @@ def test_covariances_of_several_columns_on_both_engines(duck: Database, postgres
     assert found[0] == found[1]
 
 
+@pytest.mark.full_on_postgres
 @pytest.mark.parametrize("far", ["4e15 + 1000 * i", "i * 5e-15", "1e300 * (i + 1)"])
 def test_floating_point_identities_have_draws_of_their_own(database: Database, far: str) -> None:
     """Their text may be the same where they differ: one draw for all rows would be one shift for all of them."""
@@ -233,6 +236,7 @@ def test_values_that_are_equal_but_written_differently_are_refused(database: Dat
         changed(database, [use], columns={"id": "identifier", "v": "quasi_identifier"})
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["drawn", "known", "placed"])
 def test_a_table_may_be_called_like_a_part_of_a_statement(duck: Database, name: str) -> None:
     duck.run(f"CREATE OR REPLACE TABLE {name} AS SELECT i AS id, i * 10 AS income FROM range(100) AS r(i)")

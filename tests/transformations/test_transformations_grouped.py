@@ -119,6 +119,7 @@ def numbers(rows: list[dict[str, Any]], name: str) -> list[float]:
     return [float(row[name]) for row in rows]
 
 
+@pytest.mark.full
 def test_condensation_keeps_means_and_covariances(duck: Database) -> None:
     rows = [{**row, "income": 7} for row in people(4000, nulls=False)]
     with_people(duck, rows)
@@ -153,6 +154,7 @@ def test_condensation_of_one_group_draws_evenly_around_its_mean(duck: Database) 
     assert abs(statistics.correlation(numbers(rows, "rent"), new)) < 4 / math.sqrt(500)
 
 
+@pytest.mark.full_on_postgres
 def test_condensation_with_fewer_rows_than_columns_in_a_group(database: Database) -> None:
     rows = [{**row, "tax": 2 * row["age"]} for row in people(60, nulls=False)]
     with_people(database, rows)

@@ -73,6 +73,7 @@ NUMBERS = {
 }
 
 
+@pytest.mark.full_on_postgres
 @pytest.mark.parametrize("name", NUMBERS)
 def test_each_row_has_its_part_of_a_hash(database: Database, name: str) -> None:
     rows = numbered(database, NUMBERS[name])
@@ -82,6 +83,7 @@ def test_each_row_has_its_part_of_a_hash(database: Database, name: str) -> None:
     assert [(row["id"], row["x"]) for row in found] == [(row["id"], rounded(row["id"], row["x"])) for row in rows]
 
 
+@pytest.mark.full_on_postgres
 @pytest.mark.parametrize("name", NUMBERS)
 def test_neighbours_have_a_pair_of_normal_draws(database: Database, name: str) -> None:
     rows = numbered(database, NUMBERS[name])
@@ -103,6 +105,7 @@ def test_draws_are_the_same_however_the_rows_are_read(duck: Database) -> None:
     assert plain != changed(duck, uses, columns=ROLES, secret="one more secret, and a long one")
 
 
+@pytest.mark.full_on_postgres
 @pytest.mark.parametrize("kind", ["SMALLINT", "INTEGER"])
 def test_shorter_integers_have_the_same_draws(database: Database, kind: str) -> None:
     rows = numbered(database, NUMBERS["range"], kind)
@@ -149,6 +152,7 @@ def test_rows_that_were_made_anew_are_known_by_their_text(duck: Database, postgr
     assert len(found[0]) > 50 and {row["age"] % 10 for row in found[0]} == {0}
 
 
+@pytest.mark.full
 def test_draws_of_neighbours_have_nothing_to_do_with_each_other(duck: Database) -> None:
     duck.run(
         "CREATE OR REPLACE TABLE people AS SELECT i AS id, CAST(i % 2 * 2 - 1 AS DOUBLE) AS x FROM range(40000) AS t(i)"

@@ -64,6 +64,7 @@ def test_a_release_of_transformed_rows_is_checked_as_written(database: Database)
     assert released(database) != first
 
 
+@pytest.mark.full
 def test_a_plan_is_of_the_rows_that_will_be_published(duck: Database) -> None:
     with_people(duck, people(200))
     asked = policy(SWAPPED, hierarchies={"age": {"intervals": {"widths": [10, 20]}}}, minimize="ncp")
@@ -98,6 +99,7 @@ def test_the_key_is_in_no_statement_and_no_evidence(duck: Database, caplog: pyte
     assert seeds == []
 
 
+@pytest.mark.full_on_postgres
 def test_a_script_makes_the_same_rows_by_hand(database: Database) -> None:
     with_people(database, people(200))
     asked = policy(SWAPPED, algorithm="full_domain")
@@ -115,6 +117,7 @@ def test_a_script_makes_the_same_rows_by_hand(database: Database) -> None:
     assert released(database) == first
 
 
+@pytest.mark.full_on_postgres
 def test_models_compare_with_the_rows_after_the_transformations(database: Database) -> None:
     """All jobs are drawn anew: the release is close to that distribution, and far from the one of the source."""
     rows = [{**row, "job": "nurse" if row["id"] % 10 else "cook"} for row in people(400, nulls=False)]
@@ -281,6 +284,7 @@ def test_an_exact_sample_draws_no_persons(duck: Database) -> None:
 # ---- microaggregation
 
 
+@pytest.mark.full_on_postgres
 def test_groups_are_of_k_rows_and_show_their_means(database: Database) -> None:
     rows = people(203, nulls=False)
     with_people(database, rows)
@@ -296,6 +300,7 @@ def test_groups_are_of_k_rows_and_show_their_means(database: Database) -> None:
             assert abs(age - sum(rows[i]["age"] for i in members) / len(members)) <= 0.5 + 1e-9
 
 
+@pytest.mark.full
 def test_microaggregated_rows_are_anonymous_without_a_hierarchy(duck: Database) -> None:
     with_people(duck, people(120, nulls=False))
     roles = dict.fromkeys(transforming.TYPES, "insensitive")

@@ -67,6 +67,7 @@ def test_every_form_has_a_sample() -> None:
     assert set(SAMPLES) == {*FORMS, "other"}
 
 
+@pytest.mark.full_on_postgres
 def test_forms_are_told_apart(database: Database) -> None:
     """Each sample counts for its own form and for no other, on both engines."""
     kinds = {"sex": "TEXT"} | dict.fromkeys(SAMPLES, "TEXT")
@@ -115,6 +116,7 @@ def tells_age_over_89(labels: list[str | None]) -> bool:
     return len(groups) > 1
 
 
+@pytest.mark.full_on_postgres
 @settings(max_examples=examples(60))
 @given(labels=st.lists(AGES, min_size=1, max_size=6))
 def test_ages_are_judged_as_the_law_says(database: Database, labels: list[str | None]) -> None:
@@ -134,6 +136,7 @@ ZIPS = st.one_of(
 )
 
 
+@pytest.mark.full_on_postgres
 @settings(max_examples=examples(60))
 @given(codes=st.lists(ZIPS, min_size=1, max_size=6))
 def test_zip_codes_are_judged_as_the_law_says(database: Database, codes: list[str | None]) -> None:
@@ -151,6 +154,7 @@ def test_zip_codes_are_judged_as_the_law_says(database: Database, codes: list[st
 # ---- dates, years of birth, numbers
 
 
+@pytest.mark.full_on_postgres
 @pytest.mark.parametrize(
     ("kind", "value", "state"),
     [

@@ -21,6 +21,7 @@ def states(database: Database) -> dict[str, tuple[str, str]]:
     return {item.ident: (item.state, item.measured) for each in found for item in each.criteria}
 
 
+@pytest.mark.full_on_postgres
 def test_whole_journeys_are_records(database: Database) -> None:
     """Four visits fewer than all single most patients of Table IX out; twice the same journeys single nobody out."""
     with_stays(database, TABLE_IX, DISEASES)
