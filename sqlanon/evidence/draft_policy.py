@@ -263,8 +263,9 @@ def _person(draft: RoleDraft) -> list[str]:
     if draft.person is not None:
         facts = next(facts for facts in draft.columns if facts.name == draft.person)
         each = (facts.rows - facts.nulls) / facts.distinct
+        rows = f"{each:.1f} rows on average" if each >= 1.05 else "one row mostly, and some have more"
         return [
-            f"# A person has {each:.1f} rows on average: persons are counted, not rows.",
+            f"# A person has {rows}: persons are counted, not rows.",
             f"person: {scalar(draft.person)}",
         ]
     keys = [facts.name for facts in draft.columns if is_person_key(facts.name) and facts.distinct and not facts.repeats]

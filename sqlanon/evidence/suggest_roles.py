@@ -319,11 +319,20 @@ def suggest(facts: ColumnFacts) -> Suggestion:
 def person_key(columns: Sequence[ColumnFacts], roles: Mapping[str, Suggestion]) -> ColumnFacts | None:
     """The key of persons with several rows each; of several keys, that with the most persons.
 
-    A column that is named as the key of persons wins over other identifiers that repeat.
+    A column that is named as the key of persons wins over other identifiers that repeat. Where such a key differs from
+    row to row, two rows with one telephone number are two persons.
     """
     # A check refuses rows that belong to nobody, so a key with NULLs is no key.
     keys = [facts for facts in repeated_keys(columns, roles) if not facts.nulls]
+    if unique_person_key(columns) is not None:
+        keys = [facts for facts in keys if is_person_key(facts.name)]
     return max(keys, key=lambda facts: (is_person_key(facts.name), facts.distinct), default=None)
+
+
+def unique_person_key(columns: Sequence[ColumnFacts]) -> ColumnFacts | None:
+    """A column that is named as the key of persons, and has another value in each row."""
+    named = (facts for facts in columns if is_person_key(facts.name) and not speaks_of(facts.name, AMBIGUOUS))
+    return next((facts for facts in named if 0 < facts.distinct == facts.rows), None)
 
 
 def repeated_keys(columns: Sequence[ColumnFacts], roles: Mapping[str, Suggestion]) -> list[ColumnFacts]:

@@ -294,6 +294,24 @@ def test_a_unique_key_means_that_rows_are_persons(home: Home) -> None:
     assert "# user_id differs from row to row: each row is a person." in text
 
 
+def test_a_shared_telephone_is_no_person_beside_a_unique_key(home: Home) -> None:
+    """Two rows with one number by chance once made a panel of a list of patients."""
+    phones = [f"+49 30 {5550000 + (0 if i < 2 else i)}" for i in range(60)]
+    home.table(
+        "t",
+        {"patient_id": "TEXT", "phone": "TEXT", "age": "INTEGER"},
+        [(f"P{i}", phone, 20 + i % 9) for i, phone in enumerate(phones)],
+    )
+    text, read = home.drafted("t")
+    assert read.person is None
+    assert "# patient_id differs from row to row: each row is a person." in text
+    # Without the key nobody knows better: persons are counted.
+    home.table("calls", {"phone": "TEXT", "age": "INTEGER"}, [(phone, 20 + i % 9) for i, phone in enumerate(phones)])
+    text, read = home.drafted("calls")
+    assert read.person == "phone"
+    assert "# A person has one row mostly, and some have more: persons are counted, not rows." in text
+
+
 def test_pairs_and_all_together(home: Home) -> None:
     rows = [(i % 10, i // 10, "m", f"x{i % 2}") for i in range(100)]
     home.table("t", {"age": "INTEGER", "city": "INTEGER", "sex": "TEXT", "diagnosis": "TEXT"}, rows)
