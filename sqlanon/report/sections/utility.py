@@ -195,7 +195,7 @@ def _panel(attribute: str, found: Distribution, known: Attribute | None) -> Html
     top = max((records for rows in (before, after) for _, records in rows or ()), default=0)
     outside = None
     if found.outside:
-        outside = small(f"{plural(found.outside, 'row')} with a label that belongs to no single one of these")
+        outside = small(f"{plural(found.outside, 'row')} with a label that tells none of these")
     few = [rows for rows in (before, after) if rows and len(rows) <= MOST_BARS]
     room = label_room(label for rows in few for label, _ in rows)
     if known and known.level is not None and known.height is not None:
@@ -222,8 +222,8 @@ def distributions(document: ReleaseEvidence) -> Section | None:
         "Distributions before and after",
         paragraph(
             "How many rows of the source have which value, and how many rows of the release. Both are counted in "
-            "the same bins; values with an order stand in it. A label that spans several bins counts in that of "
-            "its middle."
+            "the same bins; values with an order stand in it. The rows of a label that covers several bins are "
+            "spread evenly over the values that it covers."
         ),
         element("div", *panels, class_="panels"),
     )
