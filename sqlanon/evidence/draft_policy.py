@@ -23,6 +23,7 @@ from sqlanon.evidence.profile_table import profile
 from sqlanon.evidence.suggest_roles import FLAG, ColumnFacts, RoleDraft, RolesGiven, hierarchy, is_person_key, words
 from sqlanon.evidence.value_tree import Row, write_rows
 from sqlanon.policy import Source
+from sqlanon.policy.file_formats import describe_other_format, is_other_format
 from sqlanon.policy.options import holds_rows, split_target, without_password
 from sqlanon.relations.source import relation
 
@@ -180,6 +181,9 @@ ROLES_IN_WORDS = {
 
 
 def _which_table(database: str) -> PolicyError:
+    if is_other_format(database):
+        message, hint = describe_other_format(database)
+        return PolicyError(message, hint=hint)
     engine = connect(database)
     try:
         known = engine.tables()

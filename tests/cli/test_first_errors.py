@@ -103,8 +103,19 @@ def test_a_tsv_file_is_written_with_tabs(people: Path) -> None:
 )
 def test_files_of_other_programs(people: Path, file: str, what: str, how: str) -> None:
     Path(file).write_text("{}")
-    for said in (run("check", file, "--qi", "age", "--k", "2"), run("check", changed("people.csv", file))):
+    checks = run("check", file, "--qi", "age", "--k", "2"), run("check", changed("people.csv", file))
+    for said in (*checks, run("init", file)):
         assert what in said and how in said
+
+
+def test_no_line_of_a_file_is_skipped(people: Path) -> None:
+    """DuckDB would guess where the table begins: before two longer lines, a person was left out of the check."""
+    Path("ragged.csv").write_text("age,zip\n30,1\n" + "40,2,x\n" * 4)
+    said = run("check", "ragged.csv", "--qi", "age,zip", "--k", "2")
+    assert "column 'age' is not in the source" in said and "holds" not in said
+    assert "from 5 rows and 1 column" in run("init", "ragged.csv", code=0)
+    Path("garbage.csv").write_bytes(bytes(range(256)) * 20)
+    assert "the file 'garbage.csv' is not encoded in UTF-8" in run("check", "garbage.csv", "--qi", "age", "--k", "2")
 
 
 @pytest.mark.parametrize("file", ["people.json", "people.jsonl", "people.ndjson", "people.jsonl.gz", "list.json"])
