@@ -36,7 +36,7 @@ WAYS: list[tuple[str, Any, dict[str, Any], float | None]] = [
     ("bottom_up_recoding", bottom_up_recoding, {}, 0.055),
     ("auto", auto, {}, 0.033),
 ]
-MOST_TIMES = 3.0  # of the seconds of mondrian, which it chooses
+MOST_TIMES = 3.0  # of the CPU seconds of mondrian, which it chooses
 
 
 def measure(folder: Path) -> bool:
@@ -54,21 +54,27 @@ def measure(folder: Path) -> bool:
     print(f"{'':32}{'ncp':>8}{'goal':>8}{'cpu s':>8}")
     print(f"{'ARX, local recoding':32}{ARX_LOCAL_RECODING:8.4f}")
     holds = True
-    seconds: dict[str, float] = {}
-    for name, algorithm, params, goal in WAYS:
-        start, begun = time.process_time(), time.monotonic()
+    seconds: dict[str, list[float]] = {}
+
+    def search(name: str, algorithm: Any, params: dict[str, Any]) -> Any:
+        begun = time.process_time()
         made = problem(policy, engine, build_hierarchies(policy), relation(policy.source, engine.dialect))
         try:
-            found = algorithm.run(made, algorithm.Params(**params))
+            return algorithm.run(made, algorithm.Params(**params))
         finally:
             made.close()
+            seconds.setdefault(name, []).append(time.process_time() - begun)
+
+    for name, algorithm, params, goal in WAYS:
+        found = search(name, algorithm, params)
         missed = goal is not None and found.loss > goal
         holds = holds and not missed
         shown = f"{goal:8.3f}" if goal else " " * 8
-        spent, seconds[name] = time.process_time() - start, time.monotonic() - begun
-        print(f"{name:32}{found.loss:8.4f}{shown}{spent:8.1f}{'  MISSED' if missed else ''}", flush=True)
+        print(f"{name:32}{found.loss:8.4f}{shown}{seconds[name][0]:8.1f}{'  MISSED' if missed else ''}", flush=True)
+    for name, algorithm, params, _ in (WAYS[0], WAYS[-1]) * 2:  # in turn: the machine may have other work
+        search(name, algorithm, params)
     engine.close()
-    times = seconds["auto"] / seconds["mondrian, ranges"]
+    times = min(seconds["auto"]) / min(seconds["mondrian, ranges"])
     print(f"auto takes {times:.1f} times the time of mondrian{'' if times <= MOST_TIMES else '  MISSED'}")
     return holds and times <= MOST_TIMES
 
