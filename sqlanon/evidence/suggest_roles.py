@@ -36,12 +36,12 @@ IDENTIFYING = """
     personalausweis* licen?e* fuhrerschein* email* e_mail* mail mailadresse courriel* correo* phone* telephone*
     telefon* telf mobile mobil handy* cellphone* movil fax firstname* lastname* surname* forename* fullname*
     maiden* birth_name family_name geburtsname* vorname* nachname* familienname* prenom* nom nombre* apellido*
-    username* login nickname* street* strasse* hausnummer* rue calle domicilio* iban* kontonummer* creditcard*
+    username* login nickname* street* strasse* hausnummer* hausnr rue calle domicilio* iban* kontonummer* creditcard*
     credit_card* kreditkarte* tarjeta* steuer* tax_id national_id social_security* sozialversicherung*
     versicherungsnummer* securite_sociale seguridad_social insurance_id insurance_n* policy_n* medical_record* plate
     kennzeichen* mac_address photo* picture* signature* fingerprint* biometric* note notes notiz* comment*
     kommentar* remark* bemerkung* free_text freetext* freitext* nome cognome sobrenome codice_fiscale indirizzo*
-    achternaam voornaam adres telefoon* rodne_cislo pesel personnummer cpr aadhaar imie nazwisko
+    achternaam voornaam adres telefoon* rodne_cislo pesel personnummer cpr* aadhaar imie nazwisko
 """
 SENSITIVE = """
     disease* diagnos* icd condition* illness* symptom* disorder* krankheit* erkrankung* maladie* enfermedad* befund*
@@ -61,6 +61,10 @@ SENSITIVE = """
     mortgage* benefit* welfare* sozialhilfe*
     vote* voting wahl* voto* stem stemt* party partito* partido* parti ideolog* leftright lib_con partij* partia
     faith* glaube* church* kirche* religie* fede fe moschee* religijn* wyznanie trosbekannelse
+    *einkommen* brutto* netto* monatsgehalt jahresgehalt grundgehalt monatslohn stundenlohn *inkomen* manadslon* arslon*
+    *diagnos* *krankheit* *erkrankung* medikation* blut* sanguin* grupo_sanguineo todesursache* cause_of_death
+    pflegegrad pflegestufe systolic* diastolic* bp hba* viral_load lab_value* kredit* credit credit_amount* delinquen*
+    defaulted loan_default bankrupt* insolven* net_worth claim claims claim_amount sexuell* orientierung* disciplin* diszi*
     orientation* lgbt* gay lesbian* homosex* affair* nbaffairs naffairs transgender* sessual* sessuale orientacion*
     reato* crimine* misdaad* przestep* brott* gang* victim*
 """
@@ -78,6 +82,7 @@ KNOWN_OUTSIDE = """
     divorced spouse kids kid child* bambini filhos kinderen dzieci educ educatn edlevel* ed istruzione opleiding*
     wyksztalcenie utbildning ethn black white hispan* asian* citta cidade stad miasto cap postnummer postcode*
     provincie wojewodztwo beroep zawod yrke professione profissao estado_civil stato_civile burgerlijke* bluecol
+    gewicht* korpergrosse stadtteil* ortsteil* staatsburger* *sprache kinder* geboorte* fodsel* fødsel* caste tribe
     industry* residence* household_size hhsize yob birthyear naissance* nascita geboren* rank
 """
 # These lose against a word above: a country_name is a country, an account_balance is a balance.

@@ -196,19 +196,22 @@ def test_the_draft_of_a_hospital_table(home: Home) -> None:
             "identifier",
             "id ssn PassportNo email e-mail emailAddress phone_number mobile firstName LAST_NAME full_name Vorname "
             "Nachname prénom apellidos home_address Straße street IBAN account_no creditCardNumber user user_name "
-            "patientId customer_id Kundennummer MRN employee_name family_name tax_id notes insurance_number",
+            "patientId customer_id Kundennummer MRN employee_name family_name tax_id notes insurance_number "
+            "Hausnr Kreditkarte",
         ),
         (
             "sensitive",
             "disease Diagnosis icd10_code medical_condition treatment drug_name hiv religion politicalParty "
             "union_member salary annualIncome wage debt creditScore crime sexual_orientation pregnant disability "
-            "Krankheit Gehalt maladie enfermedad account_balance diagnosis_id",
+            "Krankheit Gehalt maladie enfermedad account_balance diagnosis_id "
+            "Nettoeinkommen Hauptdiagnose Vorerkrankungen Bruttogehalt Kreditausfall Blutgruppe systolic_bp "
+            "cause_of_death credit_amount månadslön gezinsinkomen",
         ),
         (
             "quasi_identifier",
             "age Alter birthDate dob sex gender Geschlecht race ethnicity nationality country_name city zip "
             "postal_code PLZ region state county marital_status education occupation job employer language "
-            "ip_address height anything column7 storage message",
+            "ip_address height anything column7 storage message Muttersprache Gewicht geboortedatum fødselsdato",
         ),
     ],
 )
