@@ -64,7 +64,8 @@ SENSITIVE = """
     *einkommen* brutto* netto* monatsgehalt jahresgehalt grundgehalt monatslohn stundenlohn *inkomen* manadslon* arslon*
     *diagnos* *krankheit* *erkrankung* medikation* blut* sanguin* grupo_sanguineo todesursache* cause_of_death
     pflegegrad pflegestufe systolic* diastolic* bp hba* viral_load lab_value* kredit* credit credit_amount* delinquen*
-    defaulted loan_default bankrupt* insolven* net_worth claim claims claim_amount sexuell* orientierung* disciplin* diszi*
+    defaulted loan_default bankrupt* insolven* net_worth claim claims claim_amount sexuell* orientierung* disciplin*
+    diszi*
     orientation* lgbt* gay lesbian* homosex* affair* nbaffairs naffairs transgender* sessual* sessuale orientacion*
     reato* crimine* misdaad* przestep* brott* gang* victim*
 """
