@@ -244,7 +244,9 @@ def _print_explanation(console: Console, document: Mapping[str, Any]) -> None:
         verdict = (
             "chosen" if item["levels"] == chosen else "holds, loses more" if item["holds"] else "too many rows lost"
         )
-        table.add_row(*marks, number(item["loss"]), f"{item['suppressed']:,}", verdict)
+        # Of a node that fails, a search often knows only what it would lose if no row had to be suppressed.
+        loss = number(item["loss"]) if item["holds"] else f"≥ {number(item['loss'])}"
+        table.add_row(*marks, loss, f"{item['suppressed']:,}", verdict)
     console.print(table)
     for name, level in chosen.items():
         console.print(plain_text(f"{name}: {_why(document, name, level)}"), soft_wrap=True)
