@@ -5,11 +5,16 @@ Each gets a message that names the cause and says what to do, before any work is
 
 from __future__ import annotations
 
+import os
 import random
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
+import click
 import duckdb
 import pytest
 from click.testing import CliRunner
@@ -87,6 +92,23 @@ def test_a_tsv_file_is_written_with_tabs(people: Path) -> None:
     run("publish", changed("released.csv", "released.tsv"), "--no-workload", code=0)
     assert Path("released.tsv").read_text().splitlines()[0] == "age\tzip\tvaccinated\tdisease"
     assert "holds" in run("check", "policy.yml", "--release", "released.tsv", code=0)
+
+
+@pytest.mark.full
+def test_a_person_at_a_terminal_is_told_what_comes_next(people: Path) -> None:
+    """A script that reads the output is not."""
+    assert "next:" not in run("publish", "policy.yml", "--no-workload", code=0)
+    own, other = os.openpty()
+    command = [sys.executable, "-m", "sqlanon", "publish", "policy.yml", "--no-workload"]
+    done = subprocess.run(
+        command, stdout=other, stderr=subprocess.DEVNULL, check=False, env=os.environ | {"COLUMNS": "200"}
+    )
+    os.close(other)
+    said = os.read(own, 1 << 20).decode()
+    os.close(own)
+    assert done.returncode == 0 and "next: sqlanon report policy.yml -o report.html" in said
+    for line in re.findall(r"sqlanon (\w+) policy.yml", said):
+        assert line in main.list_commands(click.Context(main))  # type: ignore[attr-defined]
 
 
 # Formats --------------------------------------------------------------------------------------------------------------
