@@ -135,7 +135,12 @@ def test_no_line_of_a_file_is_skipped(people: Path) -> None:
     Path("ragged.csv").write_text("age,zip\n30,1\n" + "40,2,x\n" * 4)
     said = run("check", "ragged.csv", "--qi", "age,zip", "--k", "2")
     assert "column 'age' is not in the source" in said and "holds" not in said
-    assert "from 5 rows and 1 column" in run("init", "ragged.csv", code=0)
+    drafted = run("init", "ragged.csv", code=0)
+    assert "from 5 rows and 1 column" in drafted and "Only one column was found" in drafted
+    # What the draft proposes reads the table below a title.
+    Path("titled.csv").write_text("Our customers\n" + Path("people.csv").read_text())
+    query = "query: \"SELECT * FROM read_csv('titled.csv', skip = 1)\""
+    assert "200 of 200 rows" in run("publish", changed("path: people.csv", query), "--no-workload", code=0)
     Path("garbage.csv").write_bytes(bytes(range(256)) * 20)
     assert "the file 'garbage.csv' is not encoded in UTF-8" in run("check", "garbage.csv", "--qi", "age", "--k", "2")
 
