@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,6 +87,15 @@ def publish(
         click.echo(json.dumps(replace_infinities(done.document), indent=2, ensure_ascii=False))
     else:
         print_published(done.document, explain=explained, ways=done.ways, advice=done.advice)
+        if done.document.get("release") and policy.shape == "rows" and sys.stdout.isatty():
+            _print_next(policy_file)
+
+
+def _print_next(policy_file: str) -> None:
+    """What to do with a release that was just made; only people need to be told."""
+    file = shlex.quote(policy_file)
+    told = f"next: sqlanon report {file} -o report.html (to sign off), sqlanon attack {file}, sqlanon verdict {file}"
+    open_console().print(plain_text(told, style="dim"), soft_wrap=True)
 
 
 def print_published(
@@ -244,7 +255,9 @@ def _print_explanation(console: Console, document: Mapping[str, Any]) -> None:
         verdict = (
             "chosen" if item["levels"] == chosen else "holds, loses more" if item["holds"] else "too many rows lost"
         )
-        table.add_row(*marks, number(item["loss"]), f"{item['suppressed']:,}", verdict)
+        # Of a node that fails, a search often knows only what it would lose if no row had to be suppressed.
+        loss = number(item["loss"]) if item["holds"] else f"≥ {number(item['loss'])}"
+        table.add_row(*marks, loss, f"{item['suppressed']:,}", verdict)
     console.print(table)
     for name, level in chosen.items():
         console.print(plain_text(f"{name}: {_why(document, name, level)}"), soft_wrap=True)

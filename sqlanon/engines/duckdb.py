@@ -464,7 +464,9 @@ def _encoding_error(text: str) -> SourceError:
     the file 'no/such.csv' is not encoded in UTF-8
       hint: convert it: iconv -f WINDOWS-1252 -t UTF-8 no/such.csv > utf8.csv
     """
-    named = re.search(r"^.*\bfile = (.+)$", text, re.MULTILINE) or re.search(r'\bin file "([^"\n]+)"', text)
+    named = re.search(r"^.*\bfile = (.+)$", text, re.MULTILINE) or re.search(
+        r'\b(?:in|sniffing) file "([^"\n]+)"', text
+    )
     if named is None:
         return SourceError("a file is not encoded in UTF-8", hint="convert it: iconv -f WINDOWS-1252 -t UTF-8")
     path = Path(named[1].strip())

@@ -23,6 +23,7 @@ from sqlanon.evidence.profile_table import profile
 from sqlanon.evidence.suggest_roles import FLAG, ColumnFacts, RoleDraft, RolesGiven, hierarchy, is_person_key, words
 from sqlanon.evidence.value_tree import Row, write_rows
 from sqlanon.policy import Source
+from sqlanon.policy.file_formats import describe_other_format, ending_of, is_other_format
 from sqlanon.policy.options import holds_rows, split_target, without_password
 from sqlanon.relations.source import relation
 
@@ -67,7 +68,7 @@ def draft_policy(
     made = url if "path" in place else None
     summary = _summary(draft, release, made, k)
     parts = (
-        _header(draft, summary),
+        [*_header(draft, summary), *_lone_column(draft, place)],
         source_lines(url, place, base),
         _columns(draft),
         _person(draft),
@@ -180,6 +181,9 @@ ROLES_IN_WORDS = {
 
 
 def _which_table(database: str) -> PolicyError:
+    if is_other_format(database):
+        message, hint = describe_other_format(database)
+        return PolicyError(message, hint=hint)
     engine = connect(database)
     try:
         known = engine.tables()
@@ -211,6 +215,16 @@ def _header(draft: RoleDraft, summary: str) -> list[str]:
     if draft.unnamed:
         lines.append(f"# {_number(draft.unnamed, 'column')} without a name cannot be part of a policy: name it first.")
     return lines
+
+
+def _lone_column(draft: RoleDraft, place: Mapping[str, str]) -> list[str]:
+    """A file that was read otherwise than its owner thinks has one column that holds all others."""
+    if len(draft.columns) > 1 or ending_of(place.get("path", "")) not in (".csv", ".tsv"):
+        return []
+    return [
+        "# Only one column was found. Is the first line the header, and has each row as many values? Lines above it",
+        "# are not skipped: remove them, or write 'query: SELECT * FROM read_csv('…', skip = 1)' in place of the path.",
+    ]
 
 
 def source_lines(url: str | None, given: dict[str, str], base: Path) -> list[str]:
@@ -263,8 +277,9 @@ def _person(draft: RoleDraft) -> list[str]:
     if draft.person is not None:
         facts = next(facts for facts in draft.columns if facts.name == draft.person)
         each = (facts.rows - facts.nulls) / facts.distinct
+        rows = f"{each:.1f} rows on average" if each >= 1.05 else "one row mostly, and some have more"
         return [
-            f"# A person has {each:.1f} rows on average: persons are counted, not rows.",
+            f"# A person has {rows}: persons are counted, not rows.",
             f"person: {scalar(draft.person)}",
         ]
     keys = [facts.name for facts in draft.columns if is_person_key(facts.name) and facts.distinct and not facts.repeats]

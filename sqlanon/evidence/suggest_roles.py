@@ -36,12 +36,12 @@ IDENTIFYING = """
     personalausweis* licen?e* fuhrerschein* email* e_mail* mail mailadresse courriel* correo* phone* telephone*
     telefon* telf mobile mobil handy* cellphone* movil fax firstname* lastname* surname* forename* fullname*
     maiden* birth_name family_name geburtsname* vorname* nachname* familienname* prenom* nom nombre* apellido*
-    username* login nickname* street* strasse* hausnummer* rue calle domicilio* iban* kontonummer* creditcard*
+    username* login nickname* street* strasse* hausnummer* hausnr rue calle domicilio* iban* kontonummer* creditcard*
     credit_card* kreditkarte* tarjeta* steuer* tax_id national_id social_security* sozialversicherung*
     versicherungsnummer* securite_sociale seguridad_social insurance_id insurance_n* policy_n* medical_record* plate
     kennzeichen* mac_address photo* picture* signature* fingerprint* biometric* note notes notiz* comment*
     kommentar* remark* bemerkung* free_text freetext* freitext* nome cognome sobrenome codice_fiscale indirizzo*
-    achternaam voornaam adres telefoon* rodne_cislo pesel personnummer cpr aadhaar imie nazwisko
+    achternaam voornaam adres telefoon* rodne_cislo pesel personnummer cpr* aadhaar imie nazwisko
 """
 SENSITIVE = """
     disease* diagnos* icd condition* illness* symptom* disorder* krankheit* erkrankung* maladie* enfermedad* befund*
@@ -61,6 +61,11 @@ SENSITIVE = """
     mortgage* benefit* welfare* sozialhilfe*
     vote* voting wahl* voto* stem stemt* party partito* partido* parti ideolog* leftright lib_con partij* partia
     faith* glaube* church* kirche* religie* fede fe moschee* religijn* wyznanie trosbekannelse
+    *einkommen* brutto* netto* monatsgehalt jahresgehalt grundgehalt monatslohn stundenlohn *inkomen* manadslon* arslon*
+    *diagnos* *krankheit* *erkrankung* medikation* blut* sanguin* grupo_sanguineo todesursache* cause_of_death
+    pflegegrad pflegestufe systolic* diastolic* bp hba* viral_load lab_value* kredit* credit credit_amount* delinquen*
+    defaulted loan_default bankrupt* insolven* net_worth claim claims claim_amount sexuell* orientierung* disciplin*
+    diszi*
     orientation* lgbt* gay lesbian* homosex* affair* nbaffairs naffairs transgender* sessual* sessuale orientacion*
     reato* crimine* misdaad* przestep* brott* gang* victim*
 """
@@ -78,6 +83,7 @@ KNOWN_OUTSIDE = """
     divorced spouse kids kid child* bambini filhos kinderen dzieci educ educatn edlevel* ed istruzione opleiding*
     wyksztalcenie utbildning ethn black white hispan* asian* citta cidade stad miasto cap postnummer postcode*
     provincie wojewodztwo beroep zawod yrke professione profissao estado_civil stato_civile burgerlijke* bluecol
+    gewicht* korpergrosse stadtteil* ortsteil* staatsburger* *sprache kinder* geboorte* fodsel* fødsel* caste tribe
     industry* residence* household_size hhsize yob birthyear naissance* nascita geboren* rank
 """
 # These lose against a word above: a country_name is a country, an account_balance is a balance.
@@ -319,11 +325,20 @@ def suggest(facts: ColumnFacts) -> Suggestion:
 def person_key(columns: Sequence[ColumnFacts], roles: Mapping[str, Suggestion]) -> ColumnFacts | None:
     """The key of persons with several rows each; of several keys, that with the most persons.
 
-    A column that is named as the key of persons wins over other identifiers that repeat.
+    A column that is named as the key of persons wins over other identifiers that repeat. Where such a key differs from
+    row to row, two rows with one telephone number are two persons.
     """
     # A check refuses rows that belong to nobody, so a key with NULLs is no key.
     keys = [facts for facts in repeated_keys(columns, roles) if not facts.nulls]
+    if unique_person_key(columns) is not None:
+        keys = [facts for facts in keys if is_person_key(facts.name)]
     return max(keys, key=lambda facts: (is_person_key(facts.name), facts.distinct), default=None)
+
+
+def unique_person_key(columns: Sequence[ColumnFacts]) -> ColumnFacts | None:
+    """A column that is named as the key of persons, and has another value in each row."""
+    named = (facts for facts in columns if is_person_key(facts.name) and not speaks_of(facts.name, AMBIGUOUS))
+    return next((facts for facts in named if 0 < facts.distinct == facts.rows), None)
 
 
 def repeated_keys(columns: Sequence[ColumnFacts], roles: Mapping[str, Suggestion]) -> list[ColumnFacts]:

@@ -18,6 +18,7 @@ _OTHERS = {
     ".sav": ("an SPSS file", _PANDAS, "read_spss"),
     ".dta": ("a Stata file", _PANDAS, "read_stata"),
     ".sas7bdat": ("a SAS file", _PANDAS, "read_sas"),
+    ".rds": ("an R file", "save it from R: arrow::write_parquet(readRDS('{stem}{ending}'), '{stem}.parquet')", ""),
     ".zip": ("an archive", "unpack it first", ""),
 }  # fmt: skip
 

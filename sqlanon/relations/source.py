@@ -80,6 +80,8 @@ def reader(path: str) -> exp.Expr:
     if function == "read_csv":
         # DuckDB would guess which lines are comments, and leave out persons whose row looks like one.
         options.append(exp.EQ(this=exp.column("comment"), expression=literal("")))
+        # It would also skip all lines before those that look best together, with the persons in them.
+        options.append(exp.EQ(this=exp.column("skip"), expression=literal(0)))
         candidates = exp.Array(expressions=[literal(kind) for kind in CSV_TYPES])
         options.append(exp.EQ(this=exp.column("auto_type_candidates"), expression=candidates))
     return exp.Anonymous(this=function, expressions=[literal(path), *options])

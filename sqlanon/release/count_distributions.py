@@ -2,17 +2,22 @@
 
 Source and release are counted in the same bins, so that their bars can be compared. A bin is a label of the lowest
 level of the hierarchy that has few labels; where no level has, values in their order are put together, as many to each
-bin. A released label is counted in the bin that holds all of it; an interval that spans several, in that of its middle.
+bin. A released label is counted in the bin that holds all of it. The rows of a label that covers several are spread
+evenly over the values of the source that it covers, which is the best that a reader of the release can do.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
+import numpy as np
+import numpy.typing as npt
 from sqlglot import exp
 
+from sqlanon.evidence.region_labels import pieces_of
 from sqlanon.evidence.release_evidence import Counted, Distribution
 from sqlanon.evidence.utility.label_numbers import number_of
 from sqlanon.lattice.problem import Problem
@@ -42,6 +47,7 @@ from sqlanon.sqltree.tree import (
 
 MOST_BINS = 24  # of a column whose values have an order
 MOST_LABELS = 12  # of one whose values have none: the most frequent
+MOST_VALUES = 50_000  # of a column, over which labels are spread; of more, a label counts at its middle
 _LABELS, _KINDS = ("place", "bin", "label", "records"), (BIGINT, TEXT, TEXT, BIGINT)
 IN_ORDER = frozenset({"prefix", "zip3", "ip"})  # hierarchies of codes, which stand in the order of their characters
 
@@ -81,10 +87,17 @@ def count_distributions(task: Problem, solution: Solution, how: Rewriting, relea
     labels: list[list[tuple[str | None, str | None, int]]] = [[] for _ in chosen]
     for place, key, label, records in task.engine.query(_labels(chosen, bins, released)):
         labels[int(place)].append((key, label, int(records)))
+    covered = {
+        place: _Covered.of(task.engine.query(_listed_values(item)))
+        for place, item in enumerate(chosen)
+        if any(label is not None for _, label, _ in labels[place]) and every[place][0] and _has_few_values(task, item)
+    }
     least = int(max((use.params["k"] for use in task.policy.models if "k" in use.params), default=5))
     told = gone is not None or not solution.suppressed
     return {
-        item.domain.name: _distribution(item, bins[place], every[place], labels[place], least, told=told)
+        item.domain.name: _distribution(
+            item, bins[place], every[place], labels[place], least, covered.get(place), told=told
+        )
         for place, item in enumerate(chosen)
     }
 
@@ -161,7 +174,7 @@ def _values(item: _Column, gone: exp.Select | None) -> exp.Select:
     own: exp.Expr = exp.column(f"n{item.level}") if item.level is not None else _chunk(item)
     missing = exp.column("original").is_(exp.Null())
     binned = case((missing, literal(NULL_NODE)), default=own)
-    kept = [exp.column(name) for name in ("original", "records", "gone", *names)]
+    kept = [exp.column(name) for name in ("original", "records", "gone", "position", *names)]
     return select(*kept, alias(binned, "bin"), source=nest_query(_ranked(rows, item), "d"))
 
 
@@ -267,7 +280,7 @@ def _labels(chosen: Sequence[_Column], bins: Sequence[Sequence[_Bin]], released:
 
 def _distribution(
     item: _Column, bins: Sequence[_Bin], every: tuple[int, int], labels: Sequence[tuple[str | None, str | None, int]],
-    least: int, *, told: bool,
+    least: int, covered: _Covered | None, *, told: bool,
 ) -> Distribution:  # fmt: skip
     """The bins in their order. Neither a rare one nor what all the others add up to may tell of few rows."""
     known = sorted(bins, key=lambda each: (-each.records, each.key))
@@ -275,7 +288,7 @@ def _distribution(
     while shown and 0 < every[1] - sum(each.records for each in shown) < least:
         shown.pop()
     shown = _in_order(item, shown)
-    after, outside = _in_bins(item, shown, labels)
+    after, outside = _in_bins(item, shown, labels, covered)
     titles = [_title(item, each) for each in shown]
     more = every[0] - len(shown)
 
@@ -309,12 +322,98 @@ def _place(item: _Column, value: str | None) -> float | None:
     return None if value is None else number_of(value, dates=item.dates)
 
 
+@dataclass(frozen=True)
+class _Covered:
+    """Which values of the source a label covers, as how many of them are in each bin."""
+
+    bins: Sequence[str]
+    values: Mapping[str, int]  # the place of each value in the order of the column
+    nodes: Mapping[str, Sequence[int]]  # the places of the values below a label
+    numbers: Sequence[float]  # the values as numbers, where all are, and grow
+    before: npt.NDArray[np.int64]  # for each place and bin, how many values come before it
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[str | None]]) -> _Covered:
+        """From (value, bin, its labels …), in the order of the column."""
+        bins = sorted({str(row[1]) for row in rows})
+        at = {key: place for place, key in enumerate(bins)}
+        before = np.zeros((len(rows) + 1, len(bins)), dtype=np.int64)
+        nodes: dict[str, list[int]] = {}
+        for place, (value, key, *labels) in enumerate(rows):
+            before[place + 1, at[str(key)]] = 1
+            for label in {NULL_NODE} if value is None else {label for label in labels if label is not None}:
+                nodes.setdefault(label, []).append(place)
+        found = [None if row[0] is None else number_of(row[0]) for row in rows]
+        numbers = [each for each in found if each is not None]
+        grows = len(numbers) == sum(row[0] is not None for row in rows) and all(
+            low < high for low, high in pairwise(numbers)
+        )
+        values = {row[0]: place for place, row in enumerate(rows) if row[0] is not None}
+        return cls(bins, values, nodes, numbers if grows else (), np.cumsum(before, axis=0))
+
+    def shares(self, label: str) -> dict[str, float]:
+        """The share of each bin in the values that a label covers; nothing where it covers none."""
+        counts = np.zeros(len(self.bins), dtype=np.int64)
+        for kind, low, high in [("0", label, "")] if label in self.nodes else pieces_of(label) or ():
+            if kind == "0":
+                places = np.array(self.nodes.get(low, ()), dtype=np.int64)
+                counts += (self.before[places + 1] - self.before[places]).sum(axis=0)
+            elif (ends := self._ends(low, high)) is not None:
+                counts += self.before[ends[1]] - self.before[ends[0]]
+        total = int(counts.sum())
+        return {key: int(number) / total for key, number in zip(self.bins, counts, strict=True) if number}
+
+    def _ends(self, low: str, high: str) -> tuple[int, int] | None:
+        if low in self.values and high in self.values:
+            return self.values[low], max(self.values[low], self.values[high] + 1)
+        first, last = number_of(low), number_of(high)
+        if first is None or last is None or not self.numbers:
+            return None
+        begin = bisect_left(self.numbers, first)
+        return begin, max(begin, bisect_right(self.numbers, last))
+
+
+def _has_few_values(task: Problem, item: _Column) -> bool:
+    return int(task.engine.query(exp.select(count_all()).from_(table(item.domain.dictionary)))[0][0]) <= MOST_VALUES
+
+
+def _listed_values(item: _Column) -> exp.Query:
+    """(value, bin, its labels …) in the order of the column, NULL last."""
+    labels = [alias(text(exp.column(f"n{level}")), f"label_{level}") for level in item.shown]
+    missing = case((exp.column("original").is_(exp.Null()), literal(1)), default=literal(0))
+    listed = select(
+        alias(text(exp.column("original")), "value"), alias(text(exp.column("bin")), "bin"), *labels,
+        source=nest_query(_values(item, None), "v"),
+    )  # fmt: skip
+    return listed.order_by(missing, "position")
+
+
 def _in_bins(
-    item: _Column, bins: Sequence[_Bin], labels: Sequence[tuple[str | None, str | None, int]]
+    item: _Column, bins: Sequence[_Bin], labels: Sequence[tuple[str | None, str | None, int]], covered: _Covered | None
 ) -> tuple[list[int], int]:
-    """How many released rows are in each bin, and in none. A label that spans several is counted at its middle."""
+    """How many released rows are in each bin, and in none."""
     places = {each.key: place for place, each in enumerate(bins)}
-    found, outside = [0] * len(bins), 0
+    found, outside = [0.0] * len(bins), 0
+    middles = _middles(item, bins) if covered is None else None
+    for key, label, records in labels:
+        if key is not None:
+            if key in places:
+                found[places[key]] += records
+            continue
+        shares = covered.shares(label) if covered is not None and label is not None else {}
+        middle = number_of(label, dates=item.dates) if middles and label is not None else None
+        for own, share in shares.items():
+            if own in places:
+                found[places[own]] += records * share
+        if middles and middle is not None and middles[0] <= middle:
+            found[bisect_right(middles, middle) - 1] += records
+        elif not shares:
+            outside += records
+    return [round(each) for each in found], outside
+
+
+def _middles(item: _Column, bins: Sequence[_Bin]) -> list[float] | None:
+    """Where each bin begins, if they lie apart: only then can a label be counted at its middle."""
     begins = [_place(item, each.first) for each in bins if each.key != NULL_NODE]
     known = [begin for begin in begins if begin is not None]
     # Bins that overlap, as those of a tree of numbers may, have no middle between them.
@@ -322,15 +421,7 @@ def _in_bins(
     apart = len(known) == len(begins) and all(
         end is not None and end < begin for end, begin in zip(ends, known[1:], strict=False)
     )
-    for key, label, records in labels:
-        middle = number_of(label, dates=item.dates) if label is not None and apart and known else None
-        if key is not None and key in places:
-            found[places[key]] += records
-        elif middle is not None and known[0] <= middle:
-            found[bisect_right(known, middle) - 1] += records
-        elif key is None:
-            outside += records
-    return found, outside
+    return known if apart and known else None
 
 
 def _title(item: _Column, each: _Bin) -> str | None:

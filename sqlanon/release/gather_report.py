@@ -5,17 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from sqlglot import exp
+
 from sqlanon.engines import Engine
 from sqlanon.errors import SourceError
 from sqlanon.evidence.apply_transformations import needs_secret
-from sqlanon.evidence.json_values import mapping, quantity
+from sqlanon.evidence.json_values import mapping, quantity, text
 from sqlanon.evidence.release_evidence import ReleaseEvidence
 from sqlanon.policy import Policy
 from sqlanon.policy.person_shapes import ENTITY, ROWS
+from sqlanon.relations.source import relation
 from sqlanon.release.algorithm_kind import is_parted
 from sqlanon.release.publication import Progress, tell
 from sqlanon.release.solve_policy import prepare_problem
 from sqlanon.release.stored_evidence import load_evidence, risk_utility_map, too_wide_to_map
+from sqlanon.sqltree.tree import count_all
 from sqlanon.verdict.criteria import as_data
 
 
@@ -60,7 +64,7 @@ def report(
         finally:
             task.close()
     require_same_version(policy, engine, kept)
-    return note_changed_source(evidence).to_json()
+    return note_changed_source(evidence, _count_rows(policy, engine, evidence)).to_json()
 
 
 def require_same_version(policy: Policy, engine: Engine, evidence: ReleaseEvidence) -> None:
@@ -75,12 +79,20 @@ def require_same_version(policy: Policy, engine: Engine, evidence: ReleaseEviden
         )
 
 
-def note_changed_source(evidence: ReleaseEvidence) -> ReleaseEvidence:
+def _count_rows(policy: Policy, engine: Engine, evidence: ReleaseEvidence) -> int | None:
+    """The rows of the source now, as far as the risks were measured on them; these may have counted persons."""
+    measured = mapping(mapping(evidence.risks).get("source"))
+    if text(measured.get("counts")) != "persons":
+        return quantity(measured.get("records"))
+    if policy.shape != ROWS or policy.transformations:
+        return None
+    rows = relation(engine.resolve(policy.source), engine.dialect)
+    return int(engine.query(exp.select(count_all()).from_(rows.subquery("source")))[0][0])
+
+
+def note_changed_source(evidence: ReleaseEvidence, now: int | None) -> ReleaseEvidence:
     """Say that the source has other rows than those that were published."""
-    now = quantity(mapping(mapping(evidence.risks).get("source")).get("records"))
     if now is None or evidence.records is None or now == evidence.records:
-        return evidence
-    if "entities" in evidence.more:  # whose risks are those of persons, not of rows
         return evidence
     said = (
         f"the source had {evidence.records:,} rows when the release was made, and has {now:,} now: risks, attacks and "

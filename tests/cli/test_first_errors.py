@@ -5,11 +5,16 @@ Each gets a message that names the cause and says what to do, before any work is
 
 from __future__ import annotations
 
+import os
 import random
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
+import click
 import duckdb
 import pytest
 from click.testing import CliRunner
@@ -89,6 +94,23 @@ def test_a_tsv_file_is_written_with_tabs(people: Path) -> None:
     assert "holds" in run("check", "policy.yml", "--release", "released.tsv", code=0)
 
 
+@pytest.mark.full
+def test_a_person_at_a_terminal_is_told_what_comes_next(people: Path) -> None:
+    """A script that reads the output is not."""
+    assert "next:" not in run("publish", "policy.yml", "--no-workload", code=0)
+    own, other = os.openpty()
+    command = [sys.executable, "-m", "sqlanon", "publish", "policy.yml", "--no-workload"]
+    done = subprocess.run(
+        command, stdout=other, stderr=subprocess.DEVNULL, check=False, env=os.environ | {"COLUMNS": "200"}
+    )
+    os.close(other)
+    said = os.read(own, 1 << 20).decode()
+    os.close(own)
+    assert done.returncode == 0 and "next: sqlanon report policy.yml -o report.html" in said
+    for line in re.findall(r"sqlanon (\w+) policy.yml", said):
+        assert line in main.list_commands(click.Context(main))  # type: ignore[attr-defined]
+
+
 # Formats --------------------------------------------------------------------------------------------------------------
 
 
@@ -103,8 +125,24 @@ def test_a_tsv_file_is_written_with_tabs(people: Path) -> None:
 )
 def test_files_of_other_programs(people: Path, file: str, what: str, how: str) -> None:
     Path(file).write_text("{}")
-    for said in (run("check", file, "--qi", "age", "--k", "2"), run("check", changed("people.csv", file))):
+    checks = run("check", file, "--qi", "age", "--k", "2"), run("check", changed("people.csv", file))
+    for said in (*checks, run("init", file)):
         assert what in said and how in said
+
+
+def test_no_line_of_a_file_is_skipped(people: Path) -> None:
+    """DuckDB would guess where the table begins: before two longer lines, a person was left out of the check."""
+    Path("ragged.csv").write_text("age,zip\n30,1\n" + "40,2,x\n" * 4)
+    said = run("check", "ragged.csv", "--qi", "age,zip", "--k", "2")
+    assert "column 'age' is not in the source" in said and "holds" not in said
+    drafted = run("init", "ragged.csv", code=0)
+    assert "from 5 rows and 1 column" in drafted and "Only one column was found" in drafted
+    # What the draft proposes reads the table below a title.
+    Path("titled.csv").write_text("Our customers\n" + Path("people.csv").read_text())
+    query = "query: \"SELECT * FROM read_csv('titled.csv', skip = 1)\""
+    assert "200 of 200 rows" in run("publish", changed("path: people.csv", query), "--no-workload", code=0)
+    Path("garbage.csv").write_bytes(bytes(range(256)) * 20)
+    assert "the file 'garbage.csv' is not encoded in UTF-8" in run("check", "garbage.csv", "--qi", "age", "--k", "2")
 
 
 @pytest.mark.parametrize("file", ["people.json", "people.jsonl", "people.ndjson", "people.jsonl.gz", "list.json"])

@@ -196,19 +196,22 @@ def test_the_draft_of_a_hospital_table(home: Home) -> None:
             "identifier",
             "id ssn PassportNo email e-mail emailAddress phone_number mobile firstName LAST_NAME full_name Vorname "
             "Nachname prénom apellidos home_address Straße street IBAN account_no creditCardNumber user user_name "
-            "patientId customer_id Kundennummer MRN employee_name family_name tax_id notes insurance_number",
+            "patientId customer_id Kundennummer MRN employee_name family_name tax_id notes insurance_number "
+            "Hausnr Kreditkarte",
         ),
         (
             "sensitive",
             "disease Diagnosis icd10_code medical_condition treatment drug_name hiv religion politicalParty "
             "union_member salary annualIncome wage debt creditScore crime sexual_orientation pregnant disability "
-            "Krankheit Gehalt maladie enfermedad account_balance diagnosis_id",
+            "Krankheit Gehalt maladie enfermedad account_balance diagnosis_id "
+            "Nettoeinkommen Hauptdiagnose Vorerkrankungen Bruttogehalt Kreditausfall Blutgruppe systolic_bp "
+            "cause_of_death credit_amount månadslön gezinsinkomen",
         ),
         (
             "quasi_identifier",
             "age Alter birthDate dob sex gender Geschlecht race ethnicity nationality country_name city zip "
             "postal_code PLZ region state county marital_status education occupation job employer language "
-            "ip_address height anything column7 storage message",
+            "ip_address height anything column7 storage message Muttersprache Gewicht geboortedatum fødselsdato",
         ),
     ],
 )
@@ -292,6 +295,24 @@ def test_a_unique_key_means_that_rows_are_persons(home: Home) -> None:
     text, read = home.drafted("t")
     assert read.person is None
     assert "# user_id differs from row to row: each row is a person." in text
+
+
+def test_a_shared_telephone_is_no_person_beside_a_unique_key(home: Home) -> None:
+    """Two rows with one number by chance once made a panel of a list of patients."""
+    phones = [f"+49 30 {5550000 + (0 if i < 2 else i)}" for i in range(60)]
+    home.table(
+        "t",
+        {"patient_id": "TEXT", "phone": "TEXT", "age": "INTEGER"},
+        [(f"P{i}", phone, 20 + i % 9) for i, phone in enumerate(phones)],
+    )
+    text, read = home.drafted("t")
+    assert read.person is None
+    assert "# patient_id differs from row to row: each row is a person." in text
+    # Without the key nobody knows better: persons are counted.
+    home.table("calls", {"phone": "TEXT", "age": "INTEGER"}, [(phone, 20 + i % 9) for i, phone in enumerate(phones)])
+    text, read = home.drafted("calls")
+    assert read.person == "phone"
+    assert "# A person has one row mostly, and some have more: persons are counted, not rows." in text
 
 
 def test_pairs_and_all_together(home: Home) -> None:

@@ -436,3 +436,89 @@ def test_on_postgres(postgres: Database, tmp_path: Path) -> None:
         test_risk_measures_follow_from_the_tables, test_errors_of_the_workload_follow_from_the_tables,
     ):  # fmt: skip
         follows(found)
+
+
+# What other choices would cost ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class EveryNode:
+    """All nodes of the lattice, each with its classes, counted by hand."""
+
+    source: list[Row]
+
+    def __post_init__(self) -> None:
+        self.steps = [[[label(name, row[name], level) for row in self.source] for level in range(HEIGHTS[name] + 1)]
+                      for name in QI]  # fmt: skip
+        domains = [{row[name] for row in self.source} for name in QI]
+        self.open: list[list[Mapping[str, float]]] = []
+        for name, domain in zip(QI, domains, strict=True):
+            counts = [Counter(label(name, value, level) for value in domain) for level in range(HEIGHTS[name] + 1)]
+            self.open.append([{key: (leaves - 1) / (len(domain) - 1) for key, leaves in one.items()} for one in counts])
+
+    def measure(self, node: Sequence[int], ks: Sequence[int]) -> dict[int, tuple[float, int]]:
+        """For each k, the certainty penalty, and the rows in classes that are too small or have one value alone."""
+        rows = list(zip(*(self.steps[axis][level] for axis, level in enumerate(node)), strict=True))
+        values: dict[Labels, Counter[str]] = defaultdict(Counter)
+        for own, row in zip(rows, self.source, strict=True):
+            values[own][row["ill"]] += 1
+        found = {}
+        for k in ks:
+            lost, open_ = 0, 0.0
+            for own, counts in values.items():
+                if counts.total() < k or len(counts) < 2:
+                    lost += counts.total()
+                    continue
+                open_ += counts.total() * sum(self.open[axis][node[axis]][part] for axis, part in enumerate(own))
+            found[k] = (open_ / len(QI) + lost) / len(rows), lost
+        return found
+
+
+@pytest.mark.full
+def test_the_map_and_the_candidates_are_those_of_all_nodes(duck: Database, tmp_path: Path) -> None:
+    """The least loss of all 432 nodes for each k and limit, where the page has what a search found."""
+    duck.table("people", COLUMNS, people())
+    file = tmp_path / "policy.yml"
+    file.write_text(POLICY + "algorithm: full_domain\n", encoding="utf-8")
+    given = policy.load(file)
+    publish(given, duck.engine)
+    document = report(given, duck.engine, explore=120, attacked=False)
+    source = [{name: str(value) for name, value in row.items()} for row in read(duck, "people").to_dict("records")]
+    every = EveryNode(source)
+    points = document["map"]
+    ks = sorted({point["k"] for point in points})
+    assert ks[0] == K and len({point["limit"] for point in points}) == 3
+    nodes = list(itertools.product(*(range(HEIGHTS[name] + 1) for name in QI)))
+    measured = {node: every.measure(node, ks) for node in nodes}
+
+    for point in points:
+        k, allowed = point["k"], math.floor(point["limit"] * len(source) + 1e-9)
+        least = min(loss for found in measured.values() for loss, lost in [found[k]] if lost <= allowed)
+        assert point["loss"] == pytest.approx(least, rel=1e-9)
+        alike = {lost for found in measured.values() for loss, lost in [found[k]] if abs(loss - least) < 1e-9}
+        assert point["suppressed"] in alike
+    (own,) = (point for point in points if point["chosen"])
+    assert (own["k"], own["limit"], own["loss"]) == (K, 0.05, pytest.approx(document["loss"]["ncp"]))
+
+    # The page shows each number in the cell of its k and limit.
+    page = parse(render(document))
+    heat = next(table for table in page.with_id("map").every("table"))
+    shown = [[" ".join(cell.text.split()) for cell in row.every("td")] for row in heat.every("tbody")[0].every("tr")]
+    limits = sorted({point["limit"] for point in points})
+    for point in points:
+        words = shown[limits.index(point["limit"])][ks.index(point["k"])]
+        assert float(re.match(r"[\d.]+", words)[0]) == pytest.approx(100 * point["loss"], rel=6e-3)  # type: ignore[index]
+
+    allowed = len(source) // 20
+    assert document["candidates"]
+    for candidate in document["candidates"]:
+        loss, lost = measured[tuple(candidate["levels"][name] for name in QI)][K]
+        assert candidate["holds"] == (lost <= allowed)
+        assert candidate["suppressed"] in (None, lost)
+        if candidate["holds"]:
+            assert candidate["loss"] == pytest.approx(loss, rel=1e-9)
+        else:  # what it would lose without suppression, which the page calls a least
+            assert candidate["loss"] <= loss + 1e-9
+    rows = cells(page.with_id("candidates"))
+    assert all(("not met" in row[3]) == row[1].startswith("at least") for row in rows)
+    assert {row[3].split()[-1] for row in rows} == {"met"} and any("not met" in row[3] for row in rows)

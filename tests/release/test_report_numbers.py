@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import re
+from collections import Counter
 from collections.abc import Callable
 from datetime import date, timedelta
 from pathlib import Path
@@ -187,6 +189,64 @@ def test_distributions_count_the_source_and_the_release_in_the_same_bins(
         assert records == ((ages >= low) & (ages < high)).sum()
     for label, records in sides(page, "zip")["before"]:
         assert records == source["zip"].str.startswith(label.rstrip("*")).sum()
+
+
+def test_labels_of_regions_are_spread_over_the_values_that_they_cover(duck: Database, tmp_path: Path) -> None:
+    """Counted at their middle, two neighbours that were shown together looked like one value that gained all rows."""
+    rng = random.Random(8)
+    jobs = ["cook", "nurse", "clerk", "judge", "baker"]
+    people = [
+        {
+            "age": rng.choice([None] * 4 + [*range(20, 60)]),
+            "job": rng.choice(jobs),
+            "area": f"{rng.choice([101, 107, 200])}{n % 4}",
+        }
+        for n in range(300)
+    ]
+    duck.table("crowd", {"age": "INTEGER", "job": "TEXT", "area": "TEXT"}, people)
+    tree = {"cook": "kitchen", "baker": "kitchen", "nurse": "ward", "clerk": "desk", "judge": "desk"}
+    file = tmp_path / "policy.yml"
+    file.write_text(
+        "source: {table: crowd}\ncolumns: {age: quasi_identifier, job: quasi_identifier, area: quasi_identifier}\n"
+        "hierarchies: {age: {intervals: {widths: [10]}}, area: {prefix: {length: 4}}, "
+        'job: {tree: {tree: {"*": {kitchen: [cook, baker], ward: [nurse], desk: [clerk, judge]}}}}}\n'
+        "models: [{k_anonymity: {k: 6}}]\nalgorithm: mondrian\nrelease: {table: shown}\n",
+        encoding="utf-8",
+    )
+    given = policy.load(file)
+    publish(given, duck.engine)
+    page = parse(render(report(given, duck.engine, explore=0, attacked=False)))
+    names = ["age", "job", "area"]
+    source, release = (
+        pd.DataFrame(duck.fetch(f"SELECT CAST(age AS TEXT), job, area FROM {table}"), columns=names, dtype=object)
+        for table in ("crowd", "shown")
+    )
+
+    def covered(column: str, label: str | None) -> list[str | None]:
+        """The values of the source below a label, each once."""
+        values = sorted(set(source[column]), key=lambda value: (value is None, value or ""))
+        parts: list[str] = [] if label is None else re.findall(r"\[[^]]*\]|[^,{} ]+", label)
+        found = [value for value in values if value is None and (label is None or "NULL" in parts)]
+        for part in parts:
+            ends = part.strip("[]").split(", ") if part.startswith("[") else [part, part]
+            found += [value for value in values if value is not None and
+                      (tree.get(value) == part if part in tree.values() else ends[0] <= value <= ends[1])]  # fmt: skip
+        return found
+
+    for column in names:
+        wide = [label for label in release[column] if len(covered(column, label)) > 1]
+        assert wide
+        expected: Counter[str] = Counter()
+        for label in release[column]:
+            for value in (values := covered(column, label)):
+                shown = "∅ NULL" if value is None else value
+                if column == "age" and value is not None:
+                    shown = interval(10)(value)
+                expected[shown] += 1 / len(values)
+        shown_after = dict(sides(page, column)["after"])
+        assert set(shown_after) == set(expected)
+        for label, records in shown_after.items():
+            assert abs(records - expected[label]) <= 0.5 + 1e-6, (column, label)
 
 
 def test_who_was_left_out_follows_from_the_rows(duck: Database, tmp_path: Path) -> None:

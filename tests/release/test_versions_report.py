@@ -74,3 +74,22 @@ def test_a_table_that_is_published_anew_meanwhile_stops_the_report(
     with pytest.raises(SourceError, match="published anew while its report was made"):
         report(given, database.engine, explore=0)
     assert report(given, database.engine, explore=0)["records"] == 20
+
+
+def test_a_source_that_is_the_same_is_not_said_to_have_changed(duck: Database, tmp_path: Path) -> None:
+    """Risks count persons, and a report once took the rest of their rows for gone."""
+    columns = {"who": "INTEGER", "age": "INTEGER", "ill": "VARCHAR"}
+    rows = [{"who": i // 2, "age": 30 + i // 2 % 2, "ill": f"ill {i % 3}"} for i in range(24)]
+    duck.table("visits", columns, rows)
+    text = (
+        "source: {table: visits}\n"
+        "columns: {who: identifier, age: quasi_identifier, ill: sensitive}\n"
+        "person: who\nmodels: [{k_anonymity: {k: 2}}]\nrelease: {table: shown}\n"
+    )
+    given = policy.parse(text)
+    publish(given, duck.engine)
+    assert not report(given, duck.engine, explore=0).get("notes")
+    duck.table("visits", columns, rows[:-1])
+    assert any(
+        "had 24 rows" in note and "has 23 now" in note for note in report(given, duck.engine, explore=0)["notes"]
+    )

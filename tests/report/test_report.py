@@ -203,7 +203,7 @@ def test_a_table_of_risks_before_and_after(rich: Node) -> None:
 def test_losses_are_told_overall_and_by_attribute(rich: Node) -> None:
     document = sample()
     overall, others = rich.with_id("losses").every("table")
-    (each,) = rich.with_id("columns").every("table")
+    each = rich.with_id("columns").every("table")[0]
     assert f"{document['loss']['ncp']:.1%}" in overall.text and "minimized" in overall.text
     # A privacy officer sees one number; who wants the other metrics unfolds them.
     (folded,) = rich.with_id("losses").every("details")
@@ -213,6 +213,34 @@ def test_losses_are_told_overall_and_by_attribute(rich: Node) -> None:
         if "level" in attribute:
             assert f"{attribute['level']} of {attribute['height']}" in spaced(row)
         assert attribute["what"] in spaced(row)
+
+
+def test_every_column_of_the_policy_is_accounted_for() -> None:
+    """Who signs a release looks for columns that are left out, and for those that are shown as they are."""
+    roles = {
+        "name": "identifier", "panelist": {"role": "identifier", "pseudonym": True}, "age": "quasi_identifier",
+        "disease": "sensitive", "income": "sensitive", "ward": "insensitive",
+    }  # fmt: skip
+    document = {
+        **MINIMAL, "holds": True, "attributes": [{"name": "age", "role": "quasi_identifier", "loss": 0.2}],
+        "policy": {"name": "p.yml", "hash": "", "text": json.dumps({"columns": roles})},
+    }  # fmt: skip
+
+    def told(**more: Any) -> list[str]:
+        tables = page_of({**document, **more}).with_id("columns").every("table")
+        return [spaced(row) for table in tables for row in table.every("tr")]
+
+    as_written = " ".join(told())
+    for words in ("name identifier left out", "panelist identifier a pseudonym", "disease sensitive its value in each",
+                  "ward insensitive its value in each", "age quasi-identifier"):  # fmt: skip
+        assert words.replace(" ", "") in as_written.replace(" ", "")
+    assert "Level" not in as_written  # regions have none
+    noisy = [{"method": "rank_swap", "params": {"columns": ["income"], "percent": 2}, "summary": ""}]
+    changed = "".join(told(transformations=noisy)).replace(" ", "")
+    assert "incomesensitivechangedbyrankswap" in changed
+    assert "wardinsensitiveitsvalueineachreleasedrow,afterthetransformations" in changed
+    for text in ("{", "[]", "null"):
+        assert len(page_of({**document, "policy": {"text": text}}).with_id("columns").every("table")) == 1
 
 
 def test_candidates_say_why_they_were_passed_over() -> None:

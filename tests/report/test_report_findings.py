@@ -80,6 +80,35 @@ def test_a_finding_stands_beside_the_verdict(more: dict[str, Any], words: str) -
     assert links == ["#findings"]
 
 
+def test_findings_of_one_attack_stand_together_and_the_gravest_is_first() -> None:
+    """A list by the alphabet led with an attack that broke nobody, and hid one that broke everybody."""
+
+    def item(name: str, attribute: str, broken: int, sure: float) -> dict[str, Any]:
+        after = {"targets": 980, "counts": "rows", "broken": broken, "confidence": sure}
+        return {"name": name, "attribute": attribute, "after": after}
+
+    mild, grave = item("attribute_linkage", "disease", 0, 0.95), item("freeform", "income", 400, 1.0)
+    graver, third = item("freeform", "disease", 980, 1.0), item("definetti", "disease", 3, 0.99)
+    page = page_of(attacks={"attacks": [mild, third, grave, graver]})
+    section = next(node for node in page.every("section") if node.attributes.get("id") == "findings")
+    rows = [" ".join(row.text.split()) for row in section.every("tr")][1:]
+    assert [row[:8] for row in rows] == ["freeform", "definett", "attribut"]
+    assert rows[0].index("disease: reaches 100% certainty, and breaks 980 of 980") < rows[0].index("income: reaches")
+    assert "The attacker knows some values of a person in any columns" in rows[0]
+    first = [" ".join(node.text.split()) for node in page.with_id("verdict").every("li")]
+    assert first[0].startswith("freeform: disease: reaches 100%") and first[0].endswith("(and 1 more column)")
+
+
+def test_an_advantage_is_told_by_its_two_rates() -> None:
+    gain = {"attack": "definetti", "attribute": "disease", "against": "margins", "advantage": 0.25, "finding": True,
+            "attacked": {"rate": 0.454}, "by_margins": {"rate": 0.272}, "control": {"rate": 0.4}}  # fmt: skip
+    unsure = attack(broken=0, confidence=0.6)
+    said = told(page_of(attacks=unsure | {"advantages": [gain]}))
+    assert "guesses 45.4% rightly; the most frequent value of all would be right for 27.2%" in said
+    said = told(page_of(attacks=unsure | {"advantages": [gain | {"against": "control"}]}))
+    assert "guesses 45.4% rightly; of persons who are not in the data 40%" in said
+
+
 def test_a_release_that_does_not_hold_has_graver_faults() -> None:
     page = page_of(holds=False, attacks=attack(broken=4, confidence=0.99))
     assert badge(page) == "✗ Does not hold" and not told(page)

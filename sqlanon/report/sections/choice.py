@@ -117,6 +117,12 @@ def _why_not(candidate: MeasuredNode, document: ReleaseEvidence, ours: float | N
     return "loses more" if candidate.loss > ours else "would lose less"
 
 
+def _candidate_loss(candidate: MeasuredNode, minimize: str) -> str:
+    """Of a candidate that fails, a search often knows only what it would lose if no row had to be suppressed."""
+    words = loss_words(minimize, candidate.loss)
+    return words if candidate.loss is None or candidate.holds is not False else f"at least {words}"
+
+
 def candidates(document: ReleaseEvidence) -> Section | None:
     levels_ = document.levels
     # The release itself is among what was measured, and is the first line of the table.
@@ -138,7 +144,7 @@ def candidates(document: ReleaseEvidence) -> Section | None:
     marked = 0 if rows else None
     for candidate in found[:MOST_CANDIDATES]:
         rows.append([
-            _difference(candidate, document.levels), loss_words(minimize, candidate.loss), count(candidate.suppressed),
+            _difference(candidate, document.levels), _candidate_loss(candidate, minimize), count(candidate.suppressed),
             status(candidate.holds, "met", "not met"), _why_not(candidate, document, ours) or NOTHING,
         ])  # fmt: skip
     left = len(found) - MOST_CANDIDATES

@@ -9,10 +9,11 @@ from typing import Any
 
 from sqlanon.evidence.json_values import items, mapping, part, quantity, ratio, text
 from sqlanon.evidence.release_evidence import ReleaseEvidence
-from sqlanon.report.markup import element
+from sqlanon.families import family
+from sqlanon.report.markup import Content, Html, element
 from sqlanon.report.sections.parts import ReportColumn, Section, paragraph, section, table
 from sqlanon.report.sections.suppression import left_out, shown_label
-from sqlanon.report.wording import count, measure, model_title, plural, share, shorten
+from sqlanon.report.wording import count, first_sentence, measure, model_title, plural, share, shorten
 
 SURE = 0.9  # an attacker who is as sure as that is a finding
 THIN = 0.01  # a margin below this part of the limit
@@ -26,6 +27,7 @@ class Finding:
     about: str
     said: str
     advice: str
+    more: tuple[str, ...] = ()  # the same of other columns
 
 
 def findings(document: ReleaseEvidence) -> tuple[Finding, ...]:
@@ -38,7 +40,33 @@ def findings(document: ReleaseEvidence) -> tuple[Finding, ...]:
     )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class _Success:
+    """What one attack achieves on one column."""
+
+    attack: str
+    attribute: str
+    broken: float  # share of its targets
+    gained: float
+    sure: float
+    said: str
+
+    @property
+    def gravity(self) -> tuple[float, float, float]:
+        return self.broken, self.gained, self.sure
+
+
 def _surest_attacks(document: ReleaseEvidence) -> Iterator[Finding]:
+    """A finding for each attack that succeeds, the gravest first; of its columns, too."""
+    found = sorted(_successes(document), key=lambda item: item.gravity, reverse=True)
+    for name in dict.fromkeys(item.attack for item in found):
+        first, *others = own = [item for item in found if item.attack == name]
+        of = f" of {shorten(first.attribute, 40)}" if first.attribute and not others else ""
+        said = [f"{shorten(item.attribute, 40)}: {item.said}" if others else item.said for item in own]
+        yield Finding(f"{model_title(name)}{of}", said[0], _advice(name, first.attribute), tuple(said[1:]))
+
+
+def _successes(document: ReleaseEvidence) -> Iterator[_Success]:
     """Attacks that break somebody, that are nearly sure, or that guess better than without the data. Where a control
     group shows that the attacker is as often right about strangers, being sure is no finding."""
     found = document.attacks or {}
@@ -55,26 +83,45 @@ def _surest_attacks(document: ReleaseEvidence) -> Iterator[Finding]:
         )
         if not broken and not gains and ((sure or 0) < SURE or over_strangers):
             continue
-        of = f" of {shorten(text(item.get('attribute')), 40)}" if text(item.get("attribute")) else ""
         unit = text(after.get("counts")) or "rows"
         said = f"reaches {share(sure)} certainty" if sure is not None else "succeeds"
         if broken and targets:
             said += f", and breaks {count(broken)} of {count(targets)} {unit} ({share(ratio(broken, targets))})"
         value = part(advantage.get("advantage"))
         if gains and value is not None:
-            over = "about persons who are not in the data" if over_strangers else "from the margins alone"
-            said += f"; guesses rightly {share(value)} more often than {over}, of what that leaves open"
-        yield Finding(f"{model_title(text(item.get('name')))}{of}", said, _advice(text(item.get("attribute"))))
+            said += f"; {_gained(advantage, value, over_strangers)}"
+        lost = (ratio(broken, targets) or 0.0) if broken and targets else 0.0
+        yield _Success(
+            text(item.get("name")), text(item.get("attribute")), lost, (value or 0.0) * gains, sure or 0.0, said
+        )
+
+
+def _gained(advantage: Mapping[str, Any], value: float, over_strangers: bool) -> str:
+    """How often the attacker is right, beside how often they would be without the rows of these persons."""
+    own = part(mapping(advantage.get("attacked")).get("rate"))
+    other = part(mapping(advantage.get("control" if over_strangers else "by_margins")).get("rate"))
+    if own is None or other is None:
+        over = "about persons who are not in the data" if over_strangers else "from the margins alone"
+        return f"guesses rightly {share(value)} more often than {over}, of what that leaves open"
+    against = (
+        f"of persons who are not in the data {share(other)}"
+        if over_strangers
+        else (f"the most frequent value of all would be right for {share(other)}")
+    )
+    return f"guesses {share(own)} rightly; {against}"
 
 
 def _advantages(found: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     return map(mapping, items(found.get("advantages")))
 
 
-def _advice(attribute: str) -> str:
+def _advice(name: str, attribute: str) -> str:
+    """What the attacker knows, in a sentence, and what to ask about it."""
+    known = family("attacks").get(name)
+    who = f"{first_sentence(known.summary)} " if known is not None else ""
     if attribute:
-        return "it succeeds although the requirements hold: ask whether such an attacker is realistic"
-    return "ask whether an attacker may know that much, or demand larger classes"
+        return f"{who}The requirements do not exclude it: ask whether such an attacker is realistic."
+    return f"{who}Ask whether an attacker may know that much, or demand larger classes."
 
 
 def _linked_rows(document: ReleaseEvidence) -> Iterator[Finding]:
@@ -147,14 +194,20 @@ def _hidden(document: ReleaseEvidence) -> Iterator[Finding]:
             )
 
 
+def _said(item: Finding) -> Html:
+    if not item.more:
+        return element("bdi", item.said)
+    return element("ul", *(element("li", element("bdi", line)) for line in (item.said, *item.more)))
+
+
 def findings_section(document: ReleaseEvidence) -> Section | None:
     found = findings(document)
     if not found:
         return None
-    rows = [
+    rows: list[list[Content]] = [
         [
             element("span", element("bdi", item.about), class_="title"),
-            element("bdi", item.said),
+            _said(item),
             element("bdi", item.advice),
         ]
         for item in found

@@ -96,7 +96,9 @@ def _shape(columns: Sequence[ReportColumn], *, narrow: bool, stacked: bool) -> s
     if not stacked:
         return "narrow" if narrow else None
     words = [column for column in columns[1:] if not column.numeric]
-    return "stacked few" if not words else "stacked wordy" if len(words) == 1 and len(columns) > 3 else "stacked"
+    if not words and len(columns) <= 3:
+        return "stacked few"
+    return "stacked wordy" if len(words) <= 1 and len(columns) > 3 else "stacked"
 
 
 def _cell(tag: str, column: ReportColumn, content: Content, **attributes: str) -> Html:

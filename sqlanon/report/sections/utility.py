@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from sqlanon.evidence.json_values import drawable, numbers
+from sqlanon.evidence.json_values import drawable, mapping, numbers, text
 from sqlanon.evidence.release_evidence import Attribute, Counted, Distribution, ReleaseEvidence
 from sqlanon.report.markup import Content, Html, element
 from sqlanon.report.plots.bars import MOST_BARS, bars, distribution, label_room
@@ -25,9 +27,14 @@ from sqlanon.report.sections.parts import (
 )
 from sqlanon.report.sections.suppression import shown_label
 from sqlanon.report.sections.verdict import is_share
-from sqlanon.report.wording import NOTHING, count, first_sentence, measure, plural, share, shorten
+from sqlanon.report.wording import NOTHING, count, first_sentence, measure, model_title, plural, share, shorten
 
 ROLES = {"quasi_identifier": "quasi-identifier"}
+OTHER_ROLES = {
+    "identifier": "left out",
+    "sensitive": "its value in each released row",
+    "insensitive": "its value in each released row",
+}
 MOST_LABELS = 200  # of a distribution, in a plot
 MOST_LISTED = 40  # of a distribution, in its table
 
@@ -84,6 +91,7 @@ def _per_attribute(attributes: Sequence[Attribute]) -> Html | None:
     if not attributes:
         return None
     weighted = any(item.weight not in (None, 1) for item in attributes)
+    leveled = any(item.level is not None for item in attributes)
     columns = [ReportColumn("Column"), ReportColumn("Level"), ReportColumn("Released as"), ReportColumn("Loss")]
     rows: list[list[Content]] = []
     for item in attributes:
@@ -95,17 +103,49 @@ def _per_attribute(attributes: Sequence[Attribute]) -> Html | None:
         ]  # fmt: skip
         rows.append(row + ([measure(item.weight)] if weighted else []))
     columns += [ReportColumn("Weight", True)] if weighted else []
-    return table(
-        "Level 0 is the original value, the last level tells nothing; larger losses are worse",
-        columns,
-        rows,
-        stacked=True,
-    )
+    if not leveled:  # regions have none
+        columns, rows = [columns[0], *columns[2:]], [[row[0], *row[2:]] for row in rows]
+    levels = "Level 0 is the original value, the last level tells nothing; larger losses are worse"
+    return table(levels if leveled else "Larger losses are worse", columns, rows, stacked=True)
+
+
+def _other_columns(document: ReleaseEvidence) -> Html | None:
+    """Columns that are left out or released as they are; nobody should have to look for these in the policy."""
+    if document.policy is None or any((document.groups, document.items, document.journeys)):
+        return None
+    try:
+        given = mapping(mapping(json.loads(document.policy.text)).get("columns"))
+    except ValueError:
+        return None
+    changed = {column: item.method for item in document.transformations or () for column in _named(item.params)}
+    rows: list[list[Content]] = []
+    for column, value in given.items():
+        role = text(mapping(value).get("role") or value)
+        if role not in OTHER_ROLES:
+            continue
+        what = OTHER_ROLES[role]
+        if mapping(value).get("pseudonym") is True:
+            what = "a pseudonym in place of each value"
+        elif column in changed and role != "identifier":
+            what = f"changed by {model_title(changed[column])}"
+        elif document.transformations and role != "identifier":
+            what = f"{what}, after the transformations"
+        rows.append([[element("span", name(column), class_="title"), small(role)], what])
+    if not rows:
+        return None
+    return table("The other columns", [ReportColumn("Column"), ReportColumn("Released as")], rows, stacked=True)
+
+
+def _named(params: Mapping[str, Any]) -> Iterator[str]:
+    """The columns that a method changes."""
+    for value in (params.get("columns"), params.get("column")):
+        listed = [value] if isinstance(value, str) else value if isinstance(value, Iterable) else ()
+        yield from (item for item in listed if isinstance(item, str))
 
 
 def columns(document: ReleaseEvidence) -> Section | None:
     each = _per_attribute(document.attributes)
-    return section("columns", "What happened to each column", each) if each else None
+    return section("columns", "What happened to each column", each, _other_columns(document)) if each else None
 
 
 def _values(rows: Sequence[tuple[str, int]], more: int) -> str:
@@ -155,7 +195,7 @@ def _panel(attribute: str, found: Distribution, known: Attribute | None) -> Html
     top = max((records for rows in (before, after) for _, records in rows or ()), default=0)
     outside = None
     if found.outside:
-        outside = small(f"{plural(found.outside, 'row')} with a label that belongs to no single one of these")
+        outside = small(f"{plural(found.outside, 'row')} with a label that tells none of these")
     few = [rows for rows in (before, after) if rows and len(rows) <= MOST_BARS]
     room = label_room(label for rows in few for label, _ in rows)
     if known and known.level is not None and known.height is not None:
@@ -182,8 +222,8 @@ def distributions(document: ReleaseEvidence) -> Section | None:
         "Distributions before and after",
         paragraph(
             "How many rows of the source have which value, and how many rows of the release. Both are counted in "
-            "the same bins; values with an order stand in it. A label that spans several bins counts in that of "
-            "its middle."
+            "the same bins; values with an order stand in it. The rows of a label that covers several bins are "
+            "spread evenly over the values that it covers."
         ),
         element("div", *panels, class_="panels"),
     )

@@ -136,12 +136,16 @@ def verdict(document: ReleaseEvidence) -> Section:
 
 def _first_findings(found: Sequence[Finding]) -> Html:
     listed = [
-        element("li", strong(element("bdi", item.about)), ": ", element("bdi", item.said))
+        element("li", strong(element("bdi", item.about)), ": ", element("bdi", item.said), _of_others(item))
         for item in found[:MOST_FINDINGS]
     ]
     rest = f"All {count(len(found))} findings" if len(found) > len(listed) else "What the findings mean"
     more = paragraph(element("a", rest, href="#findings"))
     return element("div", element("ul", *listed, class_="found"), more, class_="found-first")
+
+
+def _of_others(item: Finding) -> str | None:
+    return f" (and {plural(len(item.more), 'more column')})" if item.more else None
 
 
 def _notes(document: ReleaseEvidence) -> Html | None:
