@@ -226,7 +226,7 @@ def _change(folder: Path) -> None:
         Database(engine).run("UPDATE firms SET amount = amount * 2")
 
 
-@pytest.mark.parametrize("moment", ["staged", "swapped"])
+@pytest.mark.parametrize("moment", ["staged", pytest.param("swapped", marks=pytest.mark.full)])
 def test_killed_while_it_publishes(tmp_path: Path, moment: str) -> None:
     """kill -9 when the new tables are written and not yet shown, or shown and not yet tidied up."""
     _write_policy(tmp_path)
