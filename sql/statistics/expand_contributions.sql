@@ -1,6 +1,6 @@
 -- What contributors who are in several cells brought to cells of every level, where it can matter: where the others are
--- few, or where all that a contributor has is not less than the least of the largest. Of a finest cell that is what they
--- brought there. Whoever is too small for every cell above is left out before the cells above are looked up.
+-- few, or where a contributor has not less there than the least of the largest. Whoever has less than that in all is left
+-- out before the cells above are looked up. Contributors are there by number.
 -- param: fewest integer >= 2: from how many contributors on no rule cares how many there are
 WITH nearest AS (
     SELECT
@@ -13,17 +13,19 @@ WITH nearest AS (
 ),
 
 near AS (
-    SELECT contributions.*
+    SELECT contributions.*, spread_contributors.total
     FROM contributions AS contributions
     INNER JOIN nearest AS nearest ON contributions.cell = nearest.leaf
+    INNER JOIN spread_contributors AS spread_contributors ON contributions.contributor = spread_contributors.number
     WHERE
-        nearest.contributors < :fewest OR contributions.amount >= nearest.own OR contributions.total >= nearest.above
+        nearest.contributors < :fewest
+        OR contributions.amount >= nearest.own
+        OR spread_contributors.total >= nearest.above
 )
 
 SELECT
     ancestors.cell,
     near.contributor,
-    SUM(near.records) AS records,
     SUM(near.amount) AS amount,
     MIN(near.waived) AS waived,
     MAX(near.weight) AS weight
@@ -32,4 +34,5 @@ INNER JOIN ancestors AS ancestors ON near.cell = ancestors.leaf
 WHERE
     ancestors.contributors < :fewest
     OR CASE WHEN ancestors.cell = ancestors.leaf THEN near.amount ELSE near.total END >= ancestors.amount
-GROUP BY ancestors.cell, near.contributor
+GROUP BY ancestors.cell, near.contributor, ancestors.contributors, ancestors.amount
+HAVING ancestors.contributors < :fewest OR SUM(near.amount) >= ancestors.amount

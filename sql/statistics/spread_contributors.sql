@@ -1,2 +1,6 @@
--- Contributors who are in several cells of the finest level, with all that they brought: in a total they count once.
-SELECT contributor, SUM(amount) AS total FROM contributions GROUP BY contributor HAVING COUNT(*) > 1
+-- Contributors who are in several cells of the finest level, each with a number and all that they brought: in a total they
+-- count once.
+SELECT contributor, ROW_NUMBER() OVER () AS number, SUM(amount) AS total
+FROM contributions
+GROUP BY contributor
+HAVING COUNT(*) > 1

@@ -51,6 +51,13 @@ MOST_COLUMNS = 8  # of a class, on a screen
 @click.option("--cells", help="Columns that make the cells of a table of statistics, separated by commas.")
 @click.option("--value", help="With --cells: column with the amounts, NULL where a cell is hidden.")
 @click.option("--total", help="With --cells: what the sum over a column is called; 'Total' by default.")
+@click.option(
+    "--hierarchy",
+    "hierarchies",
+    multiple=True,
+    metavar="COLUMN=FILE",
+    help="With --cells: what the labels of a column add up to, a hierarchy file (.csv or .hrc). May be repeated.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--memory-limit", help="Most memory that DuckDB may use, such as 1GB; it spills to disk beyond that.")
 def check(
@@ -61,6 +68,7 @@ def check(
     cells: str | None,
     value: str | None,
     total: str | None,
+    hierarchies: tuple[str, ...],
     as_json: bool,
     memory_limit: str | None,
     **options: Any,
@@ -79,14 +87,15 @@ def check(
     from sqlanon.evidence.checks import check as measure
 
     if (tables := read_statistics(target)) is not None:
-        refuse_options({"cells": cells, "value": value, "total": total, **options})
+        refuse_options({"cells": cells, "value": value, "total": total, "hierarchy": hierarchies, **options})
         check_tables(*tables, release=release, as_json=as_json, memory_limit=memory_limit)
     if target.lower().endswith(".rda"):
         refuse_options({"release": release, "cells": cells, "value": value, "total": total, **options})
+        refuse_options({"hierarchy": hierarchies})
         check_argus_table(target, as_json=as_json)
-    if cells is not None or value is not None or total is not None:
+    if cells is not None or value is not None or total is not None or hierarchies:
         refuse_options({"release": release, **options})
-        check_foreign_table(target, table, cells, value, total, as_json=as_json, memory_limit=memory_limit)
+        check_foreign_table(target, table, cells, value, total, hierarchies, as_json=as_json, memory_limit=memory_limit)
     policy, url, release = policy_of_release(target, table, release, options) or (
         *policy_of(target, table, options),
         release,

@@ -230,8 +230,8 @@ def print_attacks(found: TableAttacks) -> None:
 
 
 def check_foreign_table(
-    target: str, table: str | None, cells: str | None, value: str | None, total: str | None, *, as_json: bool,
-    memory_limit: str | None,
+    target: str, table: str | None, cells: str | None, value: str | None, total: str | None,
+    hierarchies: tuple[str, ...], *, as_json: bool, memory_limit: str | None,
 ) -> None:  # fmt: skip
     """Exit code 1 if a hidden cell is known exactly, or the table is no sum of its parts."""
     from sqlanon.engines import connect
@@ -245,8 +245,16 @@ def check_foreign_table(
         )
     require_database(target, table)
     names = [name.strip() for name in cells.split(",") if name.strip()]
+    files = {}
+    for given in hierarchies:
+        own, _, path = given.partition("=")
+        if not own or not path or own in files:
+            raise PolicyError(
+                "--hierarchy names a column and its file, once each", hint="as in: --hierarchy region=regions.csv"
+            )
+        files[own] = Path(path)
     with closing(connect(target, memory_limit=memory_limit)) as engine:
-        found = check_foreign(engine, table, names, value, total or "Total")
+        found = check_foreign(engine, table, names, value, total, files)
     _print_foreign(found, as_json=as_json)
 
 

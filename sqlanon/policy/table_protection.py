@@ -23,10 +23,11 @@ class Suppression(BaseModel):
         protect: {suppression: {search: exact, seconds: 60}}
 
     The patterns are looked for by linear programs (HiGHS): `exact` finds the one that costs least, or stops at
-    `seconds` and tells how far from the least it may be; `heuristic` protects one unsafe cell after the other and then
-    publishes again what it can. `hypercube` looks in the database for cubes of cells that protect each other, and hides
-    more. `hierarchical` searches one sub-table after the other from the top, for large hierarchies. Whatever these two
-    leave open in the whole table is closed by the heuristic, and the audit is always one of all tables.
+    `seconds` and tells how far from the least it may be; `heuristic` protects one unsafe cell after the other, then
+    publishes again what it can and exchanges cells for others that cost less. `hypercube` looks in the database for
+    cubes of cells that protect each other, and hides more. `hierarchical` searches one sub-table after the other from
+    the top, for large hierarchies. Whatever these two leave open in the whole table is closed by the heuristic, and the
+    audit is always one of all tables.
 
     What it does not protect: whoever knows much about hidden cells, unless `known_within` says so; releases of the same
     records under other names.
@@ -39,8 +40,10 @@ class Suppression(BaseModel):
         "by_size", description="How the hidden cells are found; 'by_size' is exact up to 5,000 cells."
     )
     seconds: Seconds = Field(60.0, description="How long a better pattern is looked for, once there is one.")
-    singletons: Literal["protect", "ignore"] = Field(
-        "protect", description="Whether contributors who know their own amount are attackers too."
+    singletons: Literal["protect", "alone", "ignore"] = Field(
+        "protect",
+        description="Contributors who know their own amounts are attackers too: those who are alone in a cell or have "
+        "the largest part of an unsafe one; 'alone' leaves out the latter.",
     )
     weight: Literal["value", "cells", "log"] = Field(
         "value", description="What hiding a cell costs: its value, 1, or the logarithm of its value."

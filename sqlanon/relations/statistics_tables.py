@@ -1,6 +1,7 @@
 """Statements that make cells of tables out of rows, where they name columns of the user or depend on the dimensions.
 
-    base(dim_1, …, contributor, records, amount_1, …, waived, weight)  one row a combination of values and contributor
+    base(dim_1, …, contributor, records, amount_1, …, waived, weight)  one row a combination of values and contributor,
+                                                                       with what is wrong with its amounts
     contributions(cell, contributor, records, amount, waived, weight)  the same for the cells of one table
     universe(cell)                                                     all cells of one table, also empty ones
 
@@ -32,6 +33,8 @@ from sqlanon.sqltree.tree import (
     window,
 )
 
+MISSING, NEGATIVE = 2, 1  # what is wrong with an amount
+
 
 def base_rows(
     rows: exp.Select,
@@ -42,7 +45,7 @@ def base_rows(
     weight: str | None,
 ) -> exp.Select:
     """The one pass over the rows. Amounts are (column, whether it is of whole numbers). Without a contributor each row
-    is one of its own."""
+    is one of its own. What is the same in every row is no column of it: `whole_base` has that."""
     keys: list[exp.Expr] = [column(name) for name in dimensions]
     chosen = [alias(column(name), f"dim_{place}") for place, name in enumerate(dimensions, start=1)]
     own = column(contributor) if contributor is not None else window(exp.RowNumber())
@@ -50,55 +53,86 @@ def base_rows(
     alone = contributor is None
     if not alone:
         keys.append(own.copy())
-    chosen.append(alias(bigint(literal(1)) if alone else count_all(), "records"))
+        chosen.append(alias(count_all(), "records"))
     for place, (name, whole) in enumerate(amounts, start=1):
-        amount = column(name)
-        if alone:
-            chosen += [alias(amount, f"amount_{place}"), alias(amount.copy(), f"least_{place}")]
-            missing: exp.Expr = case((amount.copy().is_(exp.Null()), literal(1)), default=literal(0))
-        else:
-            added = sum_bigint(amount) if whole else exp.Sum(this=amount)
-            chosen += [alias(added, f"amount_{place}"), alias(exp.Min(this=amount.copy()), f"least_{place}")]
-            missing = exp.Sub(this=count_all(), expression=exp.Count(this=amount.copy(), big_int=True))
-        chosen.append(alias(missing, f"missing_{place}"))
-    flag: exp.Expr = literal(0)
+        amount: exp.Expr = column(name)
+        absent, below = amount.copy().is_(exp.Null()), amount.copy() < literal(0)
+        flaw = case((absent, literal(MISSING)), (below, literal(NEGATIVE)), default=literal(0))
+        if not alone:
+            amount = sum_bigint(amount) if whole else exp.Sum(this=amount)
+            flaw = exp.Max(this=flaw)
+        chosen += [alias(amount, f"amount_{place}"), alias(exp.cast(flaw, "smallint"), f"flaw_{place}")]
     if waived is not None:
-        flag = case((column(waived), literal(1)), default=literal(0))
-        flag = flag if alone else exp.Min(this=flag)
-    chosen.append(alias(flag, "waived"))
-    factor = double(column(weight)) if weight is not None else bigint(literal(1))
-    least = factor.copy() if alone or weight is None else exp.Min(this=factor.copy())
-    most = factor if alone or weight is None else exp.Max(this=factor)
-    unknown: exp.Expr = exp.Coalesce(this=least, expressions=[literal(0)])
-    if weight is not None and not alone:
-        counted = exp.Count(this=column(weight), big_int=True)
-        unknown = case((counted.eq(count_all()), least.copy()), default=literal(0))
-    chosen += [alias(most, "weight"), alias(unknown, "least_weight")]
+        flag: exp.Expr = case((column(waived), literal(1)), default=literal(0))
+        chosen.append(alias(flag if alone else exp.Min(this=flag), "waived"))
+    if weight is not None:
+        factor = double(column(weight))
+        least: exp.Expr = factor if alone else exp.Min(this=factor.copy())
+        if not alone:
+            counted = exp.Count(this=column(weight), big_int=True)
+            least = case((counted.eq(count_all()), least), default=literal(0))
+        most = factor.copy() if alone else exp.Max(this=factor)
+        unknown = exp.Coalesce(this=least, expressions=[literal(0)])
+        chosen += [alias(most, "weight"), alias(unknown, "least_weight")]
     return select(*chosen, source=nest_query(rows, "source"), groups=() if alone else keys)
 
 
-def base_problems(base: str, dimensions: int, amounts: int) -> exp.Select:
-    """What must not be in the rows: missing dimensions, contributors and amounts, amounts below 0, weights below 1."""
+def whole_base(stored: str, dimensions: int, amounts: int, *, alone: bool, waived: bool, weighted: bool) -> exp.Select:
+    """`base` with the columns that are the same in every row: they are not stored, which takes as long as to group."""
+    names = [f"dim_{place}" for place in range(1, dimensions + 1)] + ["contributor"]
+    chosen: list[exp.Expr] = [exp.column(name) for name in names]
+    chosen.append(alias(bigint(literal(1)), "records") if alone else exp.column("records"))
+    for place in range(1, amounts + 1):
+        chosen += [exp.column(f"amount_{place}"), exp.column(f"flaw_{place}")]
+    chosen.append(exp.column("waived") if waived else alias(literal(0), "waived"))
+    one = bigint(literal(1))
+    chosen += (
+        [exp.column("weight"), exp.column("least_weight")]
+        if weighted
+        else [alias(one, "weight"), alias(one.copy(), "least_weight")]
+    )
+    return select(*chosen, source=table(stored))
+
+
+def base_problems(base: str, amounts: int) -> exp.Select:
+    """What must not be in the rows: missing contributors and amounts, amounts below 0, weights below 1."""
 
     def number(condition: exp.Expr) -> exp.Expr:
         counted = exp.Sum(this=case((condition, literal(1)), default=literal(0)))
         return bigint(exp.Coalesce(this=counted, expressions=[literal(0)]))
 
-    columns = [f"dim_{place}" for place in range(1, dimensions + 1)] + ["contributor"]
-    chosen = [number(exp.column(name).is_(exp.Null())) for name in columns]
+    chosen: list[exp.Expr] = [
+        exp.Sub(this=count_all(), expression=exp.Count(this=exp.column("contributor"), big_int=True))
+    ]
     for place in range(1, amounts + 1):
-        chosen.append(number(exp.column(f"missing_{place}") > literal(0)))
-        chosen.append(number(exp.column(f"least_{place}") < literal(0)))
+        chosen.append(number(exp.column(f"flaw_{place}").eq(literal(MISSING))))
+        chosen.append(number(exp.column(f"flaw_{place}").eq(literal(NEGATIVE))))
     chosen.append(number(exp.column("least_weight") < literal(1)))
     chosen.append(number(exp.column("least_weight").neq(exp.column("weight"))))
     return select(*chosen, source=table(base))
 
 
+def missing_values(values: str, dimensions: int) -> exp.Select:
+    """Of each dimension: how many combinations of values lack it."""
+    columns = [exp.column(f"dim_{place}") for place in range(1, dimensions + 1)]
+    chosen = [exp.Sub(this=count_all(), expression=exp.Count(this=own, big_int=True)) for own in columns]
+    return select(*chosen, source=table(values))
+
+
 def contributions(
-    base: str, leaves: str, places: Sequence[int], amount: int | None, whole: bool, *, grouped: bool
+    base: str,
+    leaves: str,
+    places: Sequence[int],
+    amount: int | None,
+    whole: bool,
+    *,
+    grouped: bool,
+    varying: Sequence[str],
+    spread: str | None = None,
 ) -> exp.Select:
     """What contributors brought to the finest cells of one table. `places` are the numbers of its dimensions, from 1;
-    records are counted where there is no amount."""
+    records are counted where there is no amount. `varying` are those of waived and weight that are not the same in
+    every row. With `spread`, contributors who are in several cells have their number there."""
     joins = []
     cell: exp.Expr = bigint(literal(0))
     for place in places:
@@ -108,17 +142,57 @@ def contributions(
         joins.append(join_clause(table(leaves, alias=name), exp.and_(own, same)))
         cell = exp.Add(this=cell, expression=exp.column("part", table=name))
     brought = exp.column(f"amount_{amount}" if amount is not None else "records", table="b")
-    records, waived = exp.column("records", table="b"), exp.column("waived", table="b")
-    weight, who = exp.column("weight", table="b"), exp.column("contributor", table="b")
+    records, who = exp.column("records", table="b"), exp.column("contributor", table="b")
     if not grouped:
-        chosen = [alias(cell, "cell"), who, records, alias(brought, "amount"), waived, weight]
+        chosen: list[exp.Expr] = [alias(cell, "cell"), who, records, alias(brought, "amount")]
+        chosen += [exp.column(name, table="b") for name in varying]
+        if spread is not None:
+            chosen.append(exp.column("number", table="s"))
+            joins.append(spread_join(spread, who))
         return select(*chosen, source=table(base, alias="b"), joins=joins)
     added = sum_bigint(brought) if whole else exp.Sum(this=brought)
-    chosen = [
-        alias(cell, "cell"), who, alias(sum_bigint(records), "records"), alias(added, "amount"),
-        alias(exp.Min(this=waived), "waived"), alias(exp.Max(this=weight), "weight"),
-    ]  # fmt: skip
+    chosen = [alias(cell, "cell"), who, alias(sum_bigint(records), "records"), alias(added, "amount")]
+    kinds = {"waived": exp.Min, "weight": exp.Max}
+    chosen += [alias(kinds[name](this=exp.column(name, table="b")), name) for name in varying]
     return select(*chosen, source=table(base, alias="b"), joins=joins, groups=[cell.copy(), who.copy()])
+
+
+def spread_join(spread: str, contributor: exp.Expr) -> exp.Join:
+    return join_clause(
+        table(spread, alias="s"), exp.column("contributor", table="s").eq(contributor.copy()), side="LEFT"
+    )
+
+
+def with_spread(contributed: str, varying: Sequence[str], spread: str) -> exp.Select:
+    """Contributions with the number of those who are in several cells."""
+    chosen = [exp.column(name, table="c") for name in ("cell", "contributor", "records", "amount", *varying)]
+    join = spread_join(spread, exp.column("contributor", table="c"))
+    return select(*chosen, exp.column("number", table="s"), source=table(contributed, alias="c"), joins=[join])
+
+
+def whole_contributions(
+    stored: str, varying: Sequence[str], *, contributor: str = "contributor", spread: bool | None = None
+) -> exp.Select:
+    """`contributions` with the columns that are the same in every row: of everybody, or of those who are in several
+    cells (`spread`), or of all others. `contributor` is the column that tells them apart."""
+    chosen: list[exp.Expr] = [
+        exp.column("cell"), alias(exp.column(contributor), "contributor"), exp.column("records"), exp.column("amount")
+    ]  # fmt: skip
+    number = exp.column("number")
+    where: exp.Expr | None = None
+    if spread is not None:
+        where = exp.not_(number.is_(exp.Null())) if spread else number.is_(exp.Null())
+    return select(*chosen, *_waived_and_weight(varying), source=table(stored), where=where)
+
+
+def _waived_and_weight(varying: Sequence[str]) -> list[exp.Expr]:
+    constants = {"waived": literal(0), "weight": bigint(literal(1))}
+    return [exp.column(name) if name in varying else alias(given, name) for name, given in constants.items()]
+
+
+def whole_expanded(stored: str) -> exp.Select:
+    """What was brought to cells of every level, where nobody waived protection or has a weight."""
+    return select("cell", "contributor", "amount", *_waived_and_weight(()), source=table(stored))
 
 
 def cell_ancestors(spread: str, up: str, limits: str, dimensions: Sequence[tuple[int, int, int]]) -> exp.Select:
@@ -141,8 +215,8 @@ def cell_ancestors(spread: str, up: str, limits: str, dimensions: Sequence[tuple
         cell = exp.Add(this=cell, expression=exp.column("step", table=name))
     joins.append(join_clause(table(limits, alias="l"), exp.column("cell", table="l").eq(cell)))
     chosen = [
-        alias(own.copy(), "leaf"), alias(cell.copy(), "cell"), exp.column("contributors", table="l"),
-        exp.column("amount", table="l"),
+        alias(own.copy(), "leaf"), alias(cell.copy(), "cell"),
+        alias(bigint(exp.column("contributors", table="l")), "contributors"), exp.column("amount", table="l"),
     ]  # fmt: skip
     return select(*chosen, source=nest_query(distinct, "s"), joins=joins)
 

@@ -433,6 +433,9 @@ def not_protected(policy: StatisticsPolicy, read: ReadTables) -> list[str]:
     ]
     if policy.protect.knowledge.singletons == "ignore":
         found.append("contributors who know their own amount were not looked at as attackers")
+    if policy.protect.knowledge.singletons == "alone":
+        found.append("contributors who have most of an unsafe cell, and are not alone in it, were not looked at as "
+                     "attackers")  # fmt: skip
     if any(policy.contributor_of(item) is None for item in policy.statistics.values()):
         found.append("each record counts as a contributor of its own: one with several records is protected less")
     if read.earlier_shown:

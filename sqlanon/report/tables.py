@@ -108,7 +108,11 @@ def _verdict(document: Mapping[str, Any], evidence: ReleaseEvidence, listed: Seq
     tiles = [
         _tile("Cells hidden", share(ratio(hidden, cells)) if cells else NOTHING, f"{count(hidden)} of {count(cells)}"),
         _tile("Unsafe cells", count(quantity(found.get("unsafe"))), "before they were protected"),
-        _tile("Attackers", count((quantity(found.get("attackers")) or 0) + 1), "everybody, and lone contributors"),
+        _tile(
+            "Attackers",
+            count((quantity(found.get("attackers")) or 0) + 1),
+            "everybody, and contributors who know their own amounts",
+        ),
         _tile("Above the least cost", _gap(found), _search_words(found)),
     ]
     body = element(

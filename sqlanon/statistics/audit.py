@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sqlanon.statistics.flow_program import CLOSE, FlowProgram, SolverClock
-from sqlanon.statistics.table_system import Flags, Indices, Numbers, Task
+from sqlanon.statistics.table_system import Flags, Indices, Numbers, TableSystem, Task
 
 MOST_PROOFS = 60  # that are kept of one primary and side
 ENOUGH = 1 - 1e-6  # of a level: less than this is lost to floating numbers
@@ -23,12 +23,15 @@ ENOUGH = 1 - 1e-6  # of a level: less than this is lost to floating numbers
 class Deviation:
     """Cells that deviate, and by how much."""
 
-    cells: list[int]
-    amounts: list[float]
+    moved: dict[int, float]
     places: Indices
+    judged: dict[int, bool] = field(default_factory=dict, compare=False)  # whether an attacker can believe in it
 
-    def at(self, cell: int) -> float:
-        return self.amounts[self.cells.index(cell)] if cell in self.cells else 0.0
+    @staticmethod
+    def of(system: TableSystem, cells: Indices, amounts: Numbers) -> Deviation:
+        moved = np.abs(amounts) > CLOSE
+        own = cells[moved]
+        return Deviation(dict(zip(own.tolist(), amounts[moved].tolist(), strict=True)), system.place[own])
 
 
 @dataclass(frozen=True)
@@ -92,25 +95,29 @@ class Auditor:
     def doubters(self, proof: Deviation) -> set[int]:
         """Attackers who cannot believe in a deviation, since they know better."""
         known = self.task.attackers_of
-        near = {who for cell in proof.cells for who in known.get(cell, ())}
-        return {who for who in near if not self.task.fits(who, proof.cells, proof.amounts)}
+        near = {who for cell in proof.moved for who in known.get(cell, ())}
+        return {who for who in near if not self._is_believed(who, proof)}
+
+    def _is_believed(self, who: int, proof: Deviation) -> bool:
+        if (found := proof.judged.get(who)) is None:
+            found = proof.judged[who] = self.task.fits(who, proof.moved)
+        return found
 
     def find_proof(self, hidden: Flags, who: int, primary: int, side: int) -> Deviation | None:
         """A deviation that is known already, fits the pattern and what an attacker knows, and is large enough."""
         cell = int(self.task.primaries.cell[primary])
         enough = self.task.level(who, primary, side) * ENOUGH - CLOSE
         for proof in reversed(self._proofs.get((primary, side), ())):
-            moves = side * proof.at(cell) >= enough and bool(hidden[proof.places].all())
-            if moves and (who == 0 or self.task.fits(who, proof.cells, proof.amounts)):
+            if side * proof.moved.get(cell, 0.0) < enough or (who and not self._is_believed(who, proof)):
+                continue
+            if hidden[proof.places].all():
                 return proof
         return None
 
     def note_deviation(self, cells: Indices, amounts: Numbers) -> Deviation:
         """Remember a deviation for every primary that it moves; it keeps the equations, whoever looks."""
-        moved = np.abs(amounts) > CLOSE
-        own = cells[moved]
-        proof = Deviation(own.tolist(), amounts[moved].tolist(), self.task.system.place[own])
-        for cell, amount in zip(proof.cells, proof.amounts, strict=True):
+        proof = Deviation.of(self.task.system, cells, amounts)
+        for cell, amount in proof.moved.items():
             if (primary := self._places.get(cell)) is not None:
                 key = (primary, 1 if amount > 0 else -1)
                 self._proofs.setdefault(key, deque(maxlen=MOST_PROOFS)).append(proof)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlglot import exp
 
@@ -42,6 +42,7 @@ from sqlanon.statistics.dimensions import (
 )
 
 PREFIX = "sqlanon_statistics"
+Q = TypeVar("Q", bound=exp.Query)
 WHOLE = {
     "tinyint", "smallint", "integer", "bigint", "hugeint", "utinyint", "usmallint", "uinteger", "ubigint", "uhugeint",
     "int2", "int4", "int8",
@@ -55,11 +56,25 @@ class Workspace:
 
     engine: Engine
     names: list[str] = field(default_factory=list)
+    defined: dict[str, exp.Select] = field(default_factory=dict)
 
     def make(self, kind: str, query: exp.Query) -> str:
         name = self._named(kind)
-        self.engine.create_temporary(name, query)
+        self.engine.create_temporary(name, self.filled(query))
         return name
+
+    def define(self, kind: str, query: exp.Select) -> str:
+        """A relation that is not stored: its query takes the place of its name wherever this is read."""
+        name = f"{PREFIX}_{kind}_{len(self.names) + len(self.defined) + 1}_"
+        self.defined[name] = self.filled(query)
+        return name
+
+    def filled(self, query: Q) -> Q:
+        """A query with what is not stored written out."""
+        for node in list(query.find_all(exp.Table)):
+            if node.name in self.defined:
+                node.replace(nest_query(self.defined[node.name].copy(), node.alias or node.name))
+        return query
 
     def load(self, kind: str, columns: Mapping[str, str], rows: Iterable[Sequence[Any]]) -> str:
         """A small table from values; `columns` are names and SQL types."""
@@ -101,6 +116,8 @@ class TableCells:
     tops: str
     members: str
     contributions: str
+    settled: str  # contributions of those who are in one cell of the finest level
+    spread: str | None  # of those who are in several, if there are some
     whole: bool  # whether its values are whole numbers
 
 
@@ -141,38 +158,28 @@ def make_cells(
     for key, (_, amounts) in list(bases.items()):
         listed = [(name, _is_whole(types[name])) for name in amounts]
         tree = statistics_tables.base_rows(rows.copy(), policy.dimensions, key[0], listed, *key[1:])
-        made = workspace.make("base", tree)
-        _require_clean(policy, engine, made, key, amounts)
-        bases[key] = (made, amounts)
-    dimensions = _read_dimensions(policy, engine, workspace, next(iter(bases.values()))[0])
+        stored = workspace.make("base", tree)
+        complete = statistics_tables.whole_base(
+            stored, len(policy.dimensions), len(amounts), alone=key[0] is None, waived=key[1] is not None,
+            weighted=key[2] is not None,
+        )  # fmt: skip
+        bases[key] = (workspace.define("base", complete), amounts)
+    values = _combine_values(policy, engine, workspace, next(iter(bases.values()))[0])
+    for key, (made, amounts) in bases.items():
+        _require_clean(engine, workspace, made, key, amounts)
+    dimensions = _read_dimensions(policy, engine, values)
     places = {name: place for place, name in enumerate(policy.dimensions, start=1)}
     require_size((name, [dimensions[places[own] - 1] for own in item.by]) for name, item in policy.statistics.items())
     nodes, up = _load_nodes(workspace, dimensions)
     tables = []
     for name, statistic in policy.statistics.items():
-        made, amounts = bases[_key(policy, statistic)]
+        key = _key(policy, statistic)
+        made, amounts = bases[key]
         own = tuple(places[dimension] for dimension in statistic.by)
         amount = None if statistic.of is None else amounts.index(statistic.of) + 1
         whole = statistic.of is None or _is_whole(types[statistic.of])
-        has_contributor = policy.contributor_of(statistic) is not None
-        grouped = has_contributor and len(own) < len(dimensions)
-        tree = statistics_tables.contributions(made, nodes, own, amount, whole, grouped=grouped)
-        brought = workspace.make("contributions", tree)
-        tables.append(
-            _make_table(
-                policy,
-                engine,
-                workspace,
-                dimensions,
-                (nodes, up),
-                name,
-                own,
-                brought,
-                has_contributor,
-                whole,
-                exact_counts,
-            )
-        )
+        brought = _bring(workspace, engine, made, key, (nodes, own, amount, whole), grouped=len(own) < len(dimensions))
+        tables.append(_make_table(workspace, dimensions, (nodes, up), (name, statistic), own, brought, exact_counts))
     return CellTables(policy, engine, workspace, dimensions, nodes, up, tuple(tables))
 
 
@@ -212,19 +219,32 @@ def _require_columns(policy: StatisticsPolicy, engine: Engine, rows: exp.Select)
     return {name: item.type for name, item in known.items()}
 
 
-def _require_clean(policy: StatisticsPolicy, engine: Engine, base: str, key: Key, amounts: Sequence[str]) -> None:
-    """Refuse rows that no cell can be made of; of what is wrong only its kind is told."""
-    found = engine.query(statistics_tables.base_problems(base, len(policy.dimensions), len(amounts)))[0]
-    counts = [int(number) for number in found]
-    names = [*policy.dimensions, key[0]]
-    for name, count in zip(names, counts, strict=False):
+def _combine_values(policy: StatisticsPolicy, engine: Engine, workspace: Workspace, base: str) -> str:
+    """The combinations of values that the rows have."""
+    named = [f"dim_{place}" for place in range(1, len(policy.dimensions) + 1)]
+    made = workspace.make("values", select(*named, source=table(base)).distinct())
+    missing = engine.query(statistics_tables.missing_values(made, len(named)))[0]
+    for name, count in zip(policy.dimensions, missing, strict=True):
         if count:
-            raise SourceError(
-                f"column '{name}' has NULLs: a record without it is in a total, and in no part of it",
-                hint="say what they are in a query, such as COALESCE(…, 'unknown'), or leave these records out",
-            )
+            raise _missing(name)
+    return made
+
+
+def _missing(name: str | None) -> SourceError:
+    return SourceError(
+        f"column '{name}' has NULLs: a record without it is in a total, and in no part of it",
+        hint="say what they are in a query, such as COALESCE(…, 'unknown'), or leave these records out",
+    )
+
+
+def _require_clean(engine: Engine, workspace: Workspace, base: str, key: Key, amounts: Sequence[str]) -> None:
+    """Refuse rows that no cell can be made of; of what is wrong only its kind is told."""
+    found = engine.query(workspace.filled(statistics_tables.base_problems(base, len(amounts))))[0]
+    nobody, *counts = (int(number) for number in found)
+    if nobody:
+        raise _missing(key[0])
     for place, name in enumerate(amounts):
-        missing, negative = counts[len(names) + 2 * place : len(names) + 2 * place + 2]
+        missing, negative = counts[2 * place : 2 * place + 2]
         if missing:
             raise SourceError(
                 f"the amount '{name}' has NULLs", hint="say what they are in a query, or leave these records out"
@@ -237,24 +257,24 @@ def _require_clean(policy: StatisticsPolicy, engine: Engine, base: str, key: Key
             )
     if key[2] is not None and counts[-2]:
         raise SourceError(f"the weight '{key[2]}' is missing or below 1 in some records", hint="correct the weights")
-    if key[2] is not None and counts[-1]:
+    if key[2] is not None and key[0] is not None and (counts[-1] or _has_uneven_weights(engine, workspace, base)):
         raise SourceError(
             f"some contributors have records of several weights in '{key[2]}'",
             hint="leave 'contributor' out, if each record is a unit of the sample",
         )
 
 
-def _read_dimensions(
-    policy: StatisticsPolicy, engine: Engine, workspace: Workspace, base: str
-) -> tuple[Dimension, ...]:
+def _has_uneven_weights(engine: Engine, workspace: Workspace, base: str) -> bool:
+    tree = bind(family("statistics")["uneven_weights"].sql, {}, {"contributions": base})
+    return bool(engine.query(workspace.filled(tree).limit(1)))
+
+
+def _read_dimensions(policy: StatisticsPolicy, engine: Engine, combined: str) -> tuple[Dimension, ...]:
     """The nodes above the values that the data have. The hierarchies are checked on these."""
     built = build_hierarchies(policy)
     named = {name: f"dim_{place}" for place, name in enumerate(policy.dimensions, start=1)}
     values = [alias(exp.column(own), name, quoted=True) for name, own in named.items()]
-    prelude = Prelude(select(*values, source=table(base)), engine.dialect, prefix=f"{PREFIX}_h")
-    combined = workspace.make(
-        "values", select(*(exp.column(own) for own in named.values()), source=table(base)).distinct()
-    )
+    prelude = Prelude(select(*values, source=table(combined)), engine.dialect, prefix=f"{PREFIX}_h")
     try:
         require_valid(policy, engine, built, prelude)
         found: list[Dimension] = []
@@ -316,35 +336,78 @@ def _load_nodes(workspace: Workspace, dimensions: Sequence[Dimension]) -> tuple[
     return made, workspace.load("up", {"dimension": "int", "part": "bigint", "step": "bigint"}, up)
 
 
+@dataclass(frozen=True)
+class _Brought:
+    """What contributors brought to the finest cells of a table: relations of everybody, of those who are in one of
+    these cells, and of those who are in several, by name and by number."""
+
+    everybody: str
+    settled: str
+    whole: bool
+    spread: str | None = None
+    numbered: str | None = None
+    contributors: str | None = None  # who is in several cells
+
+
+def _bring(
+    workspace: Workspace, engine: Engine, base: str, key: Key, cells: tuple[str, tuple[int, ...], int | None, bool], *,
+    grouped: bool,
+) -> _Brought:  # fmt: skip
+    """`cells` are the nodes, the dimensions of the table, the number of its amount, and whether that is whole."""
+    varying = [name for name, given in (("waived", key[1]), ("weight", key[2])) if given is not None]
+    whole = cells[3]
+    if key[0] is None:  # each record is one of its own
+        tree = statistics_tables.contributions(base, *cells, grouped=False, varying=varying)
+        made = workspace.make("contributions", tree)
+        everybody = workspace.define("contributions", statistics_tables.whole_contributions(made, varying))
+        return _Brought(everybody, everybody, whole)
+    if grouped:
+        tree = statistics_tables.contributions(base, *cells, grouped=True, varying=varying)
+        made = brought = workspace.make("contributions", tree)
+    else:
+        amount = exp.column("records" if cells[2] is None else f"amount_{cells[2]}")
+        made = ""
+        brought = workspace.define("brought", select("contributor", alias(amount, "amount"), source=table(base)))
+    who = workspace.bound("spread", "spread_contributors", {"contributions": brought})
+    several = bool(engine.query(select(count_all(), source=table(who)))[0][0])
+    if not grouped:
+        tree = statistics_tables.contributions(
+            base, *cells, grouped=False, varying=varying, spread=who if several else None
+        )
+        made = workspace.make("contributions", tree)
+    elif several:
+        made = workspace.make("contributions", statistics_tables.with_spread(made, varying, who))
+
+    def part(**chosen: Any) -> str:
+        return workspace.define("contributions", statistics_tables.whole_contributions(made, varying, **chosen))
+
+    if not several:
+        everybody = part()
+        return _Brought(everybody, everybody, whole)
+    return _Brought(part(), part(spread=False), whole, part(spread=True), part(spread=True, contributor="number"), who)
+
+
 def _make_table(
-    policy: StatisticsPolicy,
-    engine: Engine,
     workspace: Workspace,
     dimensions: Sequence[Dimension],
     shared: tuple[str, str],
-    name: str,
+    named: tuple[str, Statistic],
     places: tuple[int, ...],
-    brought: str,
-    has_contributor: bool,
-    whole: bool,
+    brought: _Brought,
     exact_counts: bool,
 ) -> TableCells:
     """The cells of one table, from what contributors brought to its finest cells."""
     nodes, up = shared
-    statistic = policy.statistics[name]
+    name, statistic = named
     own = [(place, dimensions[place - 1]) for place in places]
     most = _most_needed(statistic)
-    spread = None
-    settled = brought
-    if has_contributor:
-        who = workspace.bound("spread", "spread_contributors", {"contributions": brought})
-        if engine.query(select(count_all(), source=table(who)))[0][0]:
-            relations = {"contributions": brought, "spread": who}
-            spread = workspace.bound("spread", "spread_contributions", relations)
-            settled = workspace.bound("settled", "settled_contributions", relations)
+    settled, spread = brought.settled, brought.numbered
     sums = workspace.bound("sums", "sum_cells", {"contributions": settled})
-    if spread is not None:
-        values = workspace.bound("sums", "sum_values", {"contributions": spread})
+    finest = None
+    if spread is not None and brought.contributors is not None:
+        finest = workspace.bound("sums", "sum_cells", {"contributions": spread})
+        relations = {"sums": finest, "spread_contributors": brought.contributors}
+        values = workspace.bound("sums", "named_sums", relations)
         sums = workspace.bound("sums", "add_sums", {"sums": sums, "other_sums": values})
     for place, dimension in own:
         sums = workspace.bound("sums", "roll_up_sums", {"sums": sums, "up": up}, **_digits(place, dimension))
@@ -353,14 +416,15 @@ def _make_table(
     if most:
         top = workspace.bound("top", pick, {"contributions": settled}, most=most)
         for place, dimension in own:
-            rolled = workspace.bound(
-                "top", "roll_up_largest", {"contributions": top, "up": up}, **_digits(place, dimension)
+            relations = {"contributions": top, "up": up}
+            rolled = workspace.define(
+                "top", bind(family("statistics")["roll_up_largest"].sql, _digits(place, dimension), relations)
             )
             top = workspace.bound("top", pick, {"contributions": rolled}, most=most)
-    if spread is not None:
+    others_top = None
+    if spread is not None and finest is not None and brought.contributors is not None:
         limits = _limits(workspace, sums, top, most)
         # Those who are in several cells of the finest level are once in each.
-        finest = workspace.bound("sums", "sum_cells", {"contributions": spread})
         largest = workspace.bound("top", pick, {"contributions": spread}, most=most) if most else None
         others = _limits(workspace, finest, largest, most)
         for place, dimension in own:
@@ -369,19 +433,21 @@ def _make_table(
             )
         limits = workspace.bound("limits", "greater_limits", {"limits": limits, "other_limits": others})
         digits = [(place, dimension.below, dimension.above) for place, dimension in own]
-        ancestors = workspace.make("ancestors", statistics_tables.cell_ancestors(spread, up, limits, digits))
+        ancestors = workspace.make("ancestors", statistics_tables.cell_ancestors(finest, up, limits, digits))
         enough = LARGEST_NUMBER if exact_counts else _fewest_needed(statistic)
-        spread = workspace.bound(
-            "spread", "expand_contributions", {"contributions": spread, "ancestors": ancestors}, fewest=enough
-        )
-        counts = workspace.bound("sums", "sum_cells", {"contributions": spread})
-        relations = {"sums": sums, "other_sums": counts, "limits": limits}
+        relations = {"contributions": spread, "ancestors": ancestors, "spread_contributors": brought.contributors}
+        if statistic.waived is None and statistic.weight is None:
+            alike = workspace.bound("spread", "expand_contributions_of_all", relations, fewest=enough)
+            expanded = workspace.define("spread", statistics_tables.whole_expanded(alike))
+        else:
+            expanded = workspace.bound("spread", "expand_contributions", relations, fewest=enough)
+        counts = workspace.bound("counts", "count_contributors", {"contributions": expanded})
+        relations = {"sums": sums, "counts": counts, "limits": limits}
         sums = workspace.bound("sums", "add_counts", relations, fewest=enough)
-    nothing = workspace.make("none", select(exp.Star(), source=table(brought), where=exp.false()))
-    others_top = nothing
-    if top and spread is not None:
-        others_top = workspace.bound("top", pick, {"contributions": spread}, most=most)
-    both = {"contributions": top or nothing, "other_contributions": others_top}
+        if most:
+            others_top = workspace.bound("top", pick, {"contributions": expanded}, most=most)
+    nothing = workspace.define("none", select(exp.Star(), source=table(settled), where=exp.false()))
+    both = {"contributions": top or nothing, "other_contributions": others_top or nothing}
     tops = workspace.bound("tops", "tops", both)
     all_cells = workspace.make("universe", statistics_tables.universe(nodes, places))
     cells = workspace.bound(
@@ -392,7 +458,10 @@ def _make_table(
         bind(family("statistics")["members"].sql, _digits(place, dimension), relations) for place, dimension in own
     ]
     members = workspace.make("members", union_all(parts))
-    return TableCells(name, statistic, places, cells, tops, members, brought, whole and statistic.weight is None)
+    return TableCells(
+        name, statistic, places, cells, tops, members, brought.everybody, brought.settled, brought.spread,
+        brought.whole and statistic.weight is None,
+    )  # fmt: skip
 
 
 def _digits(place: int, dimension: Dimension) -> dict[str, int]:

@@ -85,8 +85,10 @@ def check_statistics(
         if shown := len(shown_primaries(read, hidden)):
             found.append(f"{shown:,} unsafe cells are shown")
         task = read.task
-        if policy.protect.knowledge.singletons == "ignore":
-            task = replace(task, intruders=(OUTSIDER,))
+        if policy.protect.knowledge.singletons != "protect":
+            alone = policy.protect.knowledge.singletons == "alone"
+            task = replace(task, intruders=tuple(who for who in task.intruders if who is OUTSIDER or
+                                                 (alone and len(who.alone))))  # fmt: skip
         lacks = _hidden_lacks(read, hidden, Auditor(task).find_lacks(hidden))
         if outside := len({lack.primary for lack in lacks if lack.who == 0}):
             found.append(f"{outside:,} unsafe cells can be computed too closely by everybody")

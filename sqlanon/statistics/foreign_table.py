@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,11 +18,12 @@ from sqlglot import exp
 
 from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError, SourceError, did_you_mean
+from sqlanon.hierarchies import build as build_hierarchy
 from sqlanon.policy import Source
 from sqlanon.relations.source import relation
 from sqlanon.sqltree.tree import column, double, nest_query, select, text
 from sqlanon.statistics.audit import find_intervals
-from sqlanon.statistics.dimensions import MOST_CELLS
+from sqlanon.statistics.dimensions import MOST_CELLS, TOTAL
 from sqlanon.statistics.flow_program import SolverClock, load_program, load_solver, quiet_model, run_solver
 from sqlanon.statistics.table_system import Primaries, Task, build_system
 
@@ -47,9 +50,24 @@ class ForeignCheck:
         return {"holds": self.holds, **asdict(self)}
 
 
-def check_foreign(engine: Engine, name: str, dimensions: Sequence[str], value: str, total: str) -> ForeignCheck:
+def check_foreign(
+    engine: Engine,
+    name: str,
+    dimensions: Sequence[str],
+    value: str,
+    total: str | None = None,
+    hierarchies: Mapping[str, Path] | None = None,
+) -> ForeignCheck:
     """`dimensions` are the columns whose combinations are cells, `value` holds NULL where a cell is hidden, and `total`
-    is what the sum over a dimension is called."""
+    is what the sum over a dimension is called. `hierarchies` are files that say what the labels of a dimension add up
+    to, as the kinds csv and hrc read them."""
+    trees = {own: _read_tree(path) for own, path in (hierarchies or {}).items()}
+    for own in trees:
+        if own not in dimensions:
+            hint = did_you_mean(own, dimensions) or f"the cells are made by {', '.join(dimensions)}"
+            raise PolicyError(f"no cell is made by '{own}'", hint=hint)
+    if len(set(dimensions)) < len(dimensions):
+        raise PolicyError("a column makes cells twice", hint="name each column of --cells once")
     rows = relation(engine.resolve(Source(table=name)), engine.dialect)
     known = {item.name: item for item in engine.columns(rows)}
     for wanted in (*dimensions, value):
@@ -74,7 +92,29 @@ def check_foreign(engine: Engine, name: str, dimensions: Sequence[str], value: s
             )
         cells[key] = len(values)
         values.append(None if amount is None else float(amount))
-    return check_cells(name, dict(zip(cells, values, strict=True)), [total] * len(dimensions), [{}] * len(dimensions))
+    totals, above = [], []
+    for place, own in enumerate(dimensions):
+        root, parents = trees.get(own, (TOTAL, {}))
+        # The table calls the sum as it is told to, or as the hierarchy does, or as everybody does.
+        there = {key[place] for key in cells}
+        called = total if total is not None else root if root in there else TOTAL
+        totals.append(called)
+        above.append({label: called if parent == root else parent for label, parent in parents.items()})
+    return check_cells(name, dict(zip(cells, values, strict=True)), totals, above)
+
+
+def _read_tree(path: Path) -> tuple[str, dict[str, str]]:
+    """The root of a hierarchy in a file, and the label above each label."""
+    kind = "hrc" if path.suffix.lower() == ".hrc" else "csv"
+    made = build_hierarchy(kind, {"path": path.name}, path.parent)
+    above: dict[str, str] = {}
+    for row in made.rows:
+        for label, parent in pairwise(dict.fromkeys(row)):
+            if above.setdefault(label, parent) != parent:
+                raise PolicyError(
+                    f"{path.name}: the hierarchy has one label for two nodes", hint="give each node a label of its own"
+                )
+    return made.root, above
 
 
 def check_cells(

@@ -147,8 +147,9 @@ class _LevelSearch:
             if proof is None:
                 continue
             level = auditor.task.level(0, primary, side)
-            scale = min(1.0, level / max(abs(proof.at(int(auditor.task.primaries.cell[primary]))), 1e-12))
-            for cell, amount in zip(proof.cells, proof.amounts, strict=True):
+            own = proof.moved.get(int(auditor.task.primaries.cell[primary]), 0.0)
+            scale = min(1.0, level / max(abs(own), 1e-12))
+            for cell, amount in proof.moved.items():
                 if amount > 0:
                     up[cell] = max(up[cell], scale * amount)
                 else:

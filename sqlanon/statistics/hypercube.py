@@ -69,7 +69,7 @@ def _load_states(tables: CellTables, read: ReadTables, item: TableCells, setting
     for cell in read.cells[item.name]:
         variable = read.variable(item, cell)
         place = int(task.system.place[variable])
-        alone = settings.singletons == "protect" and int(read.contributors[variable]) == 1
+        alone = settings.singletons != "ignore" and int(read.contributors[variable]) == 1
         helps = not task.system.known[variable] and not alone
         room = min(FREE, float(high[variable]))
         rows.append(

@@ -38,7 +38,7 @@ def as_singleton(task: Task) -> Task:
 
 
 def as_holding(task: Task) -> Task:
-    """They also know the part that they have in other cells."""
+    """They also know the part that they have in other cells; and so do those who have most of an unsafe cell."""
     return task
 
 

@@ -10,9 +10,8 @@ import hmac
 
 from sqlglot import exp
 
-from sqlanon.engines.engine import Engine
 from sqlanon.relations import statistics_tables
-from sqlanon.sqltree.tree import count_all, select, table
+from sqlanon.sqltree.tree import select, table
 from sqlanon.statistics.cell_tables import CellTables, TableCells, Workspace
 from sqlanon.statistics.perturbation_table import KEYS, PerturbationTable
 
@@ -67,31 +66,29 @@ def _load_seeds(workspace: Workspace, secret: str, labels: list[str]) -> str:
 
 def _record_keys(tables: CellTables, seeds: str, label: str) -> str:
     parts = [item.contributions for item in tables.tables]
-    kind = _contributor_type(tables.engine, parts[0])
+    kind = _contributor_type(tables, parts[0])
     tree = statistics_tables.record_keys(parts, kind, tables.engine.dialect, seeds, label)
     return tables.workspace.make("record_keys", tree)
 
 
-def _contributor_type(engine: Engine, contributions: str) -> exp.DataType:
-    known = {item.name: item.type for item in engine.columns(select("contributor", source=table(contributions)))}
-    return exp.DataType.build(known["contributor"], dialect=engine.dialect)
+def _contributor_type(tables: CellTables, contributions: str) -> exp.DataType:
+    rows = tables.workspace.filled(select("contributor", source=table(contributions)))
+    known = {item.name: item.type for item in tables.engine.columns(rows)}
+    return exp.DataType.build(known["contributor"], dialect=tables.engine.dialect)
 
 
 def cell_keys(tables: CellTables, item: TableCells, records: str, modulus: int = KEYS) -> str:
     """The relation (cell, cell_key) of all cells of a table that somebody is in; `records` has the keys of people."""
     workspace, nodes = tables.workspace, [(place, tables.dimension(place)) for place in item.places]
     digits = [{"dimension": place, "below": own.below, "above": own.above} for place, own in nodes]
-    spread = workspace.bound("spread", "spread_contributors", {"contributions": item.contributions})
-    several = bool(tables.engine.query(select(count_all(), source=table(spread)))[0][0])
-    relations = {"contributions": item.contributions, "spread": spread}
-    settled = workspace.bound("settled", "settled_contributions", relations) if several else item.contributions
-    keys = workspace.bound("keys", "sum_keys", {"contributions": settled, "record_keys": records}, keys=modulus)
+    relations = {"contributions": item.settled, "record_keys": records}
+    keys = workspace.bound("keys", "sum_keys", relations, keys=modulus)
     for own in digits:
         keys = workspace.bound("keys", "roll_up_keys", {"cell_keys": keys, "up": tables.up}, keys=modulus, **own)
-    if not several:
+    if item.spread is None:
         return keys
     # Those who are in several cells of the finest level count once in each total.
-    rolled = workspace.bound("spread", "spread_contributions", relations)
+    rolled = item.spread
     for own in digits:
         rolled = workspace.bound("spread", "roll_up_contributions", {"contributions": rolled, "up": tables.up}, **own)
     others = workspace.bound("keys", "sum_keys", {"contributions": rolled, "record_keys": records}, keys=modulus)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ from sqlglot import exp
 from sqlanon.errors import SourceError
 from sqlanon.policy.statistics import STATISTIC, VALUE, StatisticsPolicy
 from sqlanon.policy.table_protection import Suppression
-from sqlanon.relations.statistics_tables import released_rows
+from sqlanon.relations.statistics_tables import cell_ancestors, released_rows
 from sqlanon.sqltree.tree import nest_query, select, table, union_all
 from sqlanon.statistics.cell_tables import CellTables, TableCells, Workspace, find_unsafe, read_cells
 from sqlanon.statistics.dimensions import Dimension
@@ -69,7 +69,9 @@ def read_tables(tables: CellTables, settings: Suppression, earlier: EarlierPatte
     """What must be protected, and from whom."""
     unsafe = find_unsafe(tables)
     dimensions = {place: tables.dimension(place) for item in tables.tables for place in item.places}
-    lone = _number_lone(tables) if settings.singletons == "protect" else {}
+    lone: dict[str, str] = {}
+    if settings.singletons != "ignore":
+        lone = _number_attackers(tables, unsafe if settings.singletons == "protect" else ())
     variables: dict[tuple[Measure, int], int] = {}
     places: dict[int, int] = {}
     value: list[float] = []
@@ -131,20 +133,39 @@ def _who(policy: StatisticsPolicy, item: TableCells) -> str:
     return policy.contributor_of(item.statistic) or ""
 
 
-def _number_lone(tables: CellTables) -> dict[str, str]:
-    """By contributor column: a table that numbers those who are alone in a cell."""
+def _number_attackers(tables: CellTables, unsafe: Iterable[tuple[str, str, int, float]]) -> dict[str, str]:
+    """By contributor column: a table that numbers those who are alone in a cell, or have the largest part of an unsafe
+    one: they know most of what is hidden there."""
     found: dict[str, list[TableCells]] = {}
     for item in tables.tables:
         found.setdefault(_who(tables.policy, item), []).append(item)
+    cells: dict[str, set[int]] = {}
+    for name, _, cell, _ in unsafe:
+        cells.setdefault(name, set()).add(cell)
     made = {}
     for who, items in found.items():
         if who == "" and len({(item.statistic.waived, item.statistic.weight) for item in items}) > 1:
             # Rows are numbered for each pass over them: numbers of two passes do not tell the same row.
             continue
         parts: list[exp.Query] = [select("lone", source=table(item.cells)) for item in items]
+        parts += [
+            _largest_contributors(tables, item, own)
+            for item in items if item.statistic.of is not None and (own := cells.get(item.name))
+        ]  # fmt: skip
         every = tables.workspace.make("lone", select("lone", source=nest_query(union_all(parts), "cells_")))
         made[who] = tables.workspace.bound("lone", "lone_contributors", {"cells": every})
     return made
+
+
+def _largest_contributors(tables: CellTables, item: TableCells, cells: Iterable[int]) -> exp.Query:
+    workspace = tables.workspace
+    columns = {"cell": "bigint", "contributors": "bigint", "amount": "bigint"}
+    unsafe = workspace.load("unsafe", columns, ((cell, 0, 0) for cell in sorted(cells)))
+    digits = [(place, tables.dimension(place).below, tables.dimension(place).above) for place in item.places]
+    finest = workspace.make("finest", select("cell", source=table(item.contributions)).distinct())
+    pairs = workspace.make("ancestors", cell_ancestors(finest, tables.up, unsafe, digits))
+    relations = {"contributions": item.contributions, "ancestors": pairs}
+    return select("lone", source=table(workspace.bound("largest", "largest_contributors", relations)))
 
 
 def _known_bounds(
@@ -233,7 +254,8 @@ def _read_intruders(
     tables: CellTables, alone: Mapping[tuple[str, int], set[int]], variables: Mapping[tuple[Measure, int], int],
     lone: Mapping[str, str],
 ) -> list[Intruder]:  # fmt: skip
-    """Contributors who are alone in some cell, with what they brought to all others."""
+    """Contributors who are alone in some cell or have the largest part of an unsafe one, with what they brought to all
+    others."""
     brought: dict[tuple[str, int], dict[int, float]] = {}
     for item in tables.tables:
         names = lone.get(_who(tables.policy, item))
@@ -252,7 +274,8 @@ def _read_intruders(
             variable = variables[measure_of(item), int(cell)]
             brought.setdefault((names, int(number)), {})[variable] = float(amount)
     found = []
-    for key, own in sorted(alone.items()):
+    for key in sorted({*alone, *brought}):
+        own = alone.get(key, set())
         parts = {variable: amount for variable, amount in brought.get(key, {}).items() if variable not in own}
         found.append(
             Intruder(

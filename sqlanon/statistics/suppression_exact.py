@@ -22,8 +22,10 @@ from sqlanon.statistics.flow_program import (
     quiet_model,
     run_solver,
 )
-from sqlanon.statistics.suppression_heuristic import publish_again, suppress_cells
+from sqlanon.statistics.suppression_heuristic import exchange_cells, publish_again, suppress_cells
 from sqlanon.statistics.table_system import Flags, Numbers, Task
+
+EXCHANGE = 0.15  # of the time, for a better pattern to begin with
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ def search_least_cost(task: Task, seconds: float | None = None, auditor: Auditor
     search = _Cuts(task, auditor, SolverClock(seconds))
     auditor.clock.set_limit(seconds)
     hidden = publish_again(auditor, hidden)
+    auditor.clock.set_limit(None if seconds is None else EXCHANGE * seconds)
+    hidden = exchange_cells(auditor, hidden)
     auditor.clock.set_limit(None)
     best, cost = hidden, task.cost(hidden)
     try:
@@ -174,9 +178,7 @@ class _Cuts:
         self._flow.set_bounds(-self._below * part, self._above * part)
 
     def _as_deviation(self, amounts: Numbers) -> Deviation:
-        moved = np.abs(amounts) > CLOSE
-        own = self._flow.cells[moved]
-        return Deviation(own.tolist(), amounts[moved].tolist(), self.task.system.place[own])
+        return Deviation.of(self.task.system, self._flow.cells, amounts)
 
     def _separate(self, who: int, primary: int, sides: tuple[int, ...], level: float) -> tuple[int, Numbers]:
         """A cut if a primary cannot deviate by its level, and the deviation that was found."""

@@ -6,7 +6,7 @@ together, since a mean or a count beside a sum would tell what the sum hides.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -186,13 +186,24 @@ class Task:
     def _alone(self) -> list[frozenset[int]]:
         return [frozenset(intruder.alone.tolist()) for intruder in self.intruders]
 
-    def fits(self, who: int, cells: list[int], amounts: list[float]) -> bool:
-        """Whether an attacker, who knows more than an outsider, can believe in a deviation that an outsider can."""
-        alone, floors = self._alone[who], self.floors(who)
-        return not any(
-            cell in alone or amount < floors.get(cell, -np.inf) - 1e-7
-            for cell, amount in zip(cells, amounts, strict=True)
-        )
+    def fits(self, who: int, moved: Mapping[int, float]) -> bool:
+        """Whether an attacker, who knows more than an outsider, can believe in deviations that an outsider can."""
+        known = self._lowest(who)
+        if len(known) <= len(moved):
+            return not any(cell in moved and moved[cell] < least for cell, least in known.items())
+        return not any(cell in known and amount < known[cell] for cell, amount in moved.items())
+
+    def _lowest(self, who: int) -> dict[int, float]:
+        """How far down cells may deviate of which an attacker knows something; infinite where any deviation is one too
+        many."""
+        if who not in self._watched:
+            floors = {cell: floor - 1e-7 for cell, floor in self.floors(who).items()}
+            self._watched[who] = floors | dict.fromkeys(self._alone[who], np.inf)
+        return self._watched[who]
+
+    @cached_property
+    def _watched(self) -> dict[int, dict[int, float]]:
+        return {}
 
     @cached_property
     def attackers_of(self) -> dict[int, list[int]]:

@@ -1,32 +1,35 @@
 """Tables of statistics: how long cells and rules take beside one GROUP BY, and how long a pattern takes to be found.
 
-    python tests/bench/protected_tables.py [rows …]
+    python tests/bench/protected_tables.py [rows …]      0 rows: suppression alone
 
 Rows: enterprises by four dimensions, two with hierarchies; groups of enterprises are contributors. In the first line
 few enterprises belong to a group, as in a business register; in the second all do, each in several cells.
-Suppression: random tables of the sizes that others have reported, with the time of the solver beside the whole.
+Suppression: random tables of counts of the sizes that others have reported, from the records to a release that was
+audited as written, with the time of the solver beside the whole.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+import math
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import duckdb
+import highspy
 import numpy as np
+import pyarrow as pa
 from sqlglot import exp
 
 from sqlanon.engines import connect
 from sqlanon.policy.files import parse_statistics
-from sqlanon.statistics.audit import Auditor
+from sqlanon.policy.statistics import StatisticsPolicy
+from sqlanon.release.publish_statistics import publish_statistics
 from sqlanon.statistics.cell_tables import Workspace, find_unsafe, make_cells
-from sqlanon.statistics.flow_program import SolverClock
-from sqlanon.statistics.suppression_exact import search_least_cost
-from sqlanon.statistics.suppression_heuristic import search_pattern
-from sqlanon.statistics.table_system import Primaries, TableSystem, Task, build_system
 
 GROUPED = 0.05  # of enterprises, that belong to a group with others
 ROWS = """
@@ -92,74 +95,123 @@ def relations(rows: int, grouped: float, title: str) -> None:
     engine.close()
 
 
-def random_table(sizes: Sequence[Sequence[int]], seed: int) -> tuple[TableSystem, list[int]]:
-    """Counts by dimensions, each a tree with so many children at each level; small counts are unsafe."""
-    random = np.random.default_rng(seed)
-    trees = []
-    for levels in sizes:
-        parents, level = [-1], [0]
-        for width in levels:
-            level = [node for parent in level for node in range(len(parents), len(parents) + width)
-                     if not parents.append(parent)]  # type: ignore[func-returns-value]  # fmt: skip
-        trees.append(parents)
-    at = {nodes: place for place, nodes in enumerate(itertools.product(*(range(len(tree)) for tree in trees)))}
-    below = [
-        {node: [n for n, parent in enumerate(tree) if parent == node] for node in range(len(tree))} for tree in trees
-    ]
-    value = np.zeros(len(at))
-    leaves = [[node for node in range(len(tree)) if not own[node]] for tree, own in zip(trees, below, strict=True)]
-    for nodes in itertools.product(*leaves):
-        amount = int(random.poisson(random.gamma(0.8, 40)))
-        paths = [list(_up(tree, node)) for tree, node in zip(trees, nodes, strict=True)]
-        for above in itertools.product(*paths):
-            value[at[above]] += amount
-    equations = []
-    for nodes, cell in at.items():
-        for place, own in enumerate(below):
-            if own[nodes[place]]:
-                parts = [at[(*nodes[:place], child, *nodes[place + 1 :])] for child in own[nodes[place]]]
-                equations.append((cell, parts))
-    system = build_system(list(value), equations, high=[2 * amount + 10 if amount else 0 for amount in value])
-    return system, [cell for cell, amount in enumerate(value) if 0 < amount <= 2]
+@dataclass(frozen=True)
+class Case:
+    """A random table: by dimensions, each a tree with so many children at each level. The larger the shape, the fewer
+    of its counts are small."""
+
+    name: str
+    sizes: tuple[tuple[int, ...], ...]
+    shape: float
+    seconds: float | None = 20  # for the exact search; None: it is not tried
+    seed: int = 1
+
+    @property
+    def leaves(self) -> int:
+        return math.prod(math.prod(levels) for levels in self.sizes)
+
+    def counts(self) -> Iterator[tuple[tuple[str, ...], int]]:
+        """The labels of each finest cell, and how many records are in it."""
+        random = np.random.default_rng(self.seed)
+        for codes in itertools.product(*(_codes(levels) for levels in self.sizes)):
+            yield codes, int(random.poisson(random.gamma(self.shape, 40)))
+
+    def policy(self, search: str, seconds: float) -> StatisticsPolicy:
+        """Each record is a contributor, and fewer than three are too few. Labels have a letter for each level."""
+        names = [f"d{place}" for place in range(len(self.sizes))]
+        trees = {
+            name: {"prefix": {"length": len(levels), "keep": 1, "step": 1}}
+            for name, levels in zip(names, self.sizes, strict=True) if len(levels) > 1
+        }  # fmt: skip
+        rules = [{"minimum_frequency": {"n": 3}}]
+        found = parse_statistics(json.dumps({
+            "source": {"table": "records"}, "release": {"table": "released"}, "hierarchies": trees,
+            "statistics": {"t": {"by": names, "rules": rules}},
+            "protect": {"suppression": {"search": search, "seconds": seconds}},
+        }))  # fmt: skip
+        assert found is not None
+        return found
 
 
-def _up(tree: Sequence[int], node: int):  # type: ignore[no-untyped-def]
-    while node >= 0:
-        yield node
-        node = tree[node]
+def _codes(levels: Sequence[int]) -> list[str]:
+    """Labels of leaves, of one character a level, so that the first characters of a label are those of its parent."""
+    return ["".join(chr(ord("A") + at) for at in each) for each in itertools.product(*(range(n) for n in levels))]
 
 
-CASES: list[tuple[str, list[list[int]], float | None]] = [
-    ("10 x 10", [[9], [9]], 20), ("tree of 13 x 8", [[3, 3], [7]], 20), ("32 x 32", [[31], [31]], 20),
-    ("tree of 40 x 9 x 3", [[3, 3, 3], [8], [2]], 20), ("101 x 101", [[100], [100]], None),
+CASES = [
+    Case("10 x 10", ((9,), (9,)), 0.8), Case("tree of 13 x 8", ((3, 3), (7,)), 0.8),
+    Case("32 x 32", ((31,), (31,)), 1.1), Case("tree of 40 x 9 x 3", ((3, 3, 3), (8,), (2,)), 1.2),
+    Case("the same, more small", ((3, 3, 3), (8,), (2,)), 0.4), Case("101 x 101", ((100,), (100,)), 1.3, 60),
+    Case("40 x tree of 31 x 7", ((3, 3, 3), (5, 5), (6,)), 1.7, 60),
 ]  # fmt: skip
 
 
-def suppression() -> None:
+class SolverTime:
+    """How long the solver works inside: in the search, and in the audit of the table as written."""
+
+    def __enter__(self) -> SolverTime:
+        self.seconds = 0.0
+        self._plain = highspy.Highs.run
+
+        def run(model: highspy.Highs) -> Any:
+            begin = time.process_time()
+            try:
+                return self._plain(model)
+            finally:
+                self.seconds += time.process_time() - begin
+
+        highspy.Highs.run = run
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        highspy.Highs.run = self._plain
+
+
+def publish_case(case: Case, search: str, seconds: float) -> tuple[dict[str, Any], float, float]:
+    """What was found, and the seconds of the processor that a whole `publish` took, from the rows to the release that
+    was audited as written; and how many of these the solver took."""
+    engine = connect(":memory:", read_only=False)
+    connection: duckdb.DuckDBPyConnection = engine._connection  # type: ignore[attr-defined]
+    names = [f"d{place}" for place in range(len(case.sizes))]
+    listed = pa.table({
+        **{name: [codes[place] for codes, _ in case.counts()] for place, name in enumerate(names)},
+        "n": [count for _, count in case.counts()],
+    })  # fmt: skip
+    connection.register("listed", listed)
+    connection.execute("CREATE TABLE records AS SELECT * EXCLUDE (n) FROM listed, range(n)")
+    with SolverTime() as solver:
+        begin = time.process_time()
+        document = publish_statistics(case.policy(search, seconds), engine).document
+        took = time.process_time() - begin
+    engine.close()
+    return dict(document["statistics"]), took, solver.seconds
+
+
+def suppression(cases: Sequence[Case] = CASES) -> None:
     print(
-        "table                 cells  equations  unsafe | heuristic: cost  seconds  solver |"
-        " exact: cost  bound  seconds  solver"
+        "table                 cells  unsafe | heuristic: cost  seconds  solver |"
+        " exact: cost      bound  seconds  solver | heuristic / exact"
     )
-    for name, sizes, limit in CASES:
-        system, unsafe = random_table(sizes, 1)
-        task = Task(system, Primaries.of(system, [(cell, 1.0, 1.0, 0.0) for cell in unsafe]))
-        begin = time.perf_counter()
-        hidden, auditor = search_pattern(task)
-        took = time.perf_counter() - begin
-        assert not Auditor(task).find_lacks(hidden)
-        line = f"{name:20} {system.cells:>6,} {system.equations:>10,} {len(unsafe):>7,} |"
-        line += f" {task.cost(hidden):>15,.0f} {took:>8.2f} {auditor.clock.solving / took:>7.0%} |"
-        if limit is not None:
-            auditor = Auditor(task, SolverClock())
-            begin = time.perf_counter()
-            found = search_least_cost(task, limit, auditor)
-            took = time.perf_counter() - begin
-            line += f" {found.cost:>11,.0f} {found.bound:>6,.0f} {took:>8.2f} {auditor.clock.solving / took:>7.0%}"
-        print(line, flush=True)
+    for case in cases:
+        found, took, solving = publish_case(case, "heuristic", 60)
+        cells = sum(item["cells"] for item in found["tables"])
+        unsafe = sum(item["unsafe"] for item in found["tables"])
+        line = f"{case.name:20} {cells:>6,} {unsafe:>7,} |"
+        line += f" {found['cost']:>15,.0f} {took:>8.2f} {solving / took:>7.0%} |"
+        print(line, end="", flush=True)
+        if case.seconds is not None:
+            cost = found["cost"]
+            found, took, solving = publish_case(case, "exact", case.seconds)
+            line = f" {found['cost']:>11,.0f} {found['bound']:>10,.0f} {took:>8.2f} {solving / took:>7.0%} |"
+            proven = found["gap"] == 0
+            line += f" {cost / found['cost'] if found['cost'] else 1:.3f}" if proven else " not proven"
+            print(line, end="", flush=True)
+        print(flush=True)
 
 
 if __name__ == "__main__":
     for given in sys.argv[1:] or ["1000000"]:
-        relations(int(given), GROUPED, f"{GROUPED:.0%} of them in groups")
-        relations(int(given), 1.0, "all in groups of five")
+        if int(given):
+            relations(int(given), GROUPED, f"{GROUPED:.0%} of them in groups")
+            relations(int(given), 1.0, "all in groups of five")
     suppression()

@@ -236,13 +236,17 @@ def check_equations(tables: CellTables, read: ReadTables) -> None:
 
 
 def check_intruders(tables: CellTables, read: ReadTables, rows: list[dict[str, Any]]) -> None:
-    """Who is alone in some cell knows these cells, and a part of others."""
+    """Who is alone in some cell knows these cells, and a part of others; who has most of an unsafe one, these parts."""
     wanted: dict[int, tuple[set[int], dict[int, float]]] = {}
-    alone_anywhere = set()
+    attackers = set()
     for item in tables.tables:
         for nodes, members in brute_statistics.cells(rows, item.statistic.by, PATHS).items():
             if len({row["holding"] for row in members}) == 1:
-                alone_anywhere.add(members[0]["holding"])
+                attackers.add(members[0]["holding"])
+            brought = brute_statistics.contributors(members, "amount", "holding")
+            amounts = [amount for _, amount in brought]
+            if item.statistic.of and any(getattr(brute_statistics, name)(amounts, **params) for name, params in RULES):
+                attackers.add(min(who for who, amount in brought if amount == amounts[0]))
             cell = sum(tables.dimension(place).numbers[node] * tables.dimension(place).stride
                        for place, node in zip(item.places, nodes, strict=True))  # fmt: skip
             for who in {row["holding"] for row in members}:
@@ -258,7 +262,7 @@ def check_intruders(tables: CellTables, read: ReadTables, rows: list[dict[str, A
         (sorted(each.alone.tolist()), sorted(zip(each.cells.tolist(), each.amounts.tolist(), strict=True)))
         for each in read.task.intruders[1:]
     )
-    assert found == sorted((sorted(wanted[who][0]), sorted(wanted[who][1].items())) for who in alone_anywhere)
+    assert found == sorted((sorted(wanted[who][0]), sorted(wanted[who][1].items())) for who in attackers)
 
 
 @settings(max_examples=examples(40))
@@ -338,6 +342,25 @@ def test_rows_that_make_no_cell_are_refused(database: Database, row: Mapping[str
         cells_of(database, statistics_policy({"statistics": {"t": SUM}})) as tables,
     ):
         read_tables(tables, Suppression())
+
+
+@pytest.mark.parametrize("regions", [("N1", "N1"), ("N1", "S1")])
+def test_one_contributor_has_one_weight(database: Database, regions: tuple[str, str]) -> None:
+    """Also where the two records are in different cells: together they are in the total."""
+    rows = [{"firm": 1, "region": region, "amount": 10, "weight": weight} for region, weight in
+            zip(regions, (1.0, 5.0), strict=True)]  # fmt: skip
+    kinds = {"firm": "INTEGER", "region": "TEXT", "amount": "BIGINT", "weight": "DOUBLE PRECISION"}
+    database.table("firms", kinds, [*rows, {"firm": 2, "region": "N1", "amount": 3, "weight": 2.0}])
+    table = {"by": ["region"], "of": "amount", "contributor": "firm", "weight": "weight",
+             "rules": [{"minimum_frequency": {"n": 2}}]}  # fmt: skip
+    with (
+        pytest.raises(SourceError, match="records of several weights"),
+        cells_of(database, statistics_policy({"statistics": {"t": table}})),
+    ):
+        pass
+    database.run("UPDATE firms SET weight = 2")
+    with cells_of(database, statistics_policy({"statistics": {"t": table}})) as tables:
+        assert tables.tables[0].name == "t"
 
 
 def test_an_empty_table_is_refused(database: Database) -> None:

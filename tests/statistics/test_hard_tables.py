@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 import sys
+import time
 from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +26,7 @@ from test_published_tables import (
     tables_policy,
 )
 
+from sqlanon.engines import connect
 from sqlanon.errors import NotReleased, PolicyError, SourceError
 from sqlanon.release.publish_statistics import publish_statistics
 from sqlanon.statistics.check_tables import attack_statistics, check_statistics
@@ -83,7 +89,7 @@ def test_an_attacker_with_both_releases_learns_no_more(
 
 def test_differencing_of_two_releases_is_an_attack(duck: Database) -> None:
     """Two patterns that were not decided together tell what neither tells alone."""
-    rows = firms()
+    rows = firms(seed=1)
     duck.table("firms", TYPES, rows)
     policy = tables_policy({"t": BY_BRANCH})
     publish_statistics(policy, duck.engine)
@@ -178,6 +184,93 @@ def test_a_missing_solver_leaves_the_previous_release(duck: Database, monkeypatc
             work(policy, duck.engine)  # type: ignore[operator]
         assert "sqlanon[tables]" in str(refused.value.hint)
     assert released(duck) == before
+
+
+KILLED = """
+import os, signal, sys
+from sqlanon.cli import main
+from sqlanon.release import publish_statistics
+from sqlanon.release.targets.relation_target import RelationTarget
+
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+moments = {"staged": (publish_statistics, "require_safe_table"), "swapped": (RelationTarget, "finish")}
+setattr(*moments[sys.argv.pop(1)], die)
+sys.argv[0] = "sqlanon"
+main()
+"""
+PLAIN = "import sys; from sqlanon.cli import main; sys.argv[0] = 'sqlanon'; main()"
+
+
+def _write_policy(folder: Path) -> None:
+    with closing(connect(str(folder / "firms.duckdb"), read_only=False)) as engine:
+        Database(engine).table("firms", TYPES, firms())
+    policy = {
+        "source": {"database": "firms.duckdb", "table": "firms"},
+        "release": {"table": "released"},
+        "hierarchies": {"region": {"prefix": {"length": 2}}},
+        "statistics": {"t": BY_BRANCH, "u": BY_SIZE},
+    }
+    (folder / "policy.yml").write_text(json.dumps(policy))
+
+
+def _released(folder: Path) -> tuple[dict[tuple[str, ...], float | None], list[str], int]:
+    with closing(connect(str(folder / "firms.duckdb"), read_only=False)) as engine:
+        names = sorted(name for (name,) in Database(engine).fetch("SELECT table_name FROM duckdb_tables()"))
+        versions = Database(engine).fetch("SELECT COUNT(*) FROM sqlanon_releases")[0][0]
+        return released(Database(engine)), names, int(versions)
+
+
+def _change(folder: Path) -> None:
+    with closing(connect(str(folder / "firms.duckdb"), read_only=False)) as engine:
+        Database(engine).run("UPDATE firms SET amount = amount * 2")
+
+
+@pytest.mark.parametrize("moment", ["staged", pytest.param("swapped", marks=pytest.mark.full)])
+def test_killed_while_it_publishes(tmp_path: Path, moment: str) -> None:
+    """kill -9 when the new tables are written and not yet shown, or shown and not yet tidied up."""
+    _write_policy(tmp_path)
+    policy = str(tmp_path / "policy.yml")
+    subprocess.run([sys.executable, "-c", PLAIN, "publish", policy], check=True, capture_output=True)
+    before, names, versions = _released(tmp_path)
+    _change(tmp_path)
+    killed = subprocess.run([sys.executable, "-c", KILLED, moment, "publish", policy], capture_output=True)
+    assert killed.returncode == -signal.SIGKILL
+    after, now, more = _released(tmp_path)
+    assert now == names
+    if moment == "staged":
+        assert (after, more) == (before, versions), "the previous release is as it was"
+    else:
+        assert (after != before, more) == (True, versions + 1), "the new one is there, with its record"
+    again = subprocess.run([sys.executable, "-c", PLAIN, "publish", policy], capture_output=True, text=True)
+    assert again.returncode == 0 and "published" in again.stdout, again.stderr
+    checked = subprocess.run([sys.executable, "-c", PLAIN, "check", policy], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout
+
+
+@pytest.mark.full
+def test_killed_at_some_moments(tmp_path: Path) -> None:
+    _write_policy(tmp_path)
+    command = [sys.executable, "-c", PLAIN, "publish", str(tmp_path / "policy.yml")]
+    begin = time.monotonic()
+    subprocess.run(command, check=True, capture_output=True)
+    took = time.monotonic() - begin
+    seen = [_released(tmp_path)]
+    for point in range(5):
+        _change(tmp_path)
+        running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(took * (0.3 + 0.2 * point))
+        running.kill()
+        running.wait()
+        found, names, versions = _released(tmp_path)
+        assert names == seen[0][1]
+        old, _, known = seen[-1]
+        assert (found == old) == (versions == known), "the tables and their record go together"
+        if versions == known:
+            subprocess.run(command, check=True, capture_output=True)
+        seen.append(_released(tmp_path))
+        assert seen[-1][0] != old and seen[-1][2] == known + 1
 
 
 def test_a_solver_that_runs_out_of_time_says_how_far_it_came(duck: Database) -> None:

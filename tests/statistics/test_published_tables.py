@@ -72,9 +72,10 @@ def released(database: Database, name: str = "released") -> dict[tuple[str, ...]
 
 def require_protected(
     database: Database, policy: StatisticsPolicy, rows: Sequence[Mapping[str, Any]],
-    shown: Mapping[tuple[str, ...], float | None] | None = None,
+    shown: Mapping[tuple[str, ...], float | None] | None = None, *, insiders: bool = True,
 ) -> int:  # fmt: skip
-    """Compute every unsafe cell from what is shown, by another solver, from the rows up; how many there were."""
+    """Compute every unsafe cell from what is shown, by another solver, from the rows up, as everybody and as each
+    attacker who knows more; how many there were."""
     shown = released(database) if shown is None else shown
     dimensions = list(policy.dimensions)
     found = 0
@@ -84,6 +85,8 @@ def require_protected(
         hidden: list[bool] = []
         equations: set[tuple[int, tuple[int, ...]]] = set()
         levels: dict[int, float] = {}
+        parts: dict[str, dict[int, float]] = {}  # of each holding, in every cell
+        attackers: set[str] = set()
         mine = {name: item for name, item in policy.statistics.items() if item.of == measure}
         for name, item in mine.items():
             whole = brute_statistics.cells(rows, item.by, PATHS)
@@ -101,13 +104,21 @@ def require_protected(
                 if (value_shown := shown.get((name, *key))) is not None:
                     assert value_shown == value[cells[key]]
                     hidden[cells[key]] = False
-                amounts = [a for _, a in brute_statistics.contributors(members, "amount", "holding")]
+                ranked = brute_statistics.contributors(members, "amount", "holding")
+                amounts = [a for _, a in ranked]
+                for holding, amount in ranked:
+                    count = sum(row["holding"] == holding for row in members)
+                    parts.setdefault(holding, {})[cells[key]] = float(amount if measure else count)
+                if len(ranked) == 1:
+                    attackers.add(ranked[0][0])
                 for rule in item.rules:
                     if getattr(brute_statistics, rule.name)(amounts, **rule.params):
                         level = 1.0 if measure is None else value[cells[key]] / 10
                         if rule.name == "p_percent":
                             level = float(amounts[0]) / 4 - float(sum(amounts[2:]))
                         levels[cells[key]] = max(level, levels.get(cells[key], 0.0))
+                        if measure:  # whoever has most of an unsafe cell knows most of what is hidden there
+                            attackers.add(next(h for h, a in sorted(ranked) if a == amounts[0]))
             for labels in listed:
                 for place, column in enumerate(item.by):
                     below = [node for node, parent in parents[column].items() if parent == labels[place]]
@@ -120,6 +131,12 @@ def require_protected(
         assert all(hidden[cell] for cell, _, _ in asked)
         high = [math.inf if amount else 0.0 for amount in value]
         assert brute_statistics.is_safe(value, sorted(equations), hidden, asked, [0.0] * len(value), high)
+        for who in sorted(attackers) if insiders and policy.protect.knowledge.singletons == "protect" else ():
+            low = [parts[who].get(cell, 0.0) for cell in range(len(value))]
+            most = [known if known == value[cell] else high[cell] for cell, known in enumerate(low)]
+            others = [(cell, min(lower, value[cell] - low[cell]), upper) for cell, lower, upper in asked
+                      if low[cell] < value[cell]]  # fmt: skip
+            assert brute_statistics.is_safe(value, sorted(equations), hidden, others, low, most), who
         found += len(asked)
     return found
 
@@ -185,7 +202,7 @@ def test_every_release_is_safe_or_refused(seed: int, count: int, search: str) ->
         except NotReleased:
             assert database.engine.find(["released"]) is None
             return
-        require_protected(database, policy, rows)
+        require_protected(database, policy, rows, insiders=seed % 3 == 0)  # many attackers, many programs
         found = attack_statistics(policy, database.engine)
         assert [item.broken for item in found.attacks] == [0, 0, 0]
     finally:
@@ -286,7 +303,8 @@ def test_what_was_hidden_stays_hidden_while_the_records_are_the_same(duck: Datab
     assert released(duck) == before
     # A stricter one comes too late for what was shown, and says so.
     stricter = {**BY_BRANCH, "rules": [*RULES, {"minimum_frequency": {"n": 9, "level": 1}}]}
-    late = publish_statistics(tables_policy({"t": stricter}), duck.engine)
+    fewer = {"suppression": {"singletons": "alone"}}
+    late = publish_statistics(tables_policy({"t": stricter}, protect=fewer), duck.engine)
     assert released(duck) == before and late.document["statistics"]["shown_earlier"] > 0
     assert any("were shown by an earlier release" in line for line in late.document["not_protected"])
     wider = {**BY_BRANCH, "rules": [{"minimum_frequency": {"n": 3, "level": 10**9}}]}
@@ -350,6 +368,38 @@ def test_two_patterns_are_attacked_together(duck: Database) -> None:
     assert 0 < found["differencing"].exact <= found["differencing"].broken <= unsafe
     with pytest.raises(PolicyError, match="did you mean 'outsider'"):
         attack_statistics(policy, duck.engine, names=["outsidr"])
+
+
+def test_who_has_most_of_an_unsafe_cell_is_an_attacker(database: Database) -> None:
+    """North: two firms in a, a giant with four crumbs beside it in b, five middling ones in c. To everybody a and b
+    could share their sum in many ways. The giant knows b but for the crumbs, and so a, where nothing else is hidden."""
+    amounts = {("N1", "a"): [60, 40], ("N1", "b"): [1_000_000, 1, 1, 1, 1], ("N1", "c"): [300, 280, 270, 260, 250],
+               ("N2", "a"): [70, 60, 50, 45], ("N2", "b"): [500_000, 450_000, 430_000, 400_000],
+               ("N2", "c"): [220, 210, 200, 190]}  # fmt: skip
+    rows = [
+        {"firm": 0, "holding": f"{region}{branch}{place}", "region": region, "branch": branch, "size": "s",
+         "amount": amount}
+        for (region, branch), listed in amounts.items() for place, amount in enumerate(listed)
+    ]  # fmt: skip
+    database.table("firms", TYPES, rows)
+    statistics = {"t": {**BY_BRANCH, "rules": [{"minimum_frequency": {"n": 3}}, {"p_percent": {"p": 10}}]}}
+    few = tables_policy(statistics, protect={"suppression": {"search": "exact", "singletons": "alone"}})
+    found = publish_statistics(few, database.engine)
+    assert any("have most of an unsafe cell" in line for line in found.document["not_protected"])
+    require_protected(database, few, rows)
+    with pytest.raises(AssertionError, match="N1b0"):
+        require_protected(database, tables_policy(statistics), rows)
+    assert check_statistics(few, database.engine).holds
+    checked = check_statistics(tables_policy(statistics), database.engine)
+    assert checked.problems == ("1 unsafe cells can be computed too closely by contributors who know their own amount",)
+    broken = {item.name: item.broken for item in attack_statistics(few, database.engine).attacks}
+    assert (broken["outsider"], broken["singleton"], broken["holding"]) == (0, 0, 1)
+    database.run("DROP TABLE released")
+    database.run("DROP TABLE sqlanon_releases")
+    whole = publish_statistics(tables_policy(statistics), database.engine)
+    assert require_protected(database, tables_policy(statistics), rows) > 0
+    assert whole.document["statistics"]["cost"] > found.document["statistics"]["cost"]
+    assert whole.document["statistics"]["attackers"] > 0 == found.document["statistics"]["attackers"]
 
 
 def test_contributors_are_attackers_unless_the_policy_says_otherwise(duck: Database) -> None:
@@ -468,6 +518,57 @@ def test_a_table_of_somebody_else_is_audited(business: Path) -> None:
     missing = run("check", "business.duckdb", "theirs", "--cells", "region,brnch", "--value", "turnover")
     assert missing.exit_code == 2 and "did you mean 'branch'?" in missing.output
     assert "needs its database" in run("check", "business.duckdb", "--cells", "region").output
+
+
+def test_a_table_of_somebody_else_with_a_hierarchy(business: Path) -> None:
+    """Regions in two parts of a country: 22 lies between 5 and 30, as in the worked example, and after one more cell is
+    shown it can be computed. Without the hierarchy the sums are wrong."""
+    leaves = {"a": (20, 50, 10), "b": (8, 19, 22), "c": (17, 32, 12)}
+    above = {"a": "up", "b": "up", "c": "down", "up": "land", "down": "land"}
+    values = {(row, branch): amounts["xyz".index(branch)] for row, amounts in leaves.items() for branch in "xyz"}
+    for row, branch in list(values):
+        for upper in (above[row], "land"):
+            values[upper, branch] = values.get((upper, branch), 0) + values[row, branch]
+    for row, _ in list(values):
+        values[row, "Total"] = sum(values[row, branch] for branch in "xyz")
+    hidden = {("b", "x"), ("b", "z"), ("a", "x"), ("a", "z")}
+    kinds = {"region": "TEXT", "branch": "TEXT", "turnover": "DOUBLE PRECISION"}
+    engine = connect("business.duckdb", read_only=False)
+    for name, gone in (("theirs", hidden), ("open", hidden - {("a", "z")})):
+        Database(engine).table(
+            name,
+            kinds,
+            [{"region": row, "branch": branch, "turnover": None if (row, branch) in gone else float(value)}
+             for (row, branch), value in values.items()],
+        )  # fmt: skip
+    engine.close()
+    Path("regions.csv").write_text("a;up;land\nb;up;land\nc;down;land\n")
+    Path("regions.hrc").write_text("up\n@a\n@b\ndown\n@c\n")
+    Path("crossed.csv").write_text("a;up;land\nb;down;land\nc;down;up\n")
+    options = ("--cells", "region,branch", "--value", "turnover")
+    known = (*options, "--hierarchy", "region=regions.csv")
+    safe = run("check", "business.duckdb", "theirs", *known)
+    assert safe.exit_code == 0 and "24 cells, 4 hidden\n0 hidden cells can be computed exactly" in safe.output
+    opened = json.loads(run("check", "business.duckdb", "open", *known, "--json").output)
+    assert (opened["holds"], opened["hidden"], opened["exact"]) == (False, 3, 3)
+    flat = run("check", "business.duckdb", "theirs", *options, "--total", "land")
+    assert flat.exit_code == 2 or "totals are not the sum of their parts" in flat.output
+    for wrong, said in (
+        ("regon=regions.csv", "no cell is made by 'regon'"),
+        ("region", "names a column and its file"),
+        ("region=nowhere.csv", "cannot be read"),
+        ("region=regions.hrc", "have a label that is not in the hierarchy"),
+        ("region=crossed.csv", "crossed.csv"),
+    ):
+        found = run("check", "business.duckdb", "theirs", *options, "--hierarchy", wrong)
+        assert found.exit_code == 2 and said in found.output, found.output
+    # The code list calls the root Total, as the table does where it is told so.
+    engine = connect("business.duckdb", read_only=False)
+    Database(engine).run("UPDATE theirs SET region = 'Total' WHERE region = 'land'")
+    engine.close()
+    listed = run("check", "business.duckdb", "theirs", *options, "--hierarchy", "region=regions.hrc")
+    assert listed.exit_code == 0 and "0 hidden cells can be computed exactly" in listed.output
+    assert "--hierarchy is not for" in run("check", "policy.yml", "--hierarchy", "region=regions.csv").output
 
 
 @pytest.mark.full_on_postgres

@@ -317,3 +317,28 @@ def test_the_time_of_the_solver_is_counted() -> None:
     auditor = Auditor(protect_task(FISCHETTI.system(), [(FISCHETTI.at["r1|c2"], 5, 8)]), SolverClock())
     search_least_cost(auditor.task, auditor=auditor)
     assert auditor.clock.programs > 5 and auditor.clock.solving > 0
+
+
+# ---- the price of speed
+
+SEEDS = [1, 8, *(pytest.param(seed, marks=pytest.mark.full) for seed in (2, 3, 4, 5, 6, 7))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_heuristic_costs_little_more_than_the_least(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    table = flat_table([[int(random.poisson(random.gamma(0.8, 40))) for _ in range(9)] for _ in range(9)])
+    task = protect_task(table.system(), [(cell, 1, 1) for cell, value in enumerate(table.value) if 0 < value <= 2])
+    least = search_least_cost(task, seconds=60)
+    hidden, _ = search_pattern(task)
+    assert least.proven and not Auditor(task).find_lacks(hidden)
+    assert least.cost <= task.cost(hidden) <= 1.15 * least.cost
+
+
+@pytest.mark.parametrize("case", NUMBERS["cases"], ids=lambda case: case["case"])
+def test_the_heuristic_costs_little_more_than_what_others_found(case: dict) -> None:  # type: ignore[type-arg]
+    table = numbered_table(case["case"], "freq")
+    system = table.system(high=[2 * value + 10 if value else 0 for value in table.value])
+    task = protect_task(system, [(cell, 1, 1) for cell, value in enumerate(table.value) if 0 < value <= 2])
+    hidden, _ = search_pattern(task)
+    assert case["freq2_exact"]["cost"] <= task.cost(hidden) <= 1.15 * case["freq2_exact"]["cost"]
