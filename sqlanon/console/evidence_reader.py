@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sqlanon.errors import SourceError, SqlanonError
+from sqlanon.errors import SourceError
+from sqlanon.server.owner_process import environment
 
 PATIENCE = 30.0  # seconds for one question
 LINE = 64 * 2**20  # bytes of one answer
@@ -83,7 +83,7 @@ class EvidenceReader:
         if self._process is None or self._process.returncode is not None:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "sqlanon.console.read_evidence", *map(str, self.policies),
-                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=LINE, env=_environment(),
+                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=LINE, env=environment(),
                 start_new_session=True,  # Ctrl-C is for the server, which ends it
             )  # fmt: skip
         process = self._process
@@ -96,27 +96,3 @@ class EvidenceReader:
         found = json.loads(read)
         assert isinstance(found, dict)
         return found
-
-
-async def run_command(*words: str, umask: int = -1) -> str:
-    """Run a command of sqlanon in a process of its own, to its end; what it printed. Raises with its message."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "sqlanon", *words, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE, env=_environment(), umask=umask, start_new_session=True,
-    )  # fmt: skip
-    try:
-        printed, complaint = await process.communicate()
-    except BaseException:
-        with suppress(ProcessLookupError):
-            process.terminate()
-        await asyncio.shield(process.wait())
-        raise
-    if process.returncode != 0:
-        said = complaint.decode("utf-8", "replace").strip().removeprefix("sqlanon: ")
-        message, _, hint = said.partition("\n  hint: ")
-        raise SqlanonError(message or "the command failed", hint=hint or None)
-    return printed.decode("utf-8", "replace")
-
-
-def _environment() -> dict[str, str]:
-    return os.environ | {"PYTHONUTF8": "1", "COLUMNS": "100"}

@@ -9,12 +9,12 @@ from typing import Any
 
 from starlette.responses import Response
 
-from sqlanon.console.evidence_reader import run_command
 from sqlanon.console.release_view import ReleaseView, look, measured_file, section_bodies
 from sqlanon.console.roles import OWNER, READERS
 from sqlanon.console.visit import Page, Visit
 from sqlanon.errors import PolicyError, SqlanonError
 from sqlanon.evidence.version_difference import compare_documents
+from sqlanon.server.owner_process import run_command
 
 WAIT = 20.0  # seconds until a browser is answered, while the work goes on
 

@@ -1,0 +1,237 @@
+"""The document of a policy that a statement with its labels stands for, as a YAML file would hold it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sqlanon.ddl.labels import ColumnLabel, read_column_label
+from sqlanon.ddl.names import plain_name
+from sqlanon.ddl.source_query import query_for
+from sqlanon.ddl.statements import CreateView
+from sqlanon.ddl.yaml_values import read_value
+from sqlanon.errors import PolicyError, did_you_mean
+from sqlanon.families import family
+from sqlanon.policy import Policy
+from sqlanon.policy.options import SHORTHANDS
+from sqlanon.policy.yaml_lines import KeyPath
+
+# Keys of a policy whose values are texts, however they look.
+TEXTS = (
+    "person", "shape", "suppressed_rows", "suppressed_cells", "nulls", "sensitive_nulls", "linked_rows",
+    "absent_values", "minimize",
+)  # fmt: skip
+# Keys whose values are mappings or lists, written as YAML of one line.
+VALUES = (
+    "qids", "hierarchies", "transformations", "population", "history", "statistics", "protect", "gateway", "serve",
+    "marginals",
+)  # fmt: skip
+SOURCE = ("database", "view", "query", "path", "joins")  # of a source, beside what stands after AS
+RELEASE = ("target", "keep", "audience")
+TARGETS = ("view", "table", "path", "none")
+ORDER = (*Policy.model_fields, "statistics", "protect", "gateway", "serve", "marginals")
+
+
+def option_names() -> list[str]:
+    return sorted(
+        {*SHORTHANDS, *TEXTS, *VALUES, *SOURCE, *RELEASE, "suppression_limit", "algorithm", "schedule", "models",
+         *family("models")}
+    )  # fmt: skip
+
+
+def document_of(
+    statement: CreateView, labels: Mapping[str, str], *, database: str | None = None, dialect: str = "duckdb"
+) -> dict[str, Any]:
+    """The document of a view, from its options and the labels of its columns."""
+    found: dict[str, Any] = {}
+    models: list[Any] = []
+    source: dict[str, Any] = {} if database is None else {"database": database}
+    release: dict[str, Any] = {}
+    target = "view"
+    given = [*statement.options]
+    seen: set[str] = set()
+    for name, value in given:
+        if name in family("models") or name in SHORTHANDS or name == "models":
+            models += _models(name, value)
+            continue
+        if name in seen:
+            raise PolicyError(f"the option sqlanon.{name} is given twice", hint="keep one")
+        seen.add(name)
+        if name == "target":
+            if value not in TARGETS:
+                raise PolicyError(f"sqlanon.target cannot be '{value}'", hint=f"it is one of {', '.join(TARGETS)}")
+            target = str(value)
+        elif name in RELEASE:
+            release[name] = value if name == "keep" else str(value)
+        elif name in SOURCE:
+            source[name] = _structured(name, value) if name == "joins" else str(value)
+        elif name in TEXTS:
+            found[name] = _text(value)
+        elif name in VALUES:
+            found[name] = _structured(name, value)
+        elif name in ("suppression_limit", "algorithm", "schedule"):
+            found[name] = _short(name, value)
+        else:
+            hint = did_you_mean(name, option_names()) or f"there are {', '.join(option_names()[:12])}, …"
+            raise PolicyError(f"there is no option sqlanon.{name[:60]}", hint=hint)
+    for key, value in statement.source.items():
+        if {"query", "path", "view"} & set(source):
+            raise PolicyError("the rows of a view come from one place", hint="keep AS, or the option")
+        source[key] = query_for(value, dialect) if key == "query" else value
+    found["source"] = {key: source[key] for key in ("database", "table", "view", "query", "path", "joins")
+                       if key in source}  # fmt: skip
+    if "table" in found["source"]:
+        found["source"]["table"] = plain_name(found["source"]["table"])
+    found |= _columns(statement, labels)
+    if models:
+        found["models"] = models
+    if target != "none":
+        name = statement.name if target != "path" else _unquoted(statement.name)
+        found["release"] = {target: name, **release}
+    return in_order(found)
+
+
+def in_order(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a document in the order of the reference."""
+    return {key: document[key] for key in ORDER if key in document}
+
+
+def _unquoted(name: str) -> str:
+    from sqlanon.relations.source import table_parts
+
+    return table_parts(name)[-1]
+
+
+def _text(value: Any) -> str:
+    return {True: "true", False: "false"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+
+
+def _structured(name: str, value: Any) -> Any:
+    if value is True:
+        return {}
+    found = read_value(value) if isinstance(value, str) else value
+    if not isinstance(found, Mapping | list):
+        raise PolicyError(
+            f"sqlanon.{name} takes a mapping or a list", hint=f"write it as YAML: sqlanon.{name} = '{{key: value}}'"
+        )
+    return found
+
+
+def _short(name: str, value: Any) -> Any:
+    """A number, a name, or a mapping: 'mondrian', '{auto: {time_limit: 5}}', '@daily'."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("{"):
+        return read_value(value)
+    if name == "schedule":
+        return {"cron": value}
+    return value if name == "algorithm" else read_value(value)
+
+
+def _models(name: str, value: Any) -> Iterator[Any]:
+    if name == "models":
+        found = read_value(value) if isinstance(value, str) else value
+        if not isinstance(found, list):
+            raise PolicyError("sqlanon.models takes a list", hint="sqlanon.models = '[{k_anonymity: {k: 5}}]'")
+        yield from found
+        return
+    if name in SHORTHANDS:
+        model, param = SHORTHANDS[name]
+        yield {model: {param: value}}
+        return
+    found = read_value(value) if isinstance(value, str) else value
+    if found is True:
+        yield {name: {}}
+    elif isinstance(found, Mapping) or found is None:
+        yield {name: found}
+    else:
+        required = [param.name for param in family("models")[name].params if param.required]
+        if len(required) != 1:
+            hint = f"write sqlanon.{name} = '{{{', '.join(f'{param}: …' for param in required)}}}'"
+            raise PolicyError(f"sqlanon.{name} takes a mapping of parameters", hint=hint)
+        yield {name: {required[0]: found}}
+
+
+def _columns(statement: CreateView, labels: Mapping[str, str]) -> dict[str, Any]:
+    columns: dict[str, Any] = {}
+    hierarchies: dict[str, Any] = {}
+    found: dict[str, Any] = {}
+    for name, text in labels.items():
+        if statement.columns is not None and name not in statement.columns:
+            continue
+        label: ColumnLabel = read_column_label(text)
+        if label.column is not None:
+            columns[name] = label.column
+        if label.hierarchy is not None:
+            hierarchies[name] = label.hierarchy
+        if label.person:
+            if "person" in found:
+                raise PolicyError(f"the columns '{found['person']}' and '{name}' are both labelled person")
+            found["person"] = name
+    return found | ({"columns": columns} if columns else {}) | ({"hierarchies": hierarchies} if hierarchies else {})
+
+
+# ---- what names a file or a place
+
+
+def paths_of(document: Mapping[str, Any]) -> dict[KeyPath, Any]:
+    """All parts of a document that name a file, a database or SQL of their own: what an owner who is not the user that
+    runs the server may not choose."""
+    found: dict[KeyPath, Any] = {}
+    for part in ("source", "population"):
+        given = document.get(part)
+        for key in ("database", "path", "query"):
+            if isinstance(given, Mapping) and key in given:
+                found[part, key] = given[key]
+    given = document.get("release")
+    if isinstance(given, Mapping) and "path" in given:
+        found["release", "path"] = given["path"]
+    for name, use in _mapping(document.get("hierarchies")).items():
+        for kind, params in _mapping(use).items():
+            if "path" in _mapping(params) or kind in ("csv", "hrc"):
+                found["hierarchies", str(name), str(kind)] = params
+    gateway = _mapping(document.get("gateway"))
+    for key in ("database", "ledger"):
+        if key in gateway:
+            found["gateway", key] = gateway[key]
+    # Addresses, certificates and users are for whoever runs the server, and so are files of marginals.
+    for section in ("serve", "marginals", "protect"):
+        if section in document:
+            found[section,] = document[section]
+    found |= _deep_paths(document, ())
+    return found
+
+
+def _deep_paths(value: Any, path: KeyPath) -> dict[KeyPath, Any]:
+    """Keys that are called path, file or database anywhere else: a plug-in that is added later is not forgotten."""
+    found: dict[KeyPath, Any] = {}
+    items: Any = ()
+    if isinstance(value, Mapping):
+        items = value.items()
+    elif isinstance(value, list):
+        items = enumerate(value)
+    for key, item in items:
+        here = (*path, key if isinstance(key, int) else str(key))
+        if str(key) in ("path", "file", "database", "ledger") and path[:1] not in (("columns",), ("qids",)):
+            found[here] = item
+        found |= _deep_paths(item, here)
+    return found
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def require_same_paths(
+    document: Mapping[str, Any], before: Mapping[str, Any] | None, allowed: Mapping[KeyPath, Any]
+) -> None:
+    """Refuse a document that names a file or place which the one before it does not name, and which is not allowed."""
+    known = paths_of(before) if before is not None else {}
+    for path, value in paths_of(document).items():
+        if (path in known and known[path] == value) or (path in allowed and allowed[path] == value):
+            continue
+        name = ".".join(map(str, path))
+        raise PolicyError(
+            f"'{name}' names a file, a database or a query of its own, which is not chosen over a connection",
+            hint="whoever runs the server writes such a policy into a file",
+        )
