@@ -82,7 +82,7 @@ def document_of(
                        if key in source}  # fmt: skip
     if "table" in found["source"]:
         found["source"]["table"] = plain_name(found["source"]["table"])
-    found |= _columns(statement, labels)
+    _add_labels(found, _columns(labels))
     if models:
         found["models"] = models
     if target != "none":
@@ -152,13 +152,27 @@ def _models(name: str, value: Any) -> Iterator[Any]:
         yield {name: {required[0]: found}}
 
 
-def _columns(statement: CreateView, labels: Mapping[str, str]) -> dict[str, Any]:
+def _add_labels(found: dict[str, Any], labelled: Mapping[str, Any]) -> None:
+    """What labels say, beside the options; none of both is lost."""
+    for key, value in labelled.items():
+        if key == "hierarchies" and isinstance(found.get(key), Mapping):
+            twice = sorted(set(found[key]) & set(value))
+            if twice:
+                raise PolicyError(
+                    f"column '{twice[0]}' has a hierarchy in its label and in the options", hint="keep one"
+                )
+            found[key] = {**found[key], **value}
+        elif key in found and found[key] != value:
+            raise PolicyError(f"the labels and sqlanon.{key} say different things", hint="keep one")
+        else:
+            found[key] = value
+
+
+def _columns(labels: Mapping[str, str]) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     hierarchies: dict[str, Any] = {}
     found: dict[str, Any] = {}
     for name, text in labels.items():
-        if statement.columns is not None and name not in statement.columns:
-            continue
         label: ColumnLabel = read_column_label(text)
         if label.column is not None:
             columns[name] = label.column

@@ -194,8 +194,11 @@ class OwnerSession:
             named = tables_of(made.source["query"])
             tables = named if len(named) == 1 else []
         found: dict[str, str] = {}
-        for name in (*tables, plain_name(made.name)):
+        for name in tables:
             found |= known.get(name, {}).get("columns", {})
+        if made.columns is not None:
+            found = {name: text for name, text in found.items() if name in made.columns}
+        found |= known.get(plain_name(made.name), {}).get("columns", {})
         return found | {label.column: label.text for label in made.labels if label.column and label.text is not None}
 
     def _document(self, made: CreateView) -> dict[str, Any]:
