@@ -28,6 +28,7 @@ class ReadFailed(SourceError):
 class EvidenceReader:
     policies: Sequence[Path]
     _process: asyncio.subprocess.Process | None = None
+    _started: tuple[Path, ...] = ()  # the policies that the child knows
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _kept: OrderedDict[tuple[Any, ...], dict[str, Any]] = field(default_factory=OrderedDict)
 
@@ -80,6 +81,9 @@ class EvidenceReader:
         return found
 
     async def _exchange(self, line: bytes) -> dict[str, Any]:
+        if self._started != tuple(self.policies):
+            await self.close()
+            self._started = tuple(self.policies)
         if self._process is None or self._process.returncode is not None:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "sqlanon.console.read_evidence", *map(str, self.policies),

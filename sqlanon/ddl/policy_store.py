@@ -44,7 +44,8 @@ class PolicyStore:
 
     def policies(self) -> list[Path]:
         """All policies of the folder that may release something, those of files among them."""
-        return sorted(path for path in self.folder.glob("*.yml") if path.name not in (LABELS, GATEWAY))
+        found = (path for path in self.folder.glob("*.yml") if path.name not in (LABELS, GATEWAY))
+        return sorted(path for path in found if not path.name.startswith("."))
 
     def find(self, release: str, others: tuple[Path, ...] = ()) -> Path | None:
         """The policy that writes a release, wherever it is kept."""
@@ -116,7 +117,11 @@ def is_kept_over_sql(path: Path) -> bool:
 
 def read_document(path: Path) -> dict[str, Any]:
     """A document as it was written; what is wrong with it, its own checks say."""
-    found: YamlDocument = read_yaml(text_of(path), is_text, is_date)
+    return parse_document(text_of(path))
+
+
+def parse_document(text: str) -> dict[str, Any]:
+    found: YamlDocument = read_yaml(text, is_text, is_date)
     return dict(found.data) if isinstance(found.data, Mapping) else {}
 
 

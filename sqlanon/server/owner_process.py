@@ -24,10 +24,12 @@ class OwnerAnswer:
     notices: tuple[str, ...] = ()
 
 
-async def run_process(*words: str, given: str | None = None, umask: int = -1) -> tuple[int, str, str]:
+async def run_process(
+    *words: str, given: str | None = None, umask: int = -1, module: str = "sqlanon"
+) -> tuple[int, str, str]:
     """Run a command of sqlanon to its end: its exit code, and what it wrote."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "sqlanon", *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        sys.executable, "-m", module, *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         stdin=asyncio.subprocess.DEVNULL if given is None else asyncio.subprocess.PIPE,
         env=environment(), umask=umask, start_new_session=True,
     )  # fmt: skip

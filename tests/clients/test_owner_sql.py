@@ -1,4 +1,4 @@
-"""SQL for owners over the proxy, sent by the clients that people have: psql, psycopg, SQLAlchemy, pgjdbc, dbt-postgres."""
+"""SQL for owners over the proxy, by the clients that people have: psql, psycopg, SQLAlchemy, pgjdbc, dbt-postgres."""
 
 from __future__ import annotations
 
