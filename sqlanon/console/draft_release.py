@@ -1,4 +1,4 @@
-"""The child that drafts a policy for a table, as `sqlanon init` does, and lists the tables: for the console's owners.
+"""The child that drafts a policy for a table, as `sqlanon init` does, for owners in the console.
 
 It is told the file of the gateway and where to write, never the address of the database. It prints one line of JSON.
 """
@@ -17,19 +17,14 @@ from sqlanon.errors import PolicyError, SqlanonError
 from sqlanon.policy.files import load_gateway
 
 
-def list_tables(gateway: Path) -> dict[str, Any]:
-    """Names alone; sqlanon's own tables are none."""
-    with closing(connect(load_gateway(gateway).located_database)) as engine:
-        names = engine.tables()
-    return {"tables": [name for name in names if not name.rpartition(".")[2].startswith("sqlanon_")]}
-
-
 def write_draft(gateway: Path, table: str, output: Path) -> dict[str, Any]:
     """Write the draft, and the hierarchies that it needs beside it."""
     from sqlanon.evidence.draft_policy import draft_policy
 
     database = load_gateway(gateway).located_database
-    if table not in list_tables(gateway)["tables"]:
+    with closing(connect(database)) as engine:
+        known = engine.tables()
+    if table not in known or table.rpartition(".")[2].startswith("sqlanon_"):
         raise PolicyError(f"there is no table '{table}'")
     base = output.parent
     base.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -47,8 +42,8 @@ def write_draft(gateway: Path, table: str, output: Path) -> dict[str, Any]:
 
 def run(words: list[str]) -> None:
     try:
-        what, gateway, *rest = words
-        found = list_tables(Path(gateway)) if what == "tables" else write_draft(Path(gateway), rest[0], Path(rest[1]))
+        gateway, table, output = words
+        found = write_draft(Path(gateway), table, Path(output))
         print(json.dumps({"answer": found}))
     except SqlanonError as error:
         print(json.dumps({"error": {"message": error.message, "hint": error.hint}}))

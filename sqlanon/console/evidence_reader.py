@@ -53,6 +53,10 @@ class EvidenceReader:
             self._kept["plugins",] = await self._ask({"what": "plugins"})
         return self._kept["plugins",]
 
+    async def tables(self, gateway: Path) -> dict[str, Any]:
+        """The names of the tables in the database of a gateway."""
+        return await self._ask({"what": "tables", "policy": str(gateway)})
+
     async def check(self, policy: Path, text: str) -> dict[str, Any]:
         """What is wrong with the text of a policy, by line; nothing is written."""
         return await self._ask({"what": "check", "policy": str(policy), "text": text})

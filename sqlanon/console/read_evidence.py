@@ -18,7 +18,7 @@ from sqlanon.console.manual_pages import list_pages
 from sqlanon.engines import Engine, connect
 from sqlanon.errors import PolicyError, SourceError, SqlanonError
 from sqlanon.policy import parse
-from sqlanon.policy.files import has_section, parse_gateway, parse_statistics
+from sqlanon.policy.files import has_section, load_gateway, parse_gateway, parse_statistics
 from sqlanon.policy.marginals import Marginals
 from sqlanon.policy.yaml_lines import read_yaml
 from sqlanon.release import versions
@@ -131,6 +131,14 @@ def _check(path: Path | None, question: Mapping[str, Any]) -> dict[str, Any]:
     return {"problems": []}
 
 
+def _tables(path: Path | None, _: Mapping[str, Any]) -> dict[str, Any]:
+    """Names alone; sqlanon's own tables are none."""
+    assert path is not None
+    with closing(connect(load_gateway(path).located_database)) as engine:
+        names = engine.tables()
+    return {"tables": [name for name in names if not name.rpartition(".")[2].startswith("sqlanon_")]}
+
+
 def _plugins(_: Path | None, __: Mapping[str, Any]) -> dict[str, Any]:
     return {"pages": list_pages()}
 
@@ -140,6 +148,7 @@ QUESTIONS: Mapping[str, Callable[[Path | None, Mapping[str, Any]], dict[str, Any
     "evidence": _evidence,
     "check": _check,
     "plugins": _plugins,
+    "tables": _tables,
 }
 
 

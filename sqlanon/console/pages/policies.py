@@ -300,7 +300,7 @@ async def show_new(visit: Visit) -> Response:
     folder = visit.site.serve.located_policies
     tables: list[str] = []
     if folder is not None:
-        tables = (await _child("tables", str(visit.site.door.path)))["tables"]
+        tables = (await visit.site.reader.tables(visit.site.door.path))["tables"]
     return visit.page("new.html", tables=tables, folder=folder)
 
 
@@ -311,7 +311,7 @@ async def draft_new(visit: Visit) -> Response:
     table = visit.form.get("table", "")
     name = table.rpartition(".")[2]
     path = PolicyStore(folder).path_of(f"{name}_released")
-    found = await _child("draft", str(visit.site.door.path), table, str(path))
+    found = await _child(str(visit.site.door.path), table, str(path))
     added = next((key for key, known in visit.site.policies.items() if known == path), None)
     if added is None:
         raise PolicyError("the draft cannot be found")
