@@ -88,7 +88,7 @@ def _text(path: Path) -> str:
 
 
 def _dumped(path: Path) -> str:
-    from sqlanon.ddl.policy_store import read_document
+    from sqlanon.ddl.documents import read_document
     from sqlanon.ddl.write_statements import write_gateway, write_policy
 
     document = read_document(path)

@@ -57,6 +57,16 @@ class EvidenceReader:
         """The names of the tables in the database of a gateway."""
         return await self._ask({"what": "tables", "policy": str(gateway)})
 
+    async def require_same_places(self, policy: Path, text: str) -> None:
+        """Raises an error if a text names a file, a database or an address that the policy does not name."""
+        await self._ask({"what": "places", "policy": str(policy), "text": text})
+
+    async def choices(
+        self, policy: Path, given: Mapping[str, str] | None = None, levels: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        """The numbers of a policy; and with others, its text and how it differs."""
+        return await self._ask({"what": "choices", "policy": str(policy), "given": given, "levels": levels})
+
     async def check(self, policy: Path, text: str) -> dict[str, Any]:
         """What is wrong with the text of a policy, by line; nothing is written."""
         return await self._ask({"what": "check", "policy": str(policy), "text": text})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from sqlanon.relations.source import table_parts
+from sqlanon.policy.table_names import table_parts
 
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
 # Words that a name may not be without quotes, for PostgreSQL or for the reader of these statements.

@@ -239,7 +239,7 @@ def _audit(policies: Sequence[Path], gateway: Path, store: PolicyStore) -> list[
 
 
 def _documents(policies: Sequence[Path], gateway: Path, store: PolicyStore) -> list[Row]:
-    from sqlanon.ddl.policy_store import read_document, release_of
+    from sqlanon.ddl.documents import read_document, release_of
     from sqlanon.ddl.yaml_values import write_document
 
     made: list[Row] = []

@@ -17,11 +17,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from sqlanon.ddl.names import plain_name
 from sqlanon.ddl.yaml_values import write_document
 from sqlanon.errors import PolicyError
-from sqlanon.policy.read_policy import is_date, is_text
-from sqlanon.policy.yaml_lines import YamlDocument, read_yaml, text_of
+from sqlanon.policy.yaml_lines import read_yaml, text_of
 
 ENDING = ".sql.yml"
 LABELS = f"labels{ENDING}"
@@ -49,6 +47,8 @@ class PolicyStore:
 
     def find(self, release: str, others: tuple[Path, ...] = ()) -> Path | None:
         """The policy that writes a release, wherever it is kept."""
+        from sqlanon.ddl.documents import read_document, release_of
+
         own = self.path_of(release)
         if own.is_file():
             return own
@@ -113,23 +113,3 @@ class PolicyStore:
 
 def is_kept_over_sql(path: Path) -> bool:
     return path.name.endswith(ENDING)
-
-
-def read_document(path: Path) -> dict[str, Any]:
-    """A document as it was written; what is wrong with it, its own checks say."""
-    return parse_document(text_of(path))
-
-
-def parse_document(text: str) -> dict[str, Any]:
-    found: YamlDocument = read_yaml(text, is_text, is_date)
-    return dict(found.data) if isinstance(found.data, Mapping) else {}
-
-
-def release_of(document: Mapping[str, Any]) -> str | None:
-    """The table or view that a document releases, by its plain name."""
-    given = document.get("release")
-    found = (given.get("view") or given.get("table")) if isinstance(given, Mapping) else None
-    try:
-        return plain_name(found) if isinstance(found, str) else None
-    except PolicyError:
-        return None

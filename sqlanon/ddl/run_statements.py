@@ -15,11 +15,13 @@ from typing import Any
 from sqlglot import exp
 
 from sqlanon import schedule
+from sqlanon.ddl.documents import read_document, release_of
 from sqlanon.ddl.labels import read_column_label, read_table_label
+from sqlanon.ddl.named_places import require_same_paths
 from sqlanon.ddl.names import join_name, plain_name, write_name
 from sqlanon.ddl.owner_catalog import StatementOutcome, look_up
-from sqlanon.ddl.policy_document import document_of, in_order, require_same_paths
-from sqlanon.ddl.policy_store import GATEWAY, PolicyStore, is_kept_over_sql, read_document, release_of
+from sqlanon.ddl.policy_document import document_of, in_order
+from sqlanon.ddl.policy_store import GATEWAY, PolicyStore, is_kept_over_sql
 from sqlanon.ddl.read_statement import read_statement
 from sqlanon.ddl.source_query import rename_tables, tables_of
 from sqlanon.ddl.statements import (
@@ -41,7 +43,7 @@ from sqlanon.errors import PolicyError, Refused, SqlanonError, did_you_mean, num
 from sqlanon.policy import Policy, parse
 from sqlanon.policy.files import parse_serve
 from sqlanon.policy.gateway import Gateway
-from sqlanon.relations.source import table_parts
+from sqlanon.policy.table_names import table_parts
 from sqlanon.sqlfront.lexer import Statement
 from sqlanon.sqltree.tree import column
 

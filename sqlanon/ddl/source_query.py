@@ -14,7 +14,7 @@ from sqlglot.errors import SqlglotError
 
 from sqlanon.ddl.names import join_name
 from sqlanon.errors import Refused
-from sqlanon.relations.source import table_parts
+from sqlanon.policy.table_names import table_parts
 from sqlanon.sqlfront.dialects import READ
 from sqlanon.sqlfront.lexer import Statement
 from sqlanon.sqlfront.limits import nested_too_deeply

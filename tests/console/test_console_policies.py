@@ -11,7 +11,7 @@ import pytest
 from console_world import ANALYST, AUDITOR, OWNER, PASSWORDS, SECRET_MARK, Browser, Console, running_console
 from test_console_browser import chromium, log_in, opened  # noqa: F401 - a fixture
 
-from sqlanon.ddl.policy_store import read_document
+from sqlanon.ddl.documents import read_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from ddl_world import CREATE, GATEWAY, LABELS, OPTIONS, ROWS, fill, rows, run, session
 
 from sqlanon.cli import main
-from sqlanon.ddl.policy_store import read_document
+from sqlanon.ddl.documents import read_document
 from sqlanon.ddl.read_statement import read_statement
 from sqlanon.ddl.statements import CreateView
 from sqlanon.errors import PolicyError, Refused, SqlanonError

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from sqlanon import policy
+from sqlanon.ddl.documents import read_document
 from sqlanon.ddl.labels import read_column_label, read_table_label
 from sqlanon.ddl.policy_document import document_of
-from sqlanon.ddl.policy_store import read_document
 from sqlanon.ddl.read_statement import read_statement
 from sqlanon.ddl.statements import ChangeGateway, ChangeRole, CreateView, Label
 from sqlanon.ddl.write_statements import canonical, write_gateway, write_policy

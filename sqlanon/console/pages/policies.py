@@ -19,20 +19,17 @@ from typing import Any
 
 from starlette.responses import Response
 
+from sqlanon.console.other_choices import ALGORITHMS
 from sqlanon.console.release_view import look, section_bodies
 from sqlanon.console.roles import OWNER, READERS
 from sqlanon.console.visit import Page, Visit
-from sqlanon.ddl.policy_document import require_same_paths
-from sqlanon.ddl.policy_store import PolicyStore, is_kept_over_sql, parse_document, read_document
-from sqlanon.ddl.yaml_values import write_document
+from sqlanon.ddl.policy_store import PolicyStore, is_kept_over_sql
 from sqlanon.errors import PolicyError, SqlanonError
 from sqlanon.server.owner_process import run_process
 
 LONGEST = 200_000  # characters of a policy
 MOST_KEPT = 20  # earlier texts that are listed
 PASSWORD = re.compile(r"(://[^\s/@:]*:)[^\s/@]+@")
-NUMBERS = {"k": ("k_anonymity", "k"), "l": ("distinct_l_diversity", "l"), "t": ("t_closeness", "t")}
-ALGORITHMS = ("auto", "full_domain", "mondrian", "bottom_up_recoding", "top_down_recoding")
 SHOWN = ("columns", "suppressed", "losses", "candidates")  # sections of a dry run
 SECTIONS_OF_MAP = ("map", "tradeoff", "choice", "candidates")
 
@@ -50,17 +47,17 @@ def shown_text(path: Path) -> str:
     return PASSWORD.sub(r"\1…@", path.read_text(encoding="utf-8"))
 
 
-def _given_text(visit: Visit, path: Path) -> str:
+async def _given_text(visit: Visit, path: Path) -> str:
     text = visit.form.get("text", "")
     if not text.strip():
         raise PolicyError("there is no text")
     if len(text) > LONGEST:
         raise PolicyError(f"a policy has at most {LONGEST:,} characters here", hint="change its file")
-    if PASSWORD.search(path.read_text(encoding="utf-8")):
+    if PASSWORD.search(await asyncio.to_thread(path.read_text, "utf-8")):
         raise PolicyError("this policy holds a password, and is not changed here", hint="change its file")
     if not text.endswith("\n"):
         text += "\n"
-    require_same_paths(parse_document(text), read_document(path), {})
+    await visit.site.reader.require_same_places(path, text)
     return text
 
 
@@ -114,7 +111,7 @@ def section_bodies_of(document: Mapping[str, Any]) -> Any:
 async def change_policy(visit: Visit) -> Response:
     """Check, try or keep what was typed; only the last of these writes something, and asks for the password."""
     path, back = _path(visit), f"/releases/{visit.given('policy')}/policy"
-    text = await asyncio.to_thread(_given_text, visit, path)
+    text = await _given_text(visit, path)
     visit.who.kept["policy"] = {"path": str(path), "text": text}
     problems = (await visit.site.reader.check(path, text))["problems"]
     if problems:
@@ -130,7 +127,7 @@ async def change_policy(visit: Visit) -> Response:
 async def download_difference(visit: Visit) -> Response:
     """What was typed as a change of the file, for whoever keeps it: `patch < FILE.diff` takes it over."""
     path = _path(visit)
-    text = await asyncio.to_thread(_given_text, visit, path)
+    text = await _given_text(visit, path)
     before = await asyncio.to_thread(path.read_text, "utf-8")
     lines = difflib.unified_diff(before.splitlines(keepends=True), text.splitlines(keepends=True), path.name, path.name)
     name = f"{visit.given('policy')}.diff"
@@ -144,7 +141,7 @@ async def adopt_policy(visit: Visit) -> Response:
         raise PolicyError(
             f"'{path.name}' is kept as a file, and is not written here", hint="download the change, and take it over"
         )
-    text = await asyncio.to_thread(_given_text, visit, path)
+    text = await _given_text(visit, path)
     problems = (await visit.site.reader.check(path, text))["problems"]
     if problems:
         visit.who.kept["policy"] = {"path": str(path), "text": text}
@@ -153,7 +150,6 @@ async def adopt_policy(visit: Visit) -> Response:
     def write() -> None:
         store = PolicyStore(path.parent)
         with store.alone():
-            require_same_paths(parse_document(text), read_document(path), {})
             store.write_text(path, text)
 
     await asyncio.to_thread(write)
@@ -193,11 +189,10 @@ async def try_policy(path: Path, text: str) -> dict[str, Any]:
 async def show_explore(visit: Visit) -> Response:
     path = _path(visit)
     view = await look(visit.site, visit.given("policy"))
-    document = await asyncio.to_thread(read_document, path)
     kept = visit.who.kept.get("policy", {})
     tried = kept.get("tried") if kept.get("path") == str(path) and kept.get("explored") else None
     asked = kept.get("explored") if tried is not None else None
-    current = choices_of(document)
+    current = (await visit.site.reader.choices(path))["choices"]
     evidence = view.evidence
     attributes = [
         {"name": item.name, "height": item.height, "level": item.level}
@@ -211,84 +206,20 @@ async def show_explore(visit: Visit) -> Response:
     )  # fmt: skip
 
 
-def choices_of(document: Mapping[str, Any]) -> dict[str, str]:
-    """What the form of the page shows of a policy: numbers of models without further parameters, and how it searches.
-
-    >>> choices_of({"models": [{"k_anonymity": {"k": 5}}], "algorithm": "mondrian"})
-    {'k': '5', 'l': '', 't': '', 'suppression_limit': '0', 'algorithm': 'mondrian'}
-    """
-    found = {"k": "", "l": "", "t": ""}
-    models = document.get("models")
-    for item in models if isinstance(models, list) else ():
-        for key, (model, param) in NUMBERS.items():
-            params = item.get(model) if isinstance(item, Mapping) else None
-            if isinstance(params, Mapping) and param in params:
-                found[key] = f"{params[param]}"
-    algorithm = document.get("algorithm", "auto")
-    limit = document.get("suppression_limit", 0)
-    return found | {
-        "suppression_limit": f"{limit}", "algorithm": algorithm if isinstance(algorithm, str) else next(iter(algorithm))
-    }  # fmt: skip
-
-
-def with_choices(document: Mapping[str, Any], given: Mapping[str, str], levels: Mapping[str, int]) -> dict[str, Any]:
-    """A policy with other numbers in its models, another limit and another search.
-
-    >>> before = {"models": [{"k_anonymity": {"k": 5}}, {"t_closeness": {"t": 0.3, "attribute": "x"}}]}
-    >>> with_choices(before, {"k": "9", "l": "2", "t": "0.3"}, {})["models"]
-    [{'k_anonymity': {'k': 9}}, {'t_closeness': {'t': 0.3, 'attribute': 'x'}}, {'distinct_l_diversity': {'l': 2}}]
-    """
-    models = [dict(item) for item in document.get("models") or []]
-    for key, (model, param) in NUMBERS.items():
-        text = given.get(key, "").strip()
-        there = [item for item in models if model in item]
-        if not text:
-            models = [item for item in models if model not in item]
-        elif there:
-            for item in there:
-                item[model] = {**(item[model] or {}), param: _number(key, text)}
-        else:
-            models.append({model: {param: _number(key, text)}})
-    made = {**document, "models": models}
-    if limit := given.get("suppression_limit", "").strip():
-        made["suppression_limit"] = _number("suppression_limit", limit)
-    if levels:
-        made["algorithm"] = {"fixed_levels": {"levels": dict(levels)}}
-    elif (algorithm := given.get("algorithm", "")) in ALGORITHMS and algorithm != choices_of(document)["algorithm"]:
-        made["algorithm"] = algorithm
-    return made
-
-
-def _number(key: str, text: str) -> int | float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise PolicyError(f"{key} must be a number") from None
-    if not 0 <= value <= 1e9:
-        raise PolicyError(f"{key} must be a number of 0 or more")
-    return int(value) if value == int(value) and key in ("k", "l") else value
-
-
 async def explore(visit: Visit) -> Response:
     path, name = _path(visit), visit.given("policy")
-    document = await asyncio.to_thread(read_document, path)
-    levels: dict[str, int] = {}
-    for key, text in visit.form.items():
-        if key.startswith("level:") and text.strip():
-            levels[key.removeprefix("level:")] = int(_number("a level", text))
-    changed = with_choices(document, visit.form, levels)
-    text = write_document(changed)
+    levels = {key.removeprefix("level:"): text for key, text in visit.form.items() if key.startswith("level:") and text}
+    given = {key: visit.form.get(key, "") for key in ("k", "l", "t", "suppression_limit", "algorithm")}
+    made = await visit.site.reader.choices(path, given, levels)
+    text = made["text"]
     visit.form = {**visit.form, "text": text}
-    text = await asyncio.to_thread(_given_text, visit, path)
+    text = await _given_text(visit, path)
     problems = (await visit.site.reader.check(path, text))["problems"]
     if problems:
         raise PolicyError("; ".join(problem.partition(": ")[2] or problem for problem in problems[:3]))
-    before = write_document(document).splitlines()
-    difference = list(difflib.unified_diff(before, text.splitlines(), "now", "explored", lineterm="", n=1))
     visit.who.kept["policy"] = {
         "path": str(path), "text": text, "tried": await try_policy(path, text), "tried_text": text,
-        "explored": {key: visit.form.get(key, "") for key in (*NUMBERS, "suppression_limit", "algorithm")},
-        "difference": difference,
+        "explored": given, "difference": made["difference"],
     }  # fmt: skip
     return visit.go(f"/releases/{name}/explore#tried")
 
