@@ -304,6 +304,23 @@ class Door:
             "renews": left.renewal,
         }
 
+    def tables(self, principal: str) -> list[dict[str, Any]]:
+        """The tables that a principal may use, with what the policy says of their columns; no database is asked."""
+        gateway = self._ready().serve.gateway
+        return [
+            {
+                "name": name,
+                "kind": "public" if table.public else "released" if table.released else "persons",
+                "columns": [
+                    {"name": column, **use.model_dump(exclude_none=True, exclude_defaults=True)}
+                    for column, use in table.columns.items()
+                    if gateway.allows(principal, name, column)
+                ],
+            }
+            for name, table in gateway.tables.items()
+            if gateway.allows(principal, name)
+        ]
+
     # ---- budgets
 
     async def left(self, principal: str) -> Left:

@@ -137,6 +137,7 @@ def test_from_a_table_to_a_release_with_a_verdict_by_mouse(chromium: Chromium, o
         log_in(found, OWNER)
         page.get_by_role("link", name="New release").click()
         page.get_by_label("Table").select_option("cases")
+        page.get_by_label("Your password again").fill(PASSWORDS[OWNER])
         page.get_by_role("button", name="Draft a policy").click()
         page.wait_for_url("**/policy")
         assert "Drafted" in page.locator(".said").inner_text()

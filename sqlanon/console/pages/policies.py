@@ -272,7 +272,7 @@ def _about_table(visit: Visit) -> str:
 BACK = "/releases/{policy}/policy"
 PAGES = (
     Page("/new", show_new, OWNER),
-    Page("/new", draft_new, OWNER, "POST", "draft_policy", _about_table, back="/new"),
+    Page("/new", draft_new, OWNER, "POST", "draft_policy", _about_table, password=True, back="/new"),
     Page("/releases/{policy}/policy", show_policy, READERS),
     Page("/releases/{policy}/policy", change_policy, OWNER, "POST", "try_policy", _about, back=BACK),
     Page(
