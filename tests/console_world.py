@@ -57,6 +57,7 @@ gateway:
 serve:
   workers: 1
   limits: {wrong_passwords: 5}
+  policies: kept
 """
 POLICY = """
 source: {database: clinic.duckdb, table: patients}
@@ -181,6 +182,10 @@ def write_clinic(folder: Path) -> None:
             "FROM range(?) AS t(i)",
             [SECRET_MARK, HOSTILE, ROWS],
         )  # fmt: skip
+        made.execute(  # of nobody's policy yet
+            "CREATE TABLE cases AS SELECT i AS case_id, CAST(18 + i % 50 AS INTEGER) AS age, "
+            "CASE i % 3 WHEN 0 THEN 'f' ELSE 'm' END AS sex, 'd' || (i % 5) AS diagnosis FROM range(900) AS t(i)"
+        )
         made.execute("CREATE TABLE wards AS SELECT i AS ward, 'ward ' || i AS title FROM range(30) AS t(i)")
 
 

@@ -17,7 +17,7 @@ from sqlanon.errors import SqlanonError
 COMMANDS = (
     "attack", "audit", "budget", "check", "compare", "compile", "console", "demo", "explain", "export", "hierarchy",
     "init", "mcp", "models", "plan", "publish", "query", "refresh", "releases", "report", "risk", "schedule", "schema",
-    "serve", "status", "user", "verdict", "version",
+    "serve", "sql", "status", "user", "verdict", "version",
 )  # fmt: skip
 
 

@@ -12,14 +12,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from sqlanon.console.asgi_adapter import Application
-from sqlanon.console.pages import budgets, entrance, manual, overview, questions, records, releases
+from sqlanon.console.pages import budgets, entrance, manual, overview, policies, questions, records, releases
 from sqlanon.console.site import Site
 from sqlanon.console.visit import Page, Visit, visit_page
 from sqlanon.errors import SqlanonError
 
 log = logging.getLogger("sqlanon")
 PAGES: tuple[Page, ...] = (
-    *entrance.PAGES, *overview.PAGES, *releases.PAGES, *questions.PAGES, *budgets.PAGES, *records.PAGES, *manual.PAGES,
+    *entrance.PAGES, *overview.PAGES, *policies.PAGES, *releases.PAGES, *questions.PAGES, *budgets.PAGES,
+    *records.PAGES, *manual.PAGES,
 )  # fmt: skip
 # Nothing but our own style sheet, script and forms; were a text ever not escaped, the browser would not run it.
 POLICY = (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sqlanon.errors import SourceError, SqlanonError
+from sqlanon.errors import SourceError
+from sqlanon.server.owner_process import environment
 
 PATIENCE = 30.0  # seconds for one question
 LINE = 64 * 2**20  # bytes of one answer
@@ -28,6 +28,7 @@ class ReadFailed(SourceError):
 class EvidenceReader:
     policies: Sequence[Path]
     _process: asyncio.subprocess.Process | None = None
+    _started: tuple[Path, ...] = ()  # the policies that the child knows
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _kept: OrderedDict[tuple[Any, ...], dict[str, Any]] = field(default_factory=OrderedDict)
 
@@ -51,6 +52,20 @@ class EvidenceReader:
         if ("plugins",) not in self._kept:
             self._kept["plugins",] = await self._ask({"what": "plugins"})
         return self._kept["plugins",]
+
+    async def tables(self, gateway: Path) -> dict[str, Any]:
+        """The names of the tables in the database of a gateway."""
+        return await self._ask({"what": "tables", "policy": str(gateway)})
+
+    async def require_same_places(self, policy: Path, text: str) -> None:
+        """Raises an error if a text names a file, a database or an address that the policy does not name."""
+        await self._ask({"what": "places", "policy": str(policy), "text": text})
+
+    async def choices(
+        self, policy: Path, given: Mapping[str, str] | None = None, levels: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        """The numbers of a policy; and with others, its text and how it differs."""
+        return await self._ask({"what": "choices", "policy": str(policy), "given": given, "levels": levels})
 
     async def check(self, policy: Path, text: str) -> dict[str, Any]:
         """What is wrong with the text of a policy, by line; nothing is written."""
@@ -80,10 +95,13 @@ class EvidenceReader:
         return found
 
     async def _exchange(self, line: bytes) -> dict[str, Any]:
+        if self._started != tuple(self.policies):
+            await self.close()
+            self._started = tuple(self.policies)
         if self._process is None or self._process.returncode is not None:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "sqlanon.console.read_evidence", *map(str, self.policies),
-                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=LINE, env=_environment(),
+                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=LINE, env=environment(),
                 start_new_session=True,  # Ctrl-C is for the server, which ends it
             )  # fmt: skip
         process = self._process
@@ -96,27 +114,3 @@ class EvidenceReader:
         found = json.loads(read)
         assert isinstance(found, dict)
         return found
-
-
-async def run_command(*words: str, umask: int = -1) -> str:
-    """Run a command of sqlanon in a process of its own, to its end; what it printed. Raises with its message."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "sqlanon", *words, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE, env=_environment(), umask=umask, start_new_session=True,
-    )  # fmt: skip
-    try:
-        printed, complaint = await process.communicate()
-    except BaseException:
-        with suppress(ProcessLookupError):
-            process.terminate()
-        await asyncio.shield(process.wait())
-        raise
-    if process.returncode != 0:
-        said = complaint.decode("utf-8", "replace").strip().removeprefix("sqlanon: ")
-        message, _, hint = said.partition("\n  hint: ")
-        raise SqlanonError(message or "the command failed", hint=hint or None)
-    return printed.decode("utf-8", "replace")
-
-
-def _environment() -> dict[str, str]:
-    return os.environ | {"PYTHONUTF8": "1", "COLUMNS": "100"}

@@ -57,7 +57,9 @@ def render_guide(topic: str) -> Markup:
         _turn_links(token.children or ())
     body = reader.renderer.render(_without_title(tokens), reader.options, {})
     return Markup(
-        body.replace("<table>", '<div class="scroll" tabindex="0"><table>').replace("</table>", "</table></div>")
+        body.replace("<pre>", '<pre tabindex="0">')
+        .replace("<table>", '<div class="scroll" tabindex="0"><table>')
+        .replace("</table>", "</table></div>")
     )
 
 

@@ -5,6 +5,7 @@ It reads policies, the record of releases and the record of runs; no statement o
 
 from __future__ import annotations
 
+import difflib
 import json
 import sys
 from collections.abc import Callable, Mapping
@@ -15,10 +16,14 @@ from typing import Any
 
 from sqlanon import schedule
 from sqlanon.console.manual_pages import list_pages
+from sqlanon.console.other_choices import choices_of, with_choices
+from sqlanon.ddl.documents import parse_document, read_document
+from sqlanon.ddl.named_places import require_same_paths
+from sqlanon.ddl.yaml_values import write_document
 from sqlanon.engines import Engine, connect
 from sqlanon.errors import PolicyError, SourceError, SqlanonError
 from sqlanon.policy import parse
-from sqlanon.policy.files import has_section, parse_gateway, parse_statistics
+from sqlanon.policy.files import has_section, load_gateway, parse_gateway, parse_statistics
 from sqlanon.policy.marginals import Marginals
 from sqlanon.policy.yaml_lines import read_yaml
 from sqlanon.release import versions
@@ -131,6 +136,31 @@ def _check(path: Path | None, question: Mapping[str, Any]) -> dict[str, Any]:
     return {"problems": []}
 
 
+def _tables(path: Path | None, _: Mapping[str, Any]) -> dict[str, Any]:
+    """Names alone; sqlanon's own tables are none."""
+    assert path is not None
+    with closing(connect(load_gateway(path).located_database)) as engine:
+        names = engine.tables()
+    return {"tables": [name for name in names if not name.rpartition(".")[2].startswith("sqlanon_")]}
+
+
+def _places(path: Path | None, question: Mapping[str, Any]) -> dict[str, Any]:
+    assert path is not None
+    require_same_paths(parse_document(str(question["text"])), read_document(path), {})
+    return {}
+
+
+def _choices(path: Path | None, question: Mapping[str, Any]) -> dict[str, Any]:
+    assert path is not None
+    document = read_document(path)
+    if question["given"] is None:
+        return {"choices": choices_of(document)}
+    before = write_document(document)
+    text = write_document(with_choices(document, question["given"], question["levels"] or {}))
+    lines = difflib.unified_diff(before.splitlines(), text.splitlines(), "now", "explored", lineterm="", n=1)
+    return {"text": text, "difference": list(lines)}
+
+
 def _plugins(_: Path | None, __: Mapping[str, Any]) -> dict[str, Any]:
     return {"pages": list_pages()}
 
@@ -140,6 +170,9 @@ QUESTIONS: Mapping[str, Callable[[Path | None, Mapping[str, Any]], dict[str, Any
     "evidence": _evidence,
     "check": _check,
     "plugins": _plugins,
+    "tables": _tables,
+    "places": _places,
+    "choices": _choices,
 }
 
 

@@ -109,9 +109,11 @@ def _read_measured(policy: Path, document: Mapping[str, Any]) -> Mapping[str, An
 
 def section_bodies(view: ReleaseView) -> tuple[tuple[str, str, Html, bool], ...]:
     """The sections of the report: ident, title, body, and whether it belongs to the annex."""
-    if view.document is None:
-        return ()
-    return _bodies(json.dumps(view.document, sort_keys=True, default=str))
+    return () if view.document is None else bodies_of(view.document)
+
+
+def bodies_of(document: Mapping[str, Any]) -> tuple[tuple[str, str, Html, bool], ...]:
+    return _bodies(json.dumps(document, sort_keys=True, default=str))
 
 
 @lru_cache(maxsize=32)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from sqlanon.console.browser_sessions import BrowserSessions
 from sqlanon.console.evidence_reader import EvidenceReader
+from sqlanon.ddl.policy_store import PolicyStore
 from sqlanon.policy.serve import Serve
 from sqlanon.server.audit import Decision, Record
 from sqlanon.server.broker import Door
@@ -22,7 +23,7 @@ class Site:
     door: Door
     users: Callable[[], Users]
     throttle: LoginThrottle
-    policies: Mapping[str, Path]  # by the name that they have in addresses
+    files: tuple[Path, ...]  # the policies that the console was started with
     reader: EvidenceReader
     secure: bool  # whether browsers come over TLS
     sessions: BrowserSessions = field(default_factory=BrowserSessions)
@@ -34,6 +35,15 @@ class Site:
     def serve(self) -> Serve:
         """The policy as it is in force now."""
         return self.door.current.serve
+
+    @property
+    def policies(self) -> Mapping[str, Path]:
+        """By the name that they have in addresses: those of files, and those that owners keep over SQL."""
+        folder = self.serve.located_policies
+        kept = PolicyStore(folder).policies() if folder is not None and folder.is_dir() else []
+        found = (*self.files, *(path for path in kept if path not in self.files))
+        self.reader.policies = found
+        return names_of(found)
 
     @property
     def cookie(self) -> str:
@@ -64,7 +74,10 @@ def names_of(paths: tuple[Path, ...]) -> dict[str, Path]:
     """
     made: dict[str, Path] = {}
     for path in paths:
-        plain = "".join(sign if (sign.isascii() and sign.isalnum()) or sign == "_" else "-" for sign in path.stem)
+        plain = "".join(
+            sign if (sign.isascii() and sign.isalnum()) or sign == "_" else "-"
+            for sign in path.stem.removesuffix(".sql")
+        )
         name = base = "-".join(part for part in plain.split("-") if part) or "policy"
         count = 1
         while name in made:

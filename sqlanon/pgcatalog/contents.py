@@ -262,6 +262,15 @@ def pg_views(view: View) -> Rows:
             yield {"schemaname": entry.schema, "viewname": entry.name, "viewowner": view.metadata.owner}
 
 
+def pg_matviews(view: View) -> Rows:
+    for entry in view.entries:
+        if entry.kind == "m":
+            yield {
+                "schemaname": entry.schema, "matviewname": entry.name, "matviewowner": view.metadata.owner,
+                "hasindexes": False, "ispopulated": True,
+            }  # fmt: skip
+
+
 def pg_indexes(view: View) -> Rows:
     for key in view.indexes.values():
         yield {
@@ -274,6 +283,7 @@ CONTENTS: dict[str, Callable[[View], Rows]] = {
     f"pg_catalog.{made.__name__}": made
     for made in (
         pg_class, pg_attribute, pg_namespace, pg_type, pg_proc, pg_database, pg_roles, pg_user, pg_index, pg_constraint,
-        pg_description, pg_am, pg_collation, pg_range, pg_tablespace, pg_language, pg_tables, pg_views, pg_indexes,
+        pg_description, pg_am, pg_collation, pg_range, pg_tablespace, pg_language, pg_tables, pg_views, pg_matviews,
+        pg_indexes,
     )
 }  # fmt: skip

@@ -38,7 +38,7 @@ class TableInfo:
     name: str
     columns: tuple[PgColumn, ...]
     schema: str = PUBLIC
-    kind: Literal["table", "view"] = "table"
+    kind: Literal["table", "view", "materialized view"] = "table"
     comment: str | None = None
     primary_key: tuple[str, ...] = ()
     seen_by: frozenset[str] | None = None

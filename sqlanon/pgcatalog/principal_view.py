@@ -81,7 +81,8 @@ class Key:
 
 def _entry(place: int, table: TableInfo) -> Entry:
     oid = FIRST_OID + place * OIDS_A_TABLE
-    made = Entry(oid, table.schema, table.name, "r" if table.kind == "table" else "v", table.columns, table.comment)
+    kind = {"table": "r", "view": "v", "materialized view": "m"}[table.kind]
+    made = Entry(oid, table.schema, table.name, kind, table.columns, table.comment)
     if table.kind != "table":
         return made
     key = table.primary_key if set(table.primary_key) <= set(made.numbers) else ()

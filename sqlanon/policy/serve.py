@@ -137,6 +137,9 @@ class Serve(Part):
         None, description="The HTTP door; off if left out."
     )
     console: Flag = Field(False, description="Whether the HTTP door also shows the web console; it needs http.")
+    policies: Text | None = Field(
+        None, description="Folder of the policies that owners keep over SQL; they keep none if left out."
+    )
     dry_run: Flag | tuple[Text, ...] = Field(
         False, description="Who gets answers from synthetic data only: everybody, nobody, or these principals."
     )
@@ -186,6 +189,11 @@ class Serve(Part):
         return self._origin.base / (self.audit or f"{Path(self.name).stem}.audit.jsonl")
 
     @property
+    def located_policies(self) -> Path | None:
+        """The folder of policies that owners keep over SQL, seen from the working directory."""
+        return self._origin.base / self.policies if self.policies is not None else None
+
+    @property
     def located_tls(self) -> tuple[Path, Path] | None:
         """Certificate and key, seen from the working directory."""
         return (self._origin.base / self.tls.certificate, self._origin.base / self.tls.key) if self.tls else None
@@ -227,7 +235,7 @@ def is_loopback(host: str) -> bool:
 def is_text(path: KeyPath) -> bool:
     """Where, below `serve`, a number or boolean is meant as text."""
     match path:
-        case ("host" | "database" | "users" | "audit",) | ("tls", _) | ("dry_run" | "administrators", _):
+        case ("host" | "database" | "users" | "audit" | "policies",) | ("tls", _) | ("dry_run" | "administrators", _):
             return True
     return False
 

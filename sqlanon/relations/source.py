@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
@@ -13,6 +12,7 @@ from sqlglot.errors import SqlglotError
 from sqlanon.errors import PolicyError
 from sqlanon.policy import Source
 from sqlanon.policy.file_formats import FEATHER, describe_other_format, ending_of
+from sqlanon.policy.table_names import table_parts as table_parts
 from sqlanon.sqltree.tree import alias, case, column, literal, nest_query, select, text, window
 
 # The number of a row, beside a user's own columns; no sane column is called like this.
@@ -26,31 +26,6 @@ READERS = {
 # The types that a column of a CSV file may have. All of DuckDB's own but BOOLEAN: it would read yes, no, T and F as
 # true and false, and a release would be written in other words than its source.
 CSV_TYPES = ("NULL", "BIGINT", "DOUBLE", "TIME", "DATE", "TIMESTAMP", "TIMESTAMPTZ", "VARCHAR")
-
-
-_PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
-
-
-def table_parts(name: str) -> list[str]:
-    """Split `schema.table`; double quotes protect a dot, and a doubled one stands for itself, as in SQL.
-
-    >>> table_parts('raw."visits 1.5"'), table_parts('"a""b"')
-    (['raw', 'visits 1.5'], ['a"b'])
-    """
-    parts: list[str] = []
-    place = 0
-    while match := _PART.match(name, place):
-        parts.append((match[1] or "").replace('""', '"') or match[2])
-        place = match.end()
-        if place == len(name) or name[place] != ".":
-            break
-        place += 1
-    if place != len(name) or not 1 <= len(parts) <= 3:
-        raise PolicyError(
-            f"'{name}' is not the name of a table",
-            hint="write table, schema.table or database.schema.table; put a name with dots into double quotes",
-        )
-    return parts
 
 
 def table_tree(name: str) -> exp.Table:

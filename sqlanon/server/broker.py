@@ -24,10 +24,11 @@ from sqlanon.policy.serve import Serve
 from sqlanon.server.audit import AuditLog, Decision, Record
 from sqlanon.server.catalog_cache import AnswerStream, CachingAnswer, Lasting, is_lasting
 from sqlanon.server.catalog_metadata import metadata_of
-from sqlanon.server.commands import Question, with_intervals
+from sqlanon.server.commands import OwnerCommand, Question, with_intervals
 from sqlanon.server.http_api import Result
 from sqlanon.server.login_log import Logins
 from sqlanon.server.metrics import Metrics
+from sqlanon.server.owner_process import OwnerAnswer, run_owner_statement
 from sqlanon.server.pool import Opened, Pool
 from sqlanon.server.portals import data_cells
 from sqlanon.server.quotas import SHARE, Room, decode_parameters
@@ -75,6 +76,7 @@ class Door:
     _described: OrderedDict[tuple[Any, ...], Described] = field(default_factory=OrderedDict)
     _later: set[asyncio.Future[None]] = field(default_factory=set)
     _lasting: Lasting = field(default_factory=Lasting)
+    _owning: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
         self.spools = Room(lambda: SHARE * self.current.serve.limits.result)  # of all sessions
@@ -165,6 +167,45 @@ class Door:
             seconds = time.monotonic() - started
             spent, withheld = found.epsilon, found.withheld
             self.metrics.statement(caller.door, decision, state, seconds, epsilon=spent, withheld=withheld)
+
+    # ---- statements of owners
+
+    def is_owner(self, caller: Caller) -> bool:
+        """Whether somebody may say what is released: not while they try the rights of others, or get made-up data."""
+        serve = self.current.serve
+        known = serve.gateway.principals.get(caller.principal)
+        return known is not None and known.owner and caller.simulated is None and not serve.is_dry(caller.principal)
+
+    async def run_owner(self, caller: Caller, command: OwnerCommand) -> OwnerAnswer:
+        """Run the statement of an owner, one at a time. It is in the audit log before anything is done."""
+        version = self._ready(caller)
+        if not self.is_owner(caller):
+            raise Refused("permission denied: this statement is for owners", sqlstate="42501")
+        record = Record(
+            caller.session, caller.principal, caller.door, "answered", kind="owner", shape=shape(command.text),
+            policy=version.fingerprint,
+        )  # fmt: skip
+        started = time.monotonic()
+        try:
+            folder = version.serve.located_policies
+            if folder is None and not command.looks_up:
+                raise Refused(
+                    "no folder for policies is named", sqlstate="0A000",
+                    hint="add 'policies: FOLDER' to the section serve: SQL of owners is kept there",
+                )  # fmt: skip
+            words = ["--gateway", str(self.path), "--policies", str(folder or self.path.parent / ".none")]
+            await self._write(record)
+            async with self._owning:
+                found = await run_owner_statement(";\n".join([*command.options, command.text]), words)
+        except SqlanonError as error:
+            await self._write(replace(record, decision="refused", sqlstate=error.sqlstate))
+            self.metrics.statement(caller.door, "refused", error.sqlstate, time.monotonic() - started)
+            raise
+        except asyncio.CancelledError:
+            self._write_later(replace(record, decision="cancelled", sqlstate="57014"))
+            raise
+        self.metrics.statement(caller.door, "answered", "00000", time.monotonic() - started)
+        return found
 
     async def write_action(self, record: Record) -> None:
         """Write down what somebody does in the console. Raises Refused if it cannot be written."""
@@ -262,6 +303,23 @@ class Door:
             "left": {"epsilon": left.left.epsilon, "delta": left.left.delta},
             "renews": left.renewal,
         }
+
+    def tables(self, principal: str) -> list[dict[str, Any]]:
+        """The tables that a principal may use, with what the policy says of their columns; no database is asked."""
+        gateway = self._ready().serve.gateway
+        return [
+            {
+                "name": name,
+                "kind": "public" if table.public else "released" if table.released else "persons",
+                "columns": [
+                    {"name": column, **use.model_dump(exclude_none=True, exclude_defaults=True)}
+                    for column, use in table.columns.items()
+                    if gateway.allows(principal, name, column)
+                ],
+            }
+            for name, table in gateway.tables.items()
+            if gateway.allows(principal, name)
+        ]
 
     # ---- budgets
 

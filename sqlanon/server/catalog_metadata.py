@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from sqlanon.pgcatalog.metadata import KeyInfo, Metadata, PgColumn, RoleInfo, TableInfo
 from sqlanon.pgcatalog.session_settings import SERVER_VERSION
@@ -40,8 +41,24 @@ def metadata_of(serve: Serve, tables: Sequence[Mapping[str, Any]]) -> Metadata:
             seen_by=frozenset(table["seen_by"]),
         )  # fmt: skip
         made.append(info)
+    made += _owners_views(serve, {(table.schema, table.name) for table in made})
     roles = tuple(RoleInfo(name) for name in serve.gateway.principals)
     return Metadata(serve.database_name, tuple(made), roles, version=SERVER_VERSION)
+
+
+def _owners_views(serve: Serve, known: set[tuple[str, str]]) -> list[TableInfo]:
+    """The views that owners keep over SQL, for owners: clients look for them before they refresh one."""
+    folder = serve.located_policies
+    owners = frozenset(name for name, each in serve.gateway.principals.items() if each.owner)
+    if folder is None or not folder.is_dir() or not owners:
+        return []
+    names = [unquote(path.name.removesuffix(".sql.yml")) for path in sorted(folder.glob("*.sql.yml"))]
+    places = [_place(name) for name in names if name not in ("labels", "gateway")]
+    return [
+        TableInfo(name, (), schema, "materialized view", "anonymized and released", seen_by=owners)
+        for schema, name in places
+        if (schema, name) not in known
+    ]
 
 
 def _place(name: str) -> tuple[str, str]:

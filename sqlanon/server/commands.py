@@ -133,9 +133,27 @@ class Nothing:
     tag: str
 
 
+@dataclass(frozen=True)
+class OwnerCommand:
+    """A statement of an owner: policies as SQL, and the relations of the schema sqlanon."""
+
+    text: str
+    options: tuple[str, ...] = ()  # SET statements that hold for it
+    rows: bool = False
+    looks_up: bool = False
+
+
+@dataclass(frozen=True)
+class OwnerOption:
+    """SET or RESET of an option of the views that an owner creates in this session."""
+
+    name: str
+    text: str | None  # the statement; None takes the option back
+
+
 Command = (
-    Question | Copy | Transaction | Set | SelectSettings | Reset | Show | Discard | Declare | Fetch | CloseCommand
-    | Prepare | ExecuteCommand | Deallocate | Nothing
+    OwnerCommand | OwnerOption | Question | Copy | Transaction | Set | SelectSettings | Reset | Show | Discard | Declare
+    | Fetch | CloseCommand | Prepare | ExecuteCommand | Deallocate | Nothing
 )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from sqlanon.policy.gateway import Principal
 from sqlanon.server.audit_chain import recent
 from sqlanon.server.login_log import Logins
 from sqlanon.server.metrics import Metrics
+from sqlanon.server.openapi import describe_api
 from sqlanon.server.users import Users, UsersError
 
 MOST_PARAMETERS = 65_535
@@ -28,7 +29,9 @@ ROUTES = {
     "/v1/query": "POST",
     "/v1/explain": "POST",
     "/v1/budget": "GET",
+    "/v1/tables": "GET",
     "/v1/audit": "GET",
+    "/v1/openapi.json": "GET",
     "/healthz": "GET",
     "/metrics": "GET",
 }
@@ -58,6 +61,8 @@ class QueryDoor(Protocol):
     ) -> Result: ...  # fmt: skip
 
     async def budget(self, principal: str) -> Mapping[str, Any]: ...
+
+    def tables(self, principal: str) -> Sequence[Mapping[str, Any]]: ...
 
     def healthy(self) -> bool: ...
 
@@ -164,6 +169,10 @@ class Api:
         assert principal is not None
         if request.path == "/v1/budget":
             return Response(200, _json(plain(await self.door.budget(principal))))
+        if request.path == "/v1/tables":
+            return Response(200, _json({"tables": plain(list(self.door.tables(principal)))}))
+        if request.path == "/v1/openapi.json":
+            return Response(200, _json(describe_api(ROUTES)))
         if request.path == "/v1/audit":
             return await self._audit(request, principal)
         asked = await _asked(request, body)

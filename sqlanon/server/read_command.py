@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import pairwise
 
 from sqlanon.errors import Refused
-from sqlanon.server.command_reader import CommandReader
 from sqlanon.server.commands import (
     CloseCommand,
     Command,
@@ -25,6 +24,7 @@ from sqlanon.server.commands import (
 )
 from sqlanon.server.copy_command import read_copy
 from sqlanon.server.setting_calls import select_settings
+from sqlanon.sqlfront.command_reader import CommandReader
 from sqlanon.sqlfront.lexer import Statement
 
 # A statement that names one of these is about the catalog; a table of the policy with such a name cannot be asked.

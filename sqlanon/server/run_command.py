@@ -12,11 +12,14 @@ from sqlanon.server.commands import (
     Declare,
     ExecuteCommand,
     Fetch,
+    OwnerCommand,
+    OwnerOption,
     Question,
     SelectSettings,
     Show,
     with_intervals,
 )
+from sqlanon.server.owner_commands import describe_owner, owner_command, run_owner, set_option
 from sqlanon.server.portals import Portal, type_named
 from sqlanon.server.read_command import parse_command
 from sqlanon.server.session_state import SessionState
@@ -37,7 +40,7 @@ async def split_statements(session: SessionState, sql: str) -> list[Statement]:
 
 async def read_statement(session: SessionState, statement: Statement) -> Command:
     try:
-        command = parse_command(statement)
+        command = owner_command(session, statement) or parse_command(statement)
     except Refused as error:
         await session.door.refused(session.asker, statement.text, error)
         raise
@@ -59,6 +62,8 @@ async def describe_command(session: SessionState, command: Command | None, asked
         case Declare():
             inner = await session.describe(command.question, asked)
             return Described(columns=(), parameters=inner.parameters)
+        case OwnerCommand():
+            return Described(columns=await describe_owner(session, command), parameters=())
         case SelectSettings():
             oids = tuple(type_named(kind) for kind in command.parameters)
             return Described(columns=columns_of(session, command), parameters=oids)
@@ -73,6 +78,10 @@ async def run_portal(session: SessionState, portal: Portal, limit: int | None) -
         raise Refused("a cursor of SQL is read with FETCH", sqlstate="55000")
     if isinstance(command, Question):
         await send_rows(session, portal, limit)
+    elif isinstance(command, OwnerCommand):
+        await run_owner(session, portal, limit)
+    elif isinstance(command, OwnerOption):
+        set_option(session, command)
     elif isinstance(command, Copy):
         await send_copy(session, portal)
     elif command is not None:

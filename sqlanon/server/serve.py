@@ -201,12 +201,12 @@ async def _console(
         from sqlanon.console.application import application
         from sqlanon.console.evidence_reader import EvidenceReader
         from sqlanon.console.front_door import FrontDoor
-        from sqlanon.console.site import Site, names_of
+        from sqlanon.console.site import Site
     except ImportError as error:
         missing = (error.name or "").split(".")[0]
         raise SqlanonError(f"the web console needs {missing}", hint="pip install 'sqlanon[console]'") from None
     reader = EvidenceReader(policies)
-    site = Site(door, api.users, throttle, names_of(policies), reader, tls is not None)
+    site = Site(door, api.users, throttle, policies, reader, tls is not None)
     try:
         yield FrontDoor(site, application(site), api, passed_on)
     finally:

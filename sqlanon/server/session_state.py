@@ -13,6 +13,7 @@ from sqlanon.pgwire import backend, frontend
 from sqlanon.server.broker import SHORTEST, Caller, Door
 from sqlanon.server.commands import Command, Copy, Declare, Question, SelectSettings
 from sqlanon.server.notices import error_bytes, notice_of
+from sqlanon.server.owner_process import OwnerAnswer
 from sqlanon.server.portals import Portal, PreparedStatement
 from sqlanon.server.quotas import Room
 from sqlanon.server.work_messages import Ask, CopyOptions, Described, Summary
@@ -40,6 +41,8 @@ class SessionState:
     savepoints: list[str] = field(default_factory=list)
     prepared: dict[str, PreparedStatement] = field(default_factory=dict)
     portals: dict[str, Portal] = field(default_factory=dict)
+    owner_options: dict[str, str] = field(default_factory=dict)  # SET statements of an owner, by option
+    looked_up: tuple[str, OwnerAnswer] | None = None  # what a description found, for the execution after it
     began: float = 0.0  # when the message began that is answered now
     used: float = 0.0  # seconds of the statement's messages before it
     _told: dict[str, str] = field(default_factory=dict)  # settings as the client knows them

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sqlanon.server.command_reader import CommandReader
 from sqlanon.server.commands import SelectSettings, SettingCall
+from sqlanon.sqlfront.command_reader import CommandReader
 from sqlanon.sqlfront.lexer import Statement
 
 # How many arguments a function takes.

@@ -54,6 +54,7 @@ async def obey(session: SessionState, command: Command, portal: Portal) -> None:
         case Reset():
             if command.name == "all":
                 session.settings.reset()
+                session.owner_options.clear()
             else:
                 session.settings.put(command.name, None)
             put(backend.command_complete("RESET"))
@@ -223,6 +224,7 @@ def _discard(session: SessionState, command: Discard) -> None:
             raise Refused("DISCARD ALL cannot run inside a transaction block", sqlstate="25001")
         session.portals.clear()
         session.prepared = {name: each for name, each in session.prepared.items() if not name}
+        session.owner_options.clear()
         session.settings.reset()
     session.connection.put(backend.command_complete(f"DISCARD {command.what.upper()}"))
 

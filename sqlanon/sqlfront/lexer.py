@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from sqlanon.errors import Refused
-from sqlanon.sqlfront.limits import require_text, require_tokens
+from sqlanon.sqlfront.limits import MAX_TEXT, require_text, require_tokens
 from sqlanon.sqlfront.literals import SIMPLE, START, QuotedText, find_literal, not_closed, require_mark
 
 Kind = Literal["word", "quoted", "string", "number", "parameter", "symbol"]
@@ -42,15 +42,15 @@ class Token(NamedTuple):  # there are many of them, and this is the quickest to 
     end: int
 
 
-def tokens(text: str) -> list[Token]:
-    """All tokens without spaces and comments.
+def tokens(text: str, most: int = MAX_TEXT) -> list[Token]:
+    """All tokens without spaces and comments, of a text of so many characters at most.
 
     >>> [(token.kind, token.value) for token in tokens("SET App_Name = 'it''s' -- note")]
     [('word', 'set'), ('word', 'app_name'), ('symbol', '='), ('string', "it's")]
     >>> [token.value for token in tokens("SELECT $tag$ a;b $tag$, E'\\\\n', \\"A\\"\\"b\\", $1")]
     ['select', ' a;b ', ',', '\\n', ',', 'A"b', ',', '$1']
     """
-    require_text(text)
+    require_text(text, most)
     found: list[Token] = []
     unicode: dict[int, QuotedText] = {}  # by their places among the tokens
     place = 0
@@ -87,7 +87,8 @@ def tokens(text: str) -> list[Token]:
         elif kind == "symbol":
             found.append(Token("symbol", raw, place, end))
         place = end
-    require_tokens(found)
+    if most == MAX_TEXT:
+        require_tokens(found)
     for at in reversed(unicode):
         _decode_token(found, at, unicode[at], text)
     return found
@@ -126,14 +127,14 @@ class Statement:
         return ""
 
 
-def statements(text: str) -> list[Statement]:
+def statements(text: str, most: int = MAX_TEXT) -> list[Statement]:
     """The statements of a text, split at semicolons outside of quotes and comments; empty ones are left out.
 
     >>> [part.text for part in statements("SELECT ';'; /* ; */ ; COMMIT")]
     ["SELECT ';'", 'COMMIT']
     """
     parts: list[list[Token]] = [[]]
-    for token in tokens(text):
+    for token in tokens(text, most):
         if token.kind == "symbol" and token.value == ";":
             parts.append([])
         else:

@@ -28,10 +28,10 @@ def has_half_characters(text: str) -> bool:
     return not text.isascii() and any("\ud800" <= each <= "\udfff" for each in text)
 
 
-def require_text(text: str) -> None:
+def require_text(text: str, most: int = MAX_TEXT) -> None:
     """Refuse a text that is too long, or that no database could be sent."""
-    if len(text) > MAX_TEXT:
-        raise Refused(f"a statement has at most {MAX_TEXT} characters", sqlstate="54001")
+    if len(text) > most:
+        raise Refused(f"a statement has at most {most} characters", sqlstate="54001")
     if "\0" in text:
         raise Refused("a statement holds a zero byte", sqlstate="22021")
     if has_half_characters(text):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from conftest import TESTS
 from console_world import ANALYST, AUDITOR, NAMED, OWNER, PASSWORDS, Console
 
 from sqlanon.ledger import Ledger
@@ -18,12 +19,16 @@ from sqlanon.ledger import Ledger
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+READ = (
+    "/", "/releases/patients/policy", "/releases/patients", "/releases/patients?version=2&compare=1", "/ask",
+    "/budgets", "/runs", "/audit", "/users", "/guides?q=k", "/explain/k_anonymity",
+)  # fmt: skip
 PAGES = {
     "analyst": ("/", "/ask", "/budgets", "/audit", "/guides", "/guides/serving", "/explain/mondrian"),
-    "owner": ("/", "/releases/patients", "/releases/patients?version=2&compare=1", "/ask", "/budgets", "/runs",
-              "/audit", "/users", "/guides?q=k", "/explain/k_anonymity"),
-}  # fmt: skip
-ROLES = {OWNER: "owner", AUDITOR: "owner", ANALYST: "analyst"}
+    "auditor": READ,
+    "owner": ("/new", "/releases/patients/explore", *READ),
+}
+ROLES = {OWNER: "owner", AUDITOR: "auditor", ANALYST: "analyst"}
 TOO_WIDE = """() => [...document.querySelectorAll("main *, header *")]
   .filter(node => !node.closest(".scroll, pre, svg, .unseen, .skip"))
   .filter(node => node.getBoundingClientRect().right > innerWidth + 1)
@@ -138,6 +143,25 @@ def test_pages_fit_and_can_be_read(chromium: Browser, console: Console, width: i
             assert found.page.evaluate(TOO_WIDE) == [], (path, width)
             assert found.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (path, width)
             assert found.page.evaluate(CONTRAST) == [], (path, scheme)
+
+
+AXE = TESTS / "clients" / "node" / "node_modules" / "axe-core" / "axe.min.js"
+AXE_RUN = """async () => (await axe.run(document, {resultTypes: ["violations"]})).violations
+  .map(found => found.id + ": " + found.nodes.map(node => node.html).join(" | "))"""
+
+
+@pytest.mark.parametrize("name", [OWNER, pytest.param(ANALYST, marks=pytest.mark.full)])
+def test_axe_finds_nothing(chromium: Browser, console: Console, name: str) -> None:
+    """All rules of axe-core on every page. It is put in by the test: the pages themselves admit no script of others."""
+    if not AXE.is_file():
+        pytest.skip("needs the npm package axe-core: run npm ci in tests/clients/node")
+    with opened(chromium, console, bypass_csp=True) as found:
+        found.page.route("**/favicon.ico", lambda route: route.fulfill(status=204))  # the policy of pages forbids it
+        log_in(found, name)
+        for path in ("/login", *PAGES[ROLES[name]]):
+            found.go(path)
+            found.page.evaluate(AXE.read_text(encoding="utf-8"))
+            assert found.page.evaluate(AXE_RUN) == [], path
 
 
 def test_print_shows_the_evidence_and_no_buttons(chromium: Browser, console: Console) -> None:

@@ -24,13 +24,15 @@ LAYERS = [
     {"dataframes.open_data", "dataframes.policy_arguments"},
     {"dataframes"},
     {"server.serve"},
+    {"ddl.run_statements"},
+    {"ddl.owner_catalog"},
     {"console"},
     {"server.server", "server.http"},  # the two doors
     {"server.connection"},
     {"server.session"},
     {"server.extended_protocol"},
     {"server.run_command"},
-    {"server.utility_commands"},
+    {"server.utility_commands", "server.owner_commands"},
     {"server.answers"},
     {"server.session_state"},
     {"server.broker", "server.worker"},  # on both sides of the socket between the server and a worker
@@ -46,6 +48,7 @@ LAYERS = [
     {"gateway.answer"},
     {"gateway.price"},
     {"gateway.bind"},
+    {"ddl"},
     {"sqlfront", "pgwire"},
     {"release"},  # its public names alone
     {

@@ -33,6 +33,7 @@ serve:
   timeouts: {authentication: 5, idle: 60, statement: 2.5}
   http: {port: 8443, local_metrics: true}
   console: true
+  policies: kept
   dry_run: [analyst]
   administrators: [analyst]
 """
@@ -58,6 +59,7 @@ def test_a_section_is_read_in_full() -> None:
         limits=ServeLimits(connections=10, unauthenticated=5, message=2**20, result=2**20),
         timeouts=Timeouts(authentication=5, idle=60, statement=2.5),
         http=Http(port=8443, local_metrics=True),
+        policies="kept",
         dry_run=("analyst",),
         administrators=("analyst",),
         console=True,

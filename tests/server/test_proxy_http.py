@@ -27,7 +27,7 @@ from sqlanon.errors import BudgetExhausted, EngineError, LedgerError, Refused
 from sqlanon.pgwire import tls
 from sqlanon.server import users
 from sqlanon.server.audit import AuditLog, Record
-from sqlanon.server.http_api import Api, HttpError, Result, read_body
+from sqlanon.server.http_api import KEYS, ROUTES, Api, HttpError, Result, read_body
 from sqlanon.server.users import Users
 
 pytest.importorskip("h11", reason="needs the package h11")
@@ -79,6 +79,9 @@ class GateDoor:
     async def budget(self, principal: str) -> Mapping[str, Any]:
         left = self.world.gate.left(principal)
         return {"epsilon": {"spent": left.spent.epsilon, "left": left.left.epsilon}}
+
+    def tables(self, principal: str) -> list[dict[str, Any]]:
+        return [{"name": "visits", "kind": "persons", "columns": []}] if principal == "analyst" else []
 
     def healthy(self) -> bool:
         return self.is_healthy
@@ -642,3 +645,20 @@ def test_over_tls(tmp_path: Path) -> None:
             assert secured.on(again, "GET", "/v1/budget")[0] == 200
         for each in silent:
             each.close()
+
+
+def test_tables_are_those_of_the_principal(shop: Site) -> None:
+    assert [each["name"] for each in shop.ask("GET", "/v1/tables")[1]["tables"]] == ["visits"]
+    assert shop.ask("GET", "/v1/tables", who="auditor")[1]["tables"] == []
+
+
+def test_the_description_names_every_path_and_what_it_takes(shop: Site) -> None:
+    """Its keys are those that the door accepts, and no others."""
+    status, found, _ = shop.ask("GET", "/v1/openapi.json")
+    assert status == 200 and found["openapi"] == "3.1.0"
+    told = {path: [method.upper() for method in methods] for path, methods in found["paths"].items()}
+    assert told == {path: [method] for path, method in ROUTES.items()}
+    assert set(found["components"]["schemas"]["Statement"]["properties"]) == set(KEYS)
+    text = json.dumps(found)
+    for name in re.findall(r"#/components/schemas/(\w+)", text):
+        assert name in found["components"]["schemas"]

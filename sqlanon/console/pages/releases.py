@@ -9,13 +9,14 @@ from typing import Any
 
 from starlette.responses import Response
 
-from sqlanon.console.evidence_reader import run_command
 from sqlanon.console.release_view import ReleaseView, look, measured_file, section_bodies
 from sqlanon.console.roles import OWNER, READERS
 from sqlanon.console.visit import Page, Visit
 from sqlanon.errors import PolicyError, SqlanonError
 from sqlanon.evidence.version_difference import compare_documents
+from sqlanon.server.owner_process import run_command
 
+EXPLORED = "10"  # seconds for the map of other k and limits
 WAIT = 20.0  # seconds until a browser is answered, while the work goes on
 
 
@@ -81,7 +82,7 @@ async def measure(visit: Visit) -> Response:
     target = str(measured_file(visit.site.policies[name]))
 
     def run(path: str) -> Coroutine[Any, Any, str]:
-        return run_command("report", path, "--explore", "0", "--json", "-o", target, umask=0o077)
+        return run_command("report", path, "--explore", EXPLORED, "--json", "-o", target, umask=0o077)
 
     return await _work(visit, "Attacks and verdicts were measured", run)
 
