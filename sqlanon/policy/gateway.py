@@ -207,6 +207,10 @@ class Gateway(Part):
     controls: Annotated[Controls | None, Expected("a mapping such as {query_set_size: 10}")] = Field(
         None, description="Statistical disclosure control for trusted principals."
     )
+    reuse: Flag = Field(
+        False,
+        description="Noisy tables that a principal paid for answer later questions that follow from them, at no cost.",
+    )
     answer_time: Annotated[Number, Field(ge=0, le=3600), Expected("a number of seconds from 0 to 3600")] = Field(
         2.0, description="Seconds after which an answer about persons leaves, for each time that it reads their data."
     )
@@ -269,8 +273,14 @@ class Gateway(Part):
         data = self.model_dump(
             exclude={"database", "ledger", "answer_time", "failures", "timeout", "budget", "principals"}
         )
-        if not data["access"]:
-            del data["access"]  # answers that were kept under a policy without rules stay valid
+        # Answers that were kept under a policy of before these keys stay valid.
+        for name in ("access", "reuse"):
+            if not data[name]:
+                del data[name]
+        for table in data["tables"].values():
+            for column in table["columns"].values():
+                if not column["complete"]:
+                    del column["complete"]
         data["statement"] = self.budget.statement.model_dump()
         data["principals"] = {who: (item.tables, item.controls) for who, item in self.principals.items()}
         text = json.dumps(data, sort_keys=True, ensure_ascii=False, default=_tagged)
