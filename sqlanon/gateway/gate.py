@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
@@ -310,7 +311,7 @@ class Gate(PrivateReads):
         if fresh:
             with self.lock:
                 keys = self._public_keys(fresh)
-                left, noisy = self._read_fresh(prepared, fresh, keys, principal, timeout)
+                left, noisy = self._read_fresh(fresh, keys, principal, timeout)
                 tables |= noisy
         rows = tuple(self.post.run(tables, prepared.noisy_sql))
         if not fresh and sum(map(len, map(str, same))) + 100 * len(rows) <= LONGEST_ANSWER:
@@ -339,7 +340,7 @@ class Gate(PrivateReads):
                         plan.fresh_keys = plan.keys is not None
                 if buying:
                     cost = sum((plan.cost for plan in plans), Cost())
-                    left = self._buy(prepared, plans, buying, keys, principal, timeout)
+                    left = self._buy(plans, buying, keys, principal, timeout)
                     plans = self.paid.settled(plans, self.paid.plan(prepared, principal))
         if left is None and (filed := self.paid.complete_known(plans)):
             self.ledger.file(principal, filed)
@@ -348,9 +349,32 @@ class Gate(PrivateReads):
         free, rest = left is None, left or self.left(principal)
         return Answer(prepared.columns, rows, cost, rest, types=prepared.types, cached=free, reused=free)
 
+    def tables_to_prepare(self, principal: str) -> list[CorePlan]:
+        """The tables that the policy's `prepare` wants for a principal and that are not there yet. Reads no data."""
+        listed = self.policy.prepare.get(principal, ())
+        if not listed:
+            raise Refused(f"the policy prepares nothing for '{principal[:80]}'", hint="list statements under prepare")
+        prepared = [self.prepare(sql, principal) for sql in listed]
+        for sql, each in zip(listed, prepared, strict=True):
+            if not each.parts or each.statement.explain:
+                raise Refused(f"there is nothing to prepare for: {sql[:80]}", hint="list questions about persons")
+        return self.paid.wanted(prepared, principal)
+
+    def prepare_tables(self, principal: str) -> Left | None:
+        """Buy these tables, with one charge; None if all are there."""
+        with self.lock:
+            plans = self.tables_to_prepare(principal)
+            parts = [plan.buys for plan in plans if plan.buys is not None]
+            if not parts:
+                return None
+            keys = self._public_keys(parts)
+            for plan in plans:
+                plan.keys = keys[plan.part.core.number]
+                plan.fresh_keys = plan.keys is not None and plan.part.core.mode == "public"
+            return self._buy(plans, parts, keys, principal, math.inf)
+
     def _buy(
         self,
-        prepared: PricedStatement,
         plans: Sequence[CorePlan],
         parts: Sequence[PricedCore],
         keys: Mapping[int, list[tuple[Any, ...]] | None],
@@ -363,7 +387,7 @@ class Gate(PrivateReads):
             bought = {plan.part.core.table: found.get(plan.part.core.table, (None, None))[1] for plan in plans}
             return [each for plan in plans for each in self.paid.complete(plan, bought[plan.part.core.table])]
 
-        return self._read_fresh(prepared, parts, keys, principal, timeout, file)[0]
+        return self._read_fresh(parts, keys, principal, timeout, file)[0]
 
     def _public_keys(self, fresh: Sequence[PricedCore]) -> dict[int, list[tuple[Any, ...]] | None]:
         """Before a charge: what may refuse a statement, and the keys that appear whatever the private data say."""
@@ -374,7 +398,6 @@ class Gate(PrivateReads):
 
     def _read_fresh(
         self,
-        prepared: PricedStatement,
         fresh: Sequence[PricedCore],
         keys: Mapping[int, list[tuple[Any, ...]] | None],
         principal: str,
@@ -382,14 +405,16 @@ class Gate(PrivateReads):
         file: Callable[[Mapping[str, tuple[Core, Sequence[tuple[Any, ...]]]]], list[tuple[str, str]]] | None = None,
     ) -> tuple[Left, dict[str, tuple[Core, Sequence[tuple[Any, ...]]]]]:
         """Charge for what was not asked before, read it, and add noise. `file` says what else the ledger is to keep.
+        With an infinite timeout it may take longer than a statement may.
 
         Only here are data of persons read: how long all else takes tells nothing of them.
         """
         self.require_unlocked(principal)
-        seconds = self.require_time(sum(len(part.statements) for part in fresh), timeout)
+        count = sum(len(part.statements) for part in fresh)
+        seconds = self.policy.answer_time * count if timeout == math.inf else self.require_time(count, timeout)
         with self.shield(seconds):
             release = ReleaseTime(seconds, self.policy.timeout, self.pause)
-            left = self._charged(prepared, fresh, principal)
+            left = self._charged(fresh, principal)
             data = replace(self.data, release=release)
             found: dict[str, tuple[Core, Sequence[tuple[Any, ...]]]] = {}
             paid: dict[str, str] | None = None
@@ -412,7 +437,7 @@ class Gate(PrivateReads):
             self.ledger.settle(left, "answered", answers=paid, filed=filed)
         return left, found
 
-    def _charged(self, prepared: PricedStatement, fresh: Sequence[PricedCore], principal: str) -> Left:
+    def _charged(self, fresh: Sequence[PricedCore], principal: str) -> Left:
         # Spend first: a crash may waste budget, it must never give an answer for free.
         return self.ledger.reserve(
             principal,

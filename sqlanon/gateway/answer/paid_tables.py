@@ -24,21 +24,32 @@ from sqlglot import exp
 from sqlanon.errors import EngineError
 from sqlanon.gateway.answer.answer_cache import as_text, from_text
 from sqlanon.gateway.answer.post_processing import RANGED, TYPES, PostDatabase
+from sqlanon.gateway.answer.prepared_tables import tables_for
 from sqlanon.gateway.answer.private_reads import PrivateReads
 from sqlanon.gateway.bind.core import Core, same_key
 from sqlanon.gateway.price.match_tables import (
     AskedAtom,
     AskedTable,
     Derivation,
+    GroupNames,
     KnownAtom,
     KnownTable,
-    Question,
     asked_table,
     derive,
     digest,
     known_table,
 )
-from sqlanon.gateway.price.noise import Key, Mechanisms, Noise, NoiseOf, cost_of, key_width, mechanism_for, sensitivity
+from sqlanon.gateway.price.noise import (
+    Key,
+    Mechanisms,
+    Noise,
+    NoiseOf,
+    amount_of,
+    cost_of,
+    key_width,
+    mechanism_for,
+    sensitivity,
+)
 from sqlanon.gateway.price.noise_sums import NoisySum, half_width_of, missing_share, value_of, variance_of
 from sqlanon.gateway.price.prepared_statement import PricedCore, PricedStatement, statements_of
 from sqlanon.gateway.price.statement_budget import LEAST
@@ -88,7 +99,7 @@ class Estimate:
     promised: float = 0.0  # the width for which it was asked
     scaled: bool = False  # its noise has no interval
 
-    def as_text(self, question: Question) -> str:
+    def as_text(self, question: GroupNames) -> str:
         """As it was shown; without groups that the tests of the question leave empty."""
         named = ((question.cell(key), columns) for key, columns in self.cells.items())
         rows = [(*cell, *columns) for cell, columns in named if cell is not None]
@@ -162,7 +173,7 @@ class PaidTables:
     def _plan(self, part: PricedCore, prepared: PricedStatement, principal: str) -> CorePlan:
         core = part.core
         asked = asked_table(core, prepared.limit, self.reads.catalog)
-        file = digest(["tables", principal, self.reads.policy.fingerprint, self.reads.data_version(), asked.source])
+        file = self._file(principal, asked)
         plan = CorePlan(part, asked, file, None)
         known = [known_table(text) for text in self.reads.ledger.filed(file)]
         rows = {table.answer: text for table in known if (text := self.reads.ledger.cached(table.answer)) is not None}
@@ -287,6 +298,23 @@ class PaidTables:
 
     # ---- what is bought
 
+    def wanted(self, prepared: Sequence[PricedStatement], principal: str) -> list[CorePlan]:
+        """The tables from which all of several statements follow; none where they follow from what is there."""
+        missing = [each for each in prepared if any(plan.buys is not None for plan in self.plan(each, principal))]
+        policy = self.reads.policy
+        plans = []
+        for part, limit in tables_for(missing, self.reads.catalog, policy.mechanism, self.mechanisms):
+            asked = asked_table(part.core, limit, self.reads.catalog)
+            plan = CorePlan(part, asked, self._file(principal, asked), None, _atom_plans(part))
+            plan.buys, plan.bought = replace(part, cache_key=_drawn(part)), tuple(range(len(part.core.atoms)))
+            plans.append(plan)
+        return plans
+
+    def _file(self, principal: str, asked: AskedTable) -> str:
+        """Where the tables about some rows are kept."""
+        policy = self.reads.policy
+        return digest(["tables", principal, policy.fingerprint, self.reads.data_version(), asked.source])
+
     def _buy(self, plan: CorePlan, prepared: PricedStatement) -> None:
         """The noise of atoms that are not known accurately enough, as far as it is missing."""
         core, noise, policy = plan.part.core, plan.part.noise, self.reads.policy
@@ -299,7 +327,7 @@ class PaidTables:
         for place in missing:
             own = noise.atoms[place]
             share = _missing(plan.atoms[place], own, noise.keys)
-            amount = _amount(own, noise.keys, policy.mechanism)
+            amount = amount_of(own, noise.keys, policy.mechanism)
             if policy.mechanism == "gaussian":
                 amount = max(amount * share, min(amount, 1e-6))
             else:
@@ -412,7 +440,7 @@ def _drawn(part: PricedCore) -> str:
     return digest(["drawn", part.cache_key, secrets.token_hex(16)])
 
 
-def _file_of(plan: CorePlan, question: Question) -> str:
+def _file_of(plan: CorePlan, question: GroupNames) -> str:
     return digest(["shown", plan.file, question.name])
 
 
@@ -482,12 +510,3 @@ def _missing(own: AtomPlan, mechanism: NoiseOf, keys: KeySelection | None) -> fl
     if share >= 1:
         own.sums.clear()
     return min(share, 1.0)
-
-
-def _amount(mechanism: NoiseOf, keys: KeySelection | None, kind: str) -> float:
-    """The epsilon, or the rho, of noise."""
-    if mechanism is None:
-        assert keys is not None
-        return keys.cost.rho if kind == "gaussian" else keys.cost.epsilon
-    cost = mechanism.cost
-    return cost.rho if kind == "gaussian" else cost.epsilon

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,7 @@ class AskedAtom:
     identity: str
     kind: str
     tests: Tests
+    tree: exp.Expr  # without them
 
 
 @dataclass(frozen=True)
@@ -58,30 +59,55 @@ class AskedTable:
     mode: str
     covers: bool  # every row that passes the tests has one of the keys
 
-    def question(self, atom: AskedAtom | None) -> Question:
+    def key_names(self) -> list[str]:
+        """The keys, each by the form in which it is compared."""
+        return [forms[-1].sql("duckdb") for forms in self.keys]
+
+    def question(self, atom: AskedAtom | None) -> GroupNames:
         """One column of it, or its keys: named the same however it is asked.
 
         A test that a key, or what might be one, is equal to a literal is a key with one value. What only holds such a
         key among values that it may have is no test.
         """
+        keys = {name: place for place, name in enumerate(self.key_names())}
+        left, fixed = self._apart(atom, None if atom is not None else keys.keys())
+        names = sorted({*keys, *fixed})
+        parts = tuple((keys.get(name), fixed[name][0] if name in fixed else None) for name in names)
+        told = digest([self.source, sorted(left), names, atom.identity if atom is not None else "keys"])
+        return GroupNames(told, parts, len(self.keys))
+
+    def taken_apart(self, place: int) -> tuple[dict[str, exp.Expr], dict[str, Value]]:
+        """Of one atom: its tests, and what they say to be equal to a literal, as keys of one value."""
+        left, fixed = self._apart(self.atoms[place], None)
+        found = {
+            name: Value(tree.copy(), "text" if isinstance(value, str) else "int", keys=(value,))
+            for name, (value, tree) in fixed.items()
+        }
+        return left, found
+
+    def _apart(
+        self, atom: AskedAtom | None, among: Collection[str] | None
+    ) -> tuple[dict[str, exp.Expr], dict[str, tuple[str | int, exp.Expr]]]:
+        """Tests, and those that are equal to a literal: of some forms alone, where these are given."""
         tests = {**self.tests, **(atom.tests if atom is not None else {})}
-        keys = {forms[-1].sql("duckdb"): place for place, forms in enumerate(self.keys)}
-        fixed: dict[str, str | int] = {}
+        fixed: dict[str, tuple[str | int, exp.Expr]] = {}
         for text, test in list(tests.items()):
             found = _equality(test)
-            if found is not None and (atom is not None or found[0] in keys) and fixed.get(*found) == found[1]:
-                fixed[found[0]] = found[1]
+            if (
+                found is not None
+                and (among is None or found[0] in among)
+                and fixed.get(found[0], found[1:]) == found[1:]
+            ):
+                fixed[found[0]] = found[1:]
                 del tests[text]
-        among = {text for text, _, _ in self.among}
-        left = [text for text, test in tests.items() if text not in among and not _allows(test, fixed)]
-        names = sorted({*keys, *fixed})
-        parts = tuple((keys.get(name), fixed.get(name)) for name in names)
-        told = digest([self.source, sorted(left), names, atom.identity if atom is not None else "keys"])
-        return Question(told, parts, len(self.keys))
+        held = {text for text, _, _ in self.among}
+        values = {name: value for name, (value, _) in fixed.items()}
+        left = {text: test for text, test in tests.items() if text not in held and not _allows(test, values)}
+        return left, fixed
 
 
 @dataclass(frozen=True)
-class Question:
+class GroupNames:
     """What is asked, apart from which of its groups: each key has a place among those of a statement, or one value,
     or both."""
 
@@ -105,8 +131,8 @@ class Question:
         return tuple(found)
 
 
-def _equality(test: exp.Expr) -> tuple[str, str | int] | None:
-    """What a test says to be equal to which text or whole number."""
+def _equality(test: exp.Expr) -> tuple[str, str | int, exp.Expr] | None:
+    """What a test says to be equal to which text or whole number: its text, the value, and its tree."""
     test = test.unnest()
     sides: list[exp.Expr] = []
     if type(test) is exp.EQ:
@@ -116,8 +142,8 @@ def _equality(test: exp.Expr) -> tuple[str, str | int] | None:
     for side, other in (sides, sides[::-1]) if sides else ():
         if type(other) is exp.Literal and type(side) is not exp.Literal:
             if other.is_string:
-                return _text(side), other.name
-            return (_text(side), int(other.name)) if other.name.isdigit() else None
+                return _text(side), other.name, side
+            return (_text(side), int(other.name), side) if other.name.isdigit() else None
     return None
 
 
@@ -200,11 +226,10 @@ def asked_table(core: Core, limit: Limit, catalog: Catalog) -> AskedTable:
     outer = any(join.args.get("side") for join in core.rows.find_all(exp.Join))
     among = []
     for place, key in enumerate(core.keys):
-        if key.keys is None or key.source is None:
+        if key.keys is None or _text(held := among_declared(key)) not in tests:
             continue
-        held = among_declared(key)
         text = _text(held)
-        if not outer and _is_complete(key, catalog):
+        if not outer and is_complete(key, catalog):
             tests.pop(text, None)  # it holds of every row
         else:
             among.append((text, place, tuple(_text(each) for each in held.expressions)))
@@ -220,11 +245,11 @@ def _text(node: exp.Expr) -> str:
     return node.sql("duckdb", copy=False)
 
 
-def _is_complete(key: Value, catalog: Catalog) -> bool:
-    assert key.source is not None
-    table = catalog.policy.tables.get(key.source[0])
-    column = table.columns.get(key.source[1]) if table is not None else None
-    return column is not None and column.complete
+def is_complete(key: Value, catalog: Catalog) -> bool:
+    """Whether the policy says that every row has one of the values of a key."""
+    table = catalog.policy.tables.get(key.source[0]) if key.source is not None else None
+    column = table.columns.get(key.source[1]) if table is not None and key.source is not None else None
+    return column is not None and column.complete and set(column.keys or ()) <= set(key.keys or ())
 
 
 def _forms(key: Value, catalog: Catalog) -> tuple[exp.Expr, ...]:
@@ -249,7 +274,7 @@ def _asked_atom(atom: Atom) -> AskedAtom:
             tests = {_text(part): part for part in conjuncts(inner.args["ifs"][0].this)}
             inner = inner.args["ifs"][0].args["true"]
     identity = (atom.kind, _text(inner), atom.step, atom.quantum, atom.alpha, atom.low, atom.high, atom.bins)
-    return AskedAtom(json.dumps([*identity, atom.centred]), atom.kind, tests)
+    return AskedAtom(json.dumps([*identity, atom.centred]), atom.kind, tests, inner)
 
 
 def derive(asked: AskedTable, atom: AskedAtom | None, table: KnownTable, known: KnownAtom | None) -> Derivation | None:

@@ -71,7 +71,7 @@ def noise_for(core: Core, limit: Limit, epsilon: float, delta: float, *, mechani
             "keys that are not declared need a delta, and the policy gives none",
             hint="group by columns with declared keys, or by columns of public tables",
         )
-    shared = [private and _everyone(atom) for atom in core.atoms]
+    shared = [private and counts_everyone(atom) for atom in core.atoms]
     weights = [0.0 if free else atom.weight for atom, free in zip(core.atoms, shared, strict=True)]
     key_weight = (1.0 if any(shared) else KEY_WEIGHT) if private else 0.0
     if not core.atoms and private:
@@ -103,6 +103,12 @@ def cost_of(atoms: Sequence[NoiseOf], keys: KeySelection | None, delta: float, m
     return cost
 
 
+def amount_of(mechanism: NoiseOf, keys: KeySelection | None, kind: str) -> float:
+    """The epsilon of noise, or its rho where noise is Gaussian; of persons that keys are selected by, that of these."""
+    cost = mechanism.cost if mechanism is not None else keys.cost if keys is not None else Cost()
+    return cost.rho if kind == "gaussian" else cost.epsilon
+
+
 def mechanism_for(
     core: Core, atom: Atom, limit: Limit, amount: float, delta: float, mechanism: str, source: Mechanisms
 ) -> Mechanism | Choice | RangedSum:
@@ -118,7 +124,8 @@ def mechanism_for(
     return source.laplace(reach, amount)
 
 
-def _everyone(atom: Atom) -> bool:
+def counts_everyone(atom: Atom) -> bool:
+    """Whether an atom is the number of all persons of a group, which selects keys anyway."""
     return atom.kind == "persons" and type(atom.tree) is exp.Boolean and atom.tree.this is True
 
 
