@@ -42,6 +42,7 @@ __all__ = ["BudgetExhausted", "Cost", "Event", "Head", "Ledger", "LedgerError", 
 
 COLUMNS = ", ".join(f'"{name}"' for name in (*NAMES, "hash"))
 MARKS = ", ".join("?" * (len(NAMES) + 1))
+MOST_KEPT = 10_000  # texts of one principal, above which none is filed without a charge
 TAIL = 200  # events: as many are checked in a millisecond or two
 T = TypeVar("T")
 
@@ -243,9 +244,15 @@ class Ledger:
             _keep(connection, key, principal, answer)
 
     def file(self, principal: str, filed: Sequence[tuple[str, str]]) -> None:
-        """Put texts behind those that are in a file already, in one transaction; what is there twice is kept once."""
+        """Put texts behind those that are in a file already, in one transaction; what is there twice is kept once.
+
+        It takes no charge, and so a principal for whom very much is kept already gets no more.
+        """
 
         def add(connection: sqlite3.Connection, _: Book) -> None:
+            kept = connection.execute("SELECT COUNT(*) FROM answers WHERE principal = ?", [principal]).fetchone()[0]
+            if kept >= MOST_KEPT:
+                return
             for name, text in filed:
                 _file(connection, name, principal, text)
 

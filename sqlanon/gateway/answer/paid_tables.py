@@ -38,6 +38,7 @@ from sqlanon.gateway.price.match_tables import (
     derive,
     digest,
     known_table,
+    mark,
 )
 from sqlanon.gateway.price.noise import (
     Key,
@@ -63,6 +64,7 @@ LEAST_SHARE, STEP = (
     1.02,
 )  # of the inverse variance of an atom, what is bought at least, and how it is searched for
 EQUAL = 1 + 1e-9
+LONGEST_FREE = 20_000  # characters of what is filed at no cost; beyond, the order of the tables alone decides
 
 
 @dataclass(frozen=True)
@@ -101,8 +103,8 @@ class Estimate:
 
     def as_text(self, question: GroupNames) -> str:
         """As it was shown; without groups that the tests of the question leave empty."""
-        named = ((question.cell(key), columns) for key, columns in self.cells.items())
-        rows = [(*cell, *columns) for cell, columns in named if cell is not None]
+        named = ((question.name_of(key), columns) for key, columns in self.cells.items())
+        rows = [(*name, *columns) for name, columns in named if name is not None]
         scale = self.width if self.scaled else None
         return json.dumps({"scale": scale, "promised": self.promised, "rows": as_text(rows)})
 
@@ -114,6 +116,7 @@ class AtomPlan:
     found: Estimate | None = None
     fresh: bool = False  # found now: to be kept as shown
     shown: Cells = field(default_factory=dict)
+    stated: bool = False
     sums: list[dict[Key, NoisySum]] = field(default_factory=list)  # to be brought together with what is bought
 
 
@@ -188,7 +191,7 @@ class PaidTables:
             plan.buys, plan.bought = replace(part, cache_key=_drawn(part)), tuple(range(len(core.atoms)))
             return plan
         for own, atom in zip(plan.atoms, asked.atoms, strict=True):
-            own.shown = self._shown_cells(plan, own, atom, stated)
+            own.stated, own.shown = stated, self._shown_cells(plan, own, atom, stated)
             self._find_atom(plan, own, atom, tables, stated)
         self._buy(plan, prepared)
         return plan
@@ -224,20 +227,17 @@ class PaidTables:
     def _shown_cells(self, plan: CorePlan, own: AtomPlan, atom: AskedAtom, stated: bool) -> Cells:
         """Of each group what was shown first, as accurate as asked; 0 for those that the tests leave empty."""
         question = plan.asked.question(atom)
-        empty = [key for key in plan.keys or () if question.cell(key) is None]
-        found: Cells = {}
+        shown: Cells = {}
         width = len(question.parts)
         for text in self.reads.ledger.filed(_file_of(plan, question)):
             held = json.loads(text)
             for row in from_text(held["rows"]):
                 reached = row[width + 1] if held["scale"] is None else held["scale"]
                 if not stated or min(reached, held["promised"] or reached) <= own.target * EQUAL:
-                    cell = _same(row[:width])
-                    key = question.key(cell)
-                    if question.cell(key) == cell:
-                        found.setdefault(key, row[width:])
-        nothing = _nothing(atom.kind, own.bins, found)
-        return found | dict.fromkeys(empty, nothing)
+                    shown.setdefault(_same(row[:width]), row[width:])
+        nothing = _nothing(atom.kind, own.bins, shown)
+        names = [(key, question.name_of(key)) for key in plan.keys or ()]
+        return {key: nothing if name is None else shown[name] for key, name in names if name is None or name in shown}
 
     def _find_atom(
         self, plan: CorePlan, own: AtomPlan, atom: AskedAtom, tables: Sequence[tuple[KnownTable, Any]], stated: bool
@@ -349,6 +349,9 @@ class PaidTables:
     def complete(self, plan: CorePlan, rows: Sequence[tuple[Any, ...]] | None) -> list[tuple[str, str]]:
         """Bring together what was bought, if anything was, with what was known; gives what is to be filed."""
         filed: list[tuple[str, str]] = []
+        if plan.part.core.mode == "public" and plan.fresh_keys:  # the keys were not known before
+            for own, atom in zip(plan.atoms, plan.asked.atoms, strict=True):
+                own.shown = self._shown_cells(plan, own, atom, own.stated)
         if plan.buys is not None and rows is not None:
             width = len(plan.part.core.keys)
             if plan.buys.noise.keys is not None:
@@ -375,8 +378,8 @@ class PaidTables:
         return filed
 
     def complete_known(self, plans: Sequence[CorePlan]) -> list[tuple[str, str]]:
-        """What is to be filed of plans that buy nothing."""
-        return [each for plan in plans for each in self.complete(plan, None)]
+        """What is to be filed of plans that buy nothing: less than what fills a disk, since it costs nothing."""
+        return [each for plan in plans for each in self.complete(plan, None) if len(each[1]) <= LONGEST_FREE]
 
     def settled(self, own: Sequence[CorePlan], now: Sequence[CorePlan]) -> list[CorePlan]:
         """After a purchase: what was shown first, where another process bought the same at the same time."""
@@ -390,10 +393,15 @@ class PaidTables:
         for place, mechanism, start, end in plan.columns():
             own = asked.atoms[place]
             noise, scale = _kind_of(mechanism, buys.noise.keys)
-            atoms.append(KnownAtom(own.identity, own.kind, frozenset(own.tests), start, end - start, noise, scale))
-        keys = tuple(tuple(form.sql("duckdb") for form in forms) for forms in asked.keys)
+            atoms.append(
+                KnownAtom(
+                    mark(own.identity), own.kind, frozenset(map(mark, own.tests)), start, end - start, noise, scale
+                )
+            )
+        keys = tuple(tuple(mark(form.sql("duckdb")) for form in forms) for forms in asked.keys)
+        among = tuple((mark(text), place, tuple(map(mark, values))) for text, place, values in asked.among)
         return KnownTable(
-            buys.cache_key, frozenset(asked.tests), keys, asked.kinds, asked.among, tuple(atoms), asked.mode,
+            buys.cache_key, frozenset(map(mark, asked.tests)), keys, asked.kinds, among, tuple(atoms), asked.mode,
             asked.covers, plan.threshold,
         )  # fmt: skip
 

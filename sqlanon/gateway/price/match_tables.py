@@ -12,6 +12,7 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from sqlglot import exp
@@ -122,6 +123,11 @@ class GroupNames:
         same = all(value is None or value == own for value, own in zip(given, found, strict=True))
         return found if same else None
 
+    def name_of(self, key: Sequence[Any]) -> tuple[Any, ...] | None:
+        """As `cell`, with marks in place of texts: a statement may name anybody."""
+        found = self.cell(key)
+        return None if found is None else tuple(mark(each) if isinstance(each, str) else each for each in found)
+
     def key(self, cell: Sequence[Any]) -> tuple[Any, ...]:
         """The group of a statement that is called so here."""
         found: list[Any] = [None] * self.keys
@@ -170,7 +176,7 @@ class KnownAtom:
 
 @dataclass(frozen=True)
 class KnownTable:
-    """A noisy table that was paid for, as the ledger keeps it."""
+    """A noisy table that was paid for, as the ledger keeps it: with marks in place of texts, which hold literals."""
 
     answer: str  # where its rows are
     tests: frozenset[str]
@@ -210,6 +216,12 @@ class Derivation:
     tests: tuple[exp.Expr, ...]
     keys: tuple[exp.Expr, ...]
     same_keys: bool  # its keys are those of the table
+
+
+@lru_cache(maxsize=10_000)
+def mark(text: str) -> str:
+    """What tells a text from others, and does not tell it."""
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
 def digest(parts: Any) -> str:
@@ -279,9 +291,10 @@ def _asked_atom(atom: Atom) -> AskedAtom:
 
 def derive(asked: AskedTable, atom: AskedAtom | None, table: KnownTable, known: KnownAtom | None) -> Derivation | None:
     """How one column of a question follows from one of a noisy table, or None. Without atoms: its keys alone."""
-    if atom is not None and known is not None and atom.identity != known.identity:
+    if atom is not None and known is not None and mark(atom.identity) != known.identity:
         return None
-    wanted = {**asked.tests, **(atom.tests if atom is not None else {})}
+    tests_of = {**asked.tests, **(atom.tests if atom is not None else {})}
+    wanted = {mark(text): test for text, test in tests_of.items()}
     given = table.tests | (known.tests if known is not None else frozenset())
     forms = {form: place for place, each in enumerate(table.keys) for form in each}
     implied = {text for text, place, values in table.among if _holds(place, values, wanted.values(), forms)}
@@ -307,19 +320,19 @@ def _holds(place: int, values: Sequence[str], tests: Any, forms: Mapping[str, in
         test = test.unnest()
         if type(test) is exp.EQ:
             sides = (test.this, test.expression)
-            listed = [other for side, other in (sides, sides[::-1]) if forms.get(_text(side)) == place]
-        elif type(test) is exp.In and forms.get(_text(test.this)) == place:
+            listed = [other for side, other in (sides, sides[::-1]) if forms.get(mark(_text(side))) == place]
+        elif type(test) is exp.In and forms.get(mark(_text(test.this))) == place:
             listed = test.expressions
         else:
             continue
-        if listed and all(_text(each) in values for each in listed):
+        if listed and all(mark(_text(each)) in values for each in listed):
             return True
     return False
 
 
 def _over_keys(node: exp.Expr, forms: Mapping[str, int], kinds: Sequence[str]) -> exp.Expr | None:
     """An expression with the columns k0, k1, … of a noisy table in place of its keys; None of any other."""
-    place = forms.get(_text(node))
+    place = forms.get(mark(_text(node)))
     if place is not None:
         return exp.column(f"k{place}")
     if type(node) not in SAME or (type(node) is exp.Literal and node.is_string and len(node.name) > LONGEST):
