@@ -93,6 +93,44 @@ def unlock(policy_file: str, principal: str, reason: str) -> None:
 
 @budget.command()
 @POLICY
+@click.option("--as", "principal", metavar="PRINCIPAL", help="For whom; needed if the policy names several principals.")
+@click.option("--explain", "explained", is_flag=True, help="Tell what would be bought, and buy nothing.")
+def prepare(policy_file: str, principal: str | None, explained: bool) -> None:
+    """Buy the tables of a dashboard, which the policy lists under 'prepare', together and with one charge.
+
+    Afterwards its statements cost nothing until the data change. What is there already is not bought again.
+    """
+    from contextlib import closing
+
+    from sqlanon.gateway import open_gateway
+    from sqlanon.mechanisms import Cost
+
+    policy = load_policy(policy_file)
+    require_ledger(policy, policy_file)
+    who = principal_of(policy, principal)
+    with closing(open_gateway(policy)) as gate:
+        plans = gate.tables_to_prepare(who)
+        cost, count = sum((plan.cost for plan in plans), Cost()), len(policy.prepare[who])
+        alone = sum((gate.prepare(sql, who).cost for sql in policy.prepare[who]), Cost())
+        for plan in plans:
+            core = plan.part.core
+            asked = ", ".join(dict.fromkeys(atom.label for atom in core.atoms)) or "keys"
+            groups = "1 group" if core.mode == "none" else f"{len(core.declared):,} groups"
+            groups = groups if core.mode in ("none", "declared") else f"groups of {core.mode} keys"
+            click.echo(f"table: {asked}, {groups}, {format_cost(plan.cost)}")
+        if not plans:
+            click.echo(f"nothing to buy: all {count} statements follow from tables that are there")
+            return
+        told = f"{count} statements: {format_cost(cost)} together, {format_cost(alone)} one by one"
+        if explained:
+            click.echo(f"{told}; nothing was bought; {left_text(gate.left(who), who)}")
+            return
+        left = gate.prepare_tables(who)
+        click.echo(f"{told}; {left_text(left or gate.left(who), who)}")
+
+
+@budget.command()
+@POLICY
 @click.option("--as", "principal", metavar="PRINCIPAL", help="Of this principal only.")
 @click.option(
     "--limit", type=click.IntRange(1), default=20, show_default=True, help="Show this many of the latest events."

@@ -194,6 +194,8 @@ def notice(answer: Answer, principal: str, *, plan: bool = False) -> str:
     if answer.plain or answer.left is None:
         return "no persons in it: answered as it is, at no cost"
     spent = "answered before, so it cost nothing" if answer.cached else f"spent {format_cost(answer.cost)}"
+    if answer.reused:
+        spent = "it follows from what was paid for before, so it cost nothing"
     told = []
     if answer.threshold is not None:
         told.append(f"groups of fewer than about {answer.threshold:g} persons are left out\n")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from sqlanon.errors import Refused, number
+from sqlanon.gateway.answer.paid_tables import CorePlan
 from sqlanon.gateway.bind.catalog import Catalog
 from sqlanon.gateway.controls.control_queries import plan
 from sqlanon.gateway.price.budgets import limits_of
@@ -31,15 +33,30 @@ MORE = "(EXPLAIN VERBOSE shows the plan and the SQL)"
 
 
 def explain_statement(
-    prepared: PricedStatement, principal: str, catalog: Catalog, dialect: str, ledger: Ledger, *, verbose: bool = False
+    prepared: PricedStatement,
+    principal: str,
+    catalog: Catalog,
+    dialect: str,
+    ledger: Ledger,
+    plans: Sequence[CorePlan] = (),
+    *,
+    verbose: bool = False,
 ) -> Answer:
-    """Cost, expected error, and how many such questions are left: one line each. With `verbose` also the plan."""
+    """Cost, expected error, and how many such questions are left: one line each. With `verbose` also the plan.
+
+    `plans` say what follows from noisy tables that were paid for.
+    """
     verbose = verbose or prepared.statement.explain == "verbose"
     if prepared.judges:
         return _told(plan(prepared, principal, catalog, dialect, verbose=verbose))
     limits = limits_of(catalog.policy, principal)
     left = ledger.left(principal, limits)
-    lines = [_cost_line(prepared, ledger), _error_line(prepared), _left_line(prepared, principal, left, ledger, limits)]
+    whole = prepared.cost
+    if plans:
+        cost = sum((each.cost for each in plans), Cost())
+        prepared = replace(prepared, parts=tuple(each.shown for each in plans), cost=cost)
+    first = _paid_line(prepared.cost, whole) if plans else _cost_line(prepared, ledger)
+    lines = [first, _error_line(prepared), _left_line(prepared, principal, left, ledger, limits)]
     if prepared.threshold is not None:
         lines.append(f"Groups of fewer than about {prepared.threshold} persons are left out.")
     if not verbose:
@@ -47,7 +64,12 @@ def explain_statement(
     if prepared.relation.nature == "public":
         lines += ["", *_indented(prepared.tree.sql(dialect, pretty=True))]
         return _told(lines, left)
-    for part in prepared.parts:
+    for core in plans:
+        known = [
+            atom.label for own, atom in zip(core.atoms, core.part.core.atoms, strict=True) if own.found is not None
+        ]
+        lines += ["", *([f"{core.part.core.table}: paid for before: {', '.join(known)}"] if known else [])]
+    for part in [each.buys for each in plans if each.buys is not None] if plans else prepared.parts:
         lines += ["", *_part(prepared, part, ledger)]
         for statement in part.statements:
             shown = mask_names(statement, catalog, principal)
@@ -64,6 +86,13 @@ def _cost_line(prepared: PricedStatement, ledger: Ledger) -> str:
     if all(ledger.cached(part.cache_key) is not None for part in prepared.parts):
         return f"{_cost('Cost: nothing, it was answered before; that was', prepared.cost)}"
     return _cost("Cost", prepared.cost)
+
+
+def _paid_line(cost: Cost, whole: Cost) -> str:
+    if not cost.epsilon:
+        return "Cost: nothing; it follows from noisy tables that were paid for"
+    rest = f", of {number(whole.epsilon)}; the rest was paid for" if cost.epsilon < whole.epsilon else ""
+    return _cost("Cost", cost) + rest
 
 
 def _error_line(prepared: PricedStatement) -> str:

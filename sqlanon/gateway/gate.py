@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Generator, Mapping, Sequence
+import math
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
@@ -18,6 +19,7 @@ from sqlanon.gateway.answer.answer_cache import LRU, as_text, from_text, values_
 from sqlanon.gateway.answer.arrow_rows import cast_batch
 from sqlanon.gateway.answer.claims import Claims
 from sqlanon.gateway.answer.linked_keys import require_linked_keys
+from sqlanon.gateway.answer.paid_tables import CorePlan, PaidTables
 from sqlanon.gateway.answer.post_processing import PostDatabase
 from sqlanon.gateway.answer.private_reads import PrivateReads
 from sqlanon.gateway.answer.read_data import read_failure
@@ -101,7 +103,10 @@ class Gate(PrivateReads):
     def explain(self, prepared: PricedStatement, principal: str, *, verbose: bool = False) -> Answer:
         """What a statement would cost, and how far off its answer is; with `verbose` also what it would read and run.
         Reads no data, and spends nothing."""
-        return explain_statement(prepared, principal, self.catalog, self.engine.dialect, self.ledger, verbose=verbose)
+        plans = self.paid.plan(prepared, principal) if self.policy.reuse and prepared.parts else ()
+        return explain_statement(
+            prepared, principal, self.catalog, self.engine.dialect, self.ledger, plans, verbose=verbose
+        )
 
     def choices(
         self,
@@ -216,7 +221,10 @@ class Gate(PrivateReads):
         for core in binder.cores:
             require_bounded(core.work)
         cost = sum((part.noise.cost for part in parts), Cost())
-        return PricedStatement(statement, relation, *result, parts, cost, limit, asked, delta, bare=binder.bare)
+        stated = epsilon is not None or error is not None or "epsilon" in statement.options
+        return PricedStatement(
+            statement, relation, *result, parts, cost, limit, asked, delta, bare=binder.bare, stated=stated
+        )
 
     def close(self) -> None:
         self.post.close()
@@ -286,6 +294,8 @@ class Gate(PrivateReads):
             return Answer(prepared.columns, tuple(map(tuple, found)), Cost(), types=prepared.types, plain=True)
         if prepared.judges:
             return controlled_answer(self, self.post, prepared, principal, timeout)
+        if self.policy.reuse and prepared.parts:
+            return self._from_paid(prepared, principal, timeout)
         kept = {part.core.table: self.ledger.cached(part.cache_key) for part in prepared.parts}
         fresh = [part for part in prepared.parts if kept[part.core.table] is None]
         # What is computed from the same noisy tables is the same: kept where it is small.
@@ -300,11 +310,8 @@ class Gate(PrivateReads):
         left = None
         if fresh:
             with self.lock:
-                for part in fresh:
-                    require_few(part.core, self.public_number)
-                self.require_keys([part.core for part in fresh])
-                keys = {part.core.number: self.data.keys(part.core) for part in fresh}
-                left, noisy = self._read_fresh(prepared, fresh, keys, principal, timeout)
+                keys = self._public_keys(fresh)
+                left, noisy = self._read_fresh(fresh, keys, principal, timeout)
                 tables |= noisy
         rows = tuple(self.post.run(tables, prepared.noisy_sql))
         if not fresh and sum(map(len, map(str, same))) + 100 * len(rows) <= LONGEST_ANSWER:
@@ -313,30 +320,110 @@ class Gate(PrivateReads):
         left = left or self.left(principal)
         return Answer(prepared.columns, rows, cost, left, types=prepared.types, cached=not fresh)
 
+    @property
+    def paid(self) -> PaidTables:
+        return PaidTables(self, self.post, self.mechanisms)
+
+    def _from_paid(self, prepared: PricedStatement, principal: str, timeout: float | None) -> Answer:
+        """The answer from noisy tables that were paid for, as far as it follows from them; the rest is bought."""
+        plans = self.paid.plan(prepared, principal)
+        left, cost = None, Cost()
+        if any(plan.buys is not None or plan.keys is None for plan in plans):
+            with self.lock:
+                plans = self.paid.plan(prepared, principal)  # somebody may have asked the same in the meantime
+                buying = [plan.buys for plan in plans if plan.buys is not None]
+                keys = self._public_keys(buying)
+                for plan in plans:
+                    if plan.keys is None:
+                        known = plan.part.core.number in keys
+                        plan.keys = keys[plan.part.core.number] if known else self.data.keys(plan.part.core)
+                        plan.fresh_keys = plan.keys is not None
+                if buying:
+                    cost = sum((plan.cost for plan in plans), Cost())
+                    left = self._buy(plans, buying, keys, principal, timeout)
+                    plans = self.paid.settled(plans, self.paid.plan(prepared, principal))
+        if left is None and (filed := self.paid.complete_known(plans)):
+            self.ledger.file(principal, filed)
+        tables = {plan.part.core.table: self.paid.table_of(plan) for plan in plans}
+        rows = tuple(self.post.run(tables, prepared.noisy_sql))
+        free, rest = left is None, left or self.left(principal)
+        return Answer(prepared.columns, rows, cost, rest, types=prepared.types, cached=free, reused=free)
+
+    def tables_to_prepare(self, principal: str) -> list[CorePlan]:
+        """The tables that the policy's `prepare` wants for a principal and that are not there yet. Reads no data."""
+        listed = self.policy.prepare.get(principal, ())
+        if not listed:
+            raise Refused(f"the policy prepares nothing for '{principal[:80]}'", hint="list statements under prepare")
+        prepared = [self.prepare(sql, principal) for sql in listed]
+        for sql, each in zip(listed, prepared, strict=True):
+            if not each.parts or each.statement.explain:
+                raise Refused(f"there is nothing to prepare for: {sql[:80]}", hint="list questions about persons")
+        return self.paid.wanted(prepared, principal)
+
+    def prepare_tables(self, principal: str) -> Left | None:
+        """Buy these tables, with one charge; None if all are there."""
+        with self.lock:
+            plans = self.tables_to_prepare(principal)
+            parts = [plan.buys for plan in plans if plan.buys is not None]
+            if not parts:
+                return None
+            keys = self._public_keys(parts)
+            for plan in plans:
+                plan.keys = keys[plan.part.core.number]
+                plan.fresh_keys = plan.keys is not None and plan.part.core.mode == "public"
+            return self._buy(plans, parts, keys, principal, math.inf)
+
+    def _buy(
+        self,
+        plans: Sequence[CorePlan],
+        parts: Sequence[PricedCore],
+        keys: Mapping[int, list[tuple[Any, ...]] | None],
+        principal: str,
+        timeout: float | None,
+    ) -> Left:
+        """Charge for what is missing, read it, and file it with what it makes of what was there."""
+
+        def file(found: Mapping[str, tuple[Core, Sequence[tuple[Any, ...]]]]) -> list[tuple[str, str]]:
+            bought = {plan.part.core.table: found.get(plan.part.core.table, (None, None))[1] for plan in plans}
+            return [each for plan in plans for each in self.paid.complete(plan, bought[plan.part.core.table])]
+
+        return self._read_fresh(parts, keys, principal, timeout, file)[0]
+
+    def _public_keys(self, fresh: Sequence[PricedCore]) -> dict[int, list[tuple[Any, ...]] | None]:
+        """Before a charge: what may refuse a statement, and the keys that appear whatever the private data say."""
+        for part in fresh:
+            require_few(part.core, self.public_number)
+        self.require_keys([part.core for part in fresh])
+        return {part.core.number: self.data.keys(part.core) for part in fresh}
+
     def _read_fresh(
         self,
-        prepared: PricedStatement,
         fresh: Sequence[PricedCore],
         keys: Mapping[int, list[tuple[Any, ...]] | None],
         principal: str,
         timeout: float | None,
+        file: Callable[[Mapping[str, tuple[Core, Sequence[tuple[Any, ...]]]]], list[tuple[str, str]]] | None = None,
     ) -> tuple[Left, dict[str, tuple[Core, Sequence[tuple[Any, ...]]]]]:
-        """Charge for what was not asked before, read it, and add noise.
+        """Charge for what was not asked before, read it, and add noise. `file` says what else the ledger is to keep.
+        With an infinite timeout it may take longer than a statement may.
 
         Only here are data of persons read: how long all else takes tells nothing of them.
         """
         self.require_unlocked(principal)
-        seconds = self.require_time(sum(len(part.statements) for part in fresh), timeout)
+        count = sum(len(part.statements) for part in fresh)
+        seconds = self.policy.answer_time * count if timeout == math.inf else self.require_time(count, timeout)
         with self.shield(seconds):
             release = ReleaseTime(seconds, self.policy.timeout, self.pause)
-            left = self._charged(prepared, fresh, principal)
+            left = self._charged(fresh, principal)
             data = replace(self.data, release=release)
             found: dict[str, tuple[Core, Sequence[tuple[Any, ...]]]] = {}
             paid: dict[str, str] | None = None
+            filed: list[tuple[str, str]] = []
             try:
                 with suppress(Exception):  # of any kind: which one it is would tell what data it met
                     for part in fresh:
                         found[part.core.table] = part.core, data.noisy(part, keys[part.core.number])
+                    filed = file(found) if file is not None else []
                     paid = {part.cache_key: as_text(found[part.core.table][1]) for part in fresh}
                 # Wait before settling: in between, the ledger would show whether the data had been read by then.
                 paid = paid if release.wait() else None
@@ -347,10 +434,10 @@ class Gate(PrivateReads):
                 self.note_failure(left)
                 raise read_failure(charged=True)
             # One transaction, and on the disk before anybody sees it: the same statement gets the same noise again.
-            self.ledger.settle(left, "answered", answers=paid)
+            self.ledger.settle(left, "answered", answers=paid, filed=filed)
         return left, found
 
-    def _charged(self, prepared: PricedStatement, fresh: Sequence[PricedCore], principal: str) -> Left:
+    def _charged(self, fresh: Sequence[PricedCore], principal: str) -> Left:
         # Spend first: a crash may waste budget, it must never give an answer for free.
         return self.ledger.reserve(
             principal,

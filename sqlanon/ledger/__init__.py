@@ -23,7 +23,7 @@ import hashlib
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -42,6 +42,7 @@ __all__ = ["BudgetExhausted", "Cost", "Event", "Head", "Ledger", "LedgerError", 
 
 COLUMNS = ", ".join(f'"{name}"' for name in (*NAMES, "hash"))
 MARKS = ", ".join("?" * (len(NAMES) + 1))
+MOST_KEPT = 10_000  # texts of one principal, above which none is filed without a charge
 TAIL = 200  # events: as many are checked in a millisecond or two
 T = TypeVar("T")
 
@@ -138,11 +139,12 @@ class Ledger:
         outcome: str,
         *,
         answers: Mapping[str, str] | None = None,
+        filed: Sequence[tuple[str, str]] = (),
         at: datetime | None = None,
     ) -> None:
         """Note how a charge ended, once: 'answered' or 'failed'. The charge stays in either case.
 
-        What it paid for is kept in the same transaction, by key, as `remember` does.
+        What it paid for is kept in the same transaction, by key as `remember` does, and in files as `file` does.
         """
         if outcome not in ("answered", "failed"):
             raise PolicyError(f"unknown outcome '{outcome}'", hint="it is answered or failed")
@@ -158,6 +160,8 @@ class Ledger:
             self._append(connection, book, format_time(when), outcome, row[0], settles=place)
             for key, answer in (answers or {}).items():
                 _keep(connection, key, row[0], answer)
+            for name, text in filed:
+                _file(connection, name, row[0], text)
 
         self._write(add)
         self._carry_over()
@@ -238,6 +242,26 @@ class Ledger:
         """Keep an answer. The first one stays: two askers of one question get the same bytes."""
         with self._using() as connection:
             _keep(connection, key, principal, answer)
+
+    def file(self, principal: str, filed: Sequence[tuple[str, str]]) -> None:
+        """Put texts behind those that are in a file already, in one transaction; what is there twice is kept once.
+
+        It takes no charge, and so a principal for whom very much is kept already gets no more.
+        """
+
+        def add(connection: sqlite3.Connection, _: Book) -> None:
+            kept = connection.execute("SELECT COUNT(*) FROM answers WHERE principal = ?", [principal]).fetchone()[0]
+            if kept >= MOST_KEPT:
+                return
+            for name, text in filed:
+                _file(connection, name, principal, text)
+
+        self._write(add)
+
+    def filed(self, name: str) -> list[str]:
+        """The texts of a file, the oldest first. One that was damaged is none."""
+        with self._using() as connection:
+            return [answer for key, answer, digest in _in_file(connection, name) if _digest(key, answer) == digest]
 
     def keep_query(self, text: str) -> str:
         """Keep an exact query for ever; gives the fingerprint to charge it under. Kept before it is charged:
@@ -419,6 +443,19 @@ def _digest(key: str, answer: str) -> str:
 def _keep(connection: sqlite3.Connection, key: str, principal: str, answer: str) -> None:
     values = [key, format_time(moment(None)), principal, answer, _digest(key, answer)]
     connection.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", values)
+
+
+def _file(connection: sqlite3.Connection, name: str, principal: str, text: str) -> None:
+    known = _in_file(connection, name)
+    if text not in (each for _, each, _ in known):
+        place = int(known[-1][0].rpartition(":")[2]) + 1 if known else 0
+        _keep(connection, f"{name}:{place:012d}", principal, text)
+
+
+def _in_file(connection: sqlite3.Connection, name: str) -> list[tuple[str, str, str]]:
+    # The sign after ':' is ';': all keys between them begin with the name and ':'.
+    query = "SELECT key, answer, hash FROM answers WHERE key >= ? AND key < ? ORDER BY key"
+    return connection.execute(query, [f"{name}:", f"{name};"]).fetchall()
 
 
 def _head(connection: sqlite3.Connection) -> tuple[str, Head]:

@@ -207,6 +207,17 @@ class Gateway(Part):
     controls: Annotated[Controls | None, Expected("a mapping such as {query_set_size: 10}")] = Field(
         None, description="Statistical disclosure control for trusted principals."
     )
+    reuse: Flag = Field(
+        False,
+        description="Noisy tables that a principal paid for answer later questions that follow from them, at no cost.",
+    )
+    prepare: Annotated[
+        dict[Text, Annotated[tuple[Text, ...], Field(min_length=1), Expected("a list of statements")]],
+        Expected("a mapping such as {analyst: [SELECT COUNT(*) FROM visits]}"),
+    ] = Field(
+        default_factory=dict,
+        description="By principal, statements whose tables are bought together: by 'sqlanon budget prepare'.",
+    )
     answer_time: Annotated[Number, Field(ge=0, le=3600), Expected("a number of seconds from 0 to 3600")] = Field(
         2.0, description="Seconds after which an answer about persons leaves, for each time that it reads their data."
     )
@@ -227,6 +238,18 @@ class Gateway(Part):
         if unit is None or own is None:
             return tables
         return tables | {unit.table: own.model_copy(update={"unit": unit.key})}
+
+    @model_validator(mode="after")
+    def _prepared_for_principals(self) -> Gateway:
+        for who in self.prepare:
+            if who not in self.principals:
+                hint = did_you_mean(who, self.principals) or "name one of the principals"
+                raise wrong(f"prepares for '{who}', who is no principal", hint, "prepare")
+            if self.principals[who].controls:
+                raise wrong(f"prepares for '{who}', who gets exact answers", "leave them out", "prepare")
+        if self.prepare and not self.reuse:
+            raise wrong("prepares tables that are not used again", "add reuse: true", "prepare")
+        return self
 
     @property
     def name(self) -> str:
@@ -267,10 +290,16 @@ class Gateway(Part):
         No key for a ledger: a change of the policy must not begin a budget anew.
         """
         data = self.model_dump(
-            exclude={"database", "ledger", "answer_time", "failures", "timeout", "budget", "principals"}
+            exclude={"database", "ledger", "answer_time", "failures", "timeout", "budget", "principals", "prepare"}
         )
-        if not data["access"]:
-            del data["access"]  # answers that were kept under a policy without rules stay valid
+        # Answers that were kept under a policy of before these keys stay valid.
+        for name in ("access", "reuse"):
+            if not data[name]:
+                del data[name]
+        for table in data["tables"].values():
+            for column in table["columns"].values():
+                if not column["complete"]:
+                    del column["complete"]
         data["statement"] = self.budget.statement.model_dump()
         data["principals"] = {who: (item.tables, item.controls) for who, item in self.principals.items()}
         text = json.dumps(data, sort_keys=True, ensure_ascii=False, default=_tagged)

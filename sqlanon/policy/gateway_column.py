@@ -96,6 +96,9 @@ class GatewayColumn(Part):
     max_length: Annotated[
         int | None, Field(strict=True, ge=1, le=LONGEST), Expected(f"an integer from 1 to {LONGEST}")
     ] = Field(None, description="Characters of a text that are looked at; 1000 if left out.")
+    complete: Flag = Field(
+        False, description="Every row has one of the keys, so that groups by it add up to the whole."
+    )
     hidden: Flag = Field(False, description="The column may not be used at all.")
 
     @model_validator(mode="before")
@@ -115,6 +118,8 @@ class GatewayColumn(Part):
         low, high = self.low, self.high
         if self.hidden and not (low is None and high is None and self.keys is None and self.max_length is None):
             raise wrong("is hidden, and has bounds or keys all the same", "keep one of both", "hidden")
+        if self.complete and self.keys is None:
+            raise wrong("is complete, and has no keys", "list its keys, or leave complete out", "complete")
         if (low is None) != (high is None):
             given, lacks = ("low", "high") if high is None else ("high", "low")
             raise wrong(f"has {given} but not {lacks}", "give both", given)

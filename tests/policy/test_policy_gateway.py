@@ -43,7 +43,7 @@ gateway:
   unit: {table: users, key: user_id}
   tables:
     users:
-      columns: {email: hidden, home: {keys: [R0, R1]}}
+      columns: {email: hidden, home: {keys: [R0, R1], complete: true}}
     visits:
       unit: user_id
       columns:
@@ -80,6 +80,8 @@ gateway:
     overlap: 5
     dominance: {n: 1, k: 0.8}
     p_percent: 10
+  reuse: true
+  prepare: {bob: [SELECT COUNT(*) FROM visits]}
   answer_time: 0.25
   failures: 7
   timeout: 60
@@ -138,7 +140,11 @@ def test_a_gateway_is_read_in_full() -> None:
         unit=Unit(table="users", key="user_id"),
         tables={
             "users": GatewayTable(
-                unit="user_id", columns={"email": GatewayColumn(hidden=True), "home": GatewayColumn(keys=("R0", "R1"))}
+                unit="user_id",
+                columns={
+                    "email": GatewayColumn(hidden=True),
+                    "home": GatewayColumn(keys=("R0", "R1"), complete=True),
+                },
             ),
             "visits": GatewayTable(
                 unit="user_id",
@@ -180,6 +186,8 @@ def test_a_gateway_is_read_in_full() -> None:
             Access.model_validate({"tables": ("parts", "items"), "to": ("alice", "bob")}),
         ),
         controls=Controls(query_set_size=10, overlap=5, dominance=Dominance(n=1, k=0.8), p_percent=10),
+        reuse=True,
+        prepare={"bob": ("SELECT COUNT(*) FROM visits",)},
         answer_time=0.25,
         failures=7,
         timeout=60,
@@ -297,12 +305,15 @@ CHANGES = {
     "except: [bob]": "except: [alice]",
     "columns: [note, seen]": "columns: [note]",
     "to: [alice, bob]": "to: [alice]",
+    "complete: true": "complete: false",
+    "reuse: true\n  prepare: {bob: [SELECT COUNT(*) FROM visits]}": "reuse: false",
 }
 NO_CHANGES = {
     "warehouse.duckdb": "other.duckdb",
     "budget.ledger": "other.ledger",
     "timeout: 60": "timeout: 61",
     "answer_time: 0.25": "answer_time: 0.5",
+    "SELECT COUNT(*) FROM visits": "SELECT COUNT(*) FROM orders",
     "epsilon: 10,": "epsilon: 11,",
     "epsilon: 2,": "epsilon: 3,",
     "    orders: {unit: user_id}\n": "    # a comment\n    orders: {unit: user_id}\n",
@@ -353,7 +364,7 @@ def test_the_json_schema_covers_the_section() -> None:
     assert schema["if"]["required"] == ["gateway"]
     word, mapping = schema["$defs"]["GatewayColumn"]["anyOf"]
     assert word == {"const": "hidden"}
-    assert set(mapping["properties"]) == {"low", "high", "keys", "max_length", "hidden"}
+    assert set(mapping["properties"]) == {"low", "high", "keys", "complete", "max_length", "hidden"}
     assert set(found["properties"]["functions"]["items"]["enum"]) == set(gateway.FUNCTIONS)
     assert schema["$defs"]["StatementLimit"]["properties"]["epsilon"]["maximum"] == 100
 

@@ -18,6 +18,7 @@ TYPES = {
 RANGED = ("u", "low", "high")  # columns of a sum whose bounds were found: its unit, and the ends of the range
 
 Rows = Sequence[tuple[Any, ...]]
+Types = Sequence[tuple[str, str]]  # names of columns with their types
 
 
 class PostDatabase:
@@ -52,11 +53,16 @@ class PostDatabase:
             return self._database.cursor()
 
     def run(self, tables: Mapping[str, tuple[Core, Rows]], sql: str) -> list[tuple[Any, ...]]:
+        """Of the noisy tables of a statement: what is computed from them."""
+        return self.compute({name: (_types(core), rows) for name, (core, rows) in tables.items()}, sql)
+
+    def compute(self, tables: Mapping[str, tuple[Types, Rows]], sql: str) -> list[tuple[Any, ...]]:
+        """Of tables with the names and types of their columns: what is computed from them."""
         connection = self._connection()
         self._running.append(connection)
         try:
-            for name, (core, rows) in tables.items():
-                _load(connection, name, core, rows)
+            for name, (types, rows) in tables.items():
+                _load(connection, name, types, rows)
             return connection.execute(sql).fetchall()
         except (duckdb.Error, RuntimeError):  # a RuntimeError: interrupted
             # Noisy values may be in the text of an error; it is not needed to tell what to do.
@@ -78,14 +84,17 @@ class PostDatabase:
             self._database.close()
 
 
-def _load(connection: duckdb.DuckDBPyConnection, name: str, core: Core, rows: Sequence[tuple[Any, ...]]) -> None:
+def _types(core: Core) -> Types:
     types = [(f"k{place}", TYPES[key.kind]) for place, key in enumerate(core.keys)]
     for place, atom in enumerate(core.atoms):
         types += [(f"a{place}", "HUGEINT" if atom.kind == "exact" else "BIGINT"), (f"h{place}", "DOUBLE")]
         if atom.kind == "ranged":
             types += [(f"{letter}{place}", "DOUBLE") for letter in RANGED]
-    if not types:
-        types = [("nothing", "INTEGER")]
+    return types
+
+
+def _load(connection: duckdb.DuckDBPyConnection, name: str, types: Types, rows: Rows) -> None:
+    types = types or [("nothing", "INTEGER")]
     if rows and len(rows[0]):
         filled = ", ".join(f"unnest(CAST(? AS {kind}[])) AS {column}" for column, kind in types)
         values = [list(column) for column in zip(*rows, strict=True)]

@@ -43,7 +43,7 @@ def set_key_mode(core: Core, rows: FromRows, where: exp.Expr | None) -> None:
         # Rows with other keys are left out before bounding, so that they cost their person nothing. Beside a key that
         # is private too: a value that the policy does not declare is never shown.
         if key.keys is not None and key.source is not None:
-            core.rows = core.rows.where(_among(key), copy=True)
+            core.rows = core.rows.where(among_declared(key), copy=True)
 
 
 def _public_keys(source: NamedRelation, keys: list[Value], rows: FromRows, where: exp.Expr | None) -> exp.Select:
@@ -58,7 +58,8 @@ def _public_keys(source: NamedRelation, keys: list[Value], rows: FromRows, where
     return select.limit(MAX_KEYS + 1, copy=False)
 
 
-def _among(key: Value) -> exp.Expr:
+def among_declared(key: Value) -> exp.In:
+    """That a row has one of the declared keys."""
     values = [literal_of(each) for each in key.keys or ()]
     return exp.In(this=key_tree(key), expressions=[value.tree for value in values])
 

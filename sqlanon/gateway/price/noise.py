@@ -50,12 +50,14 @@ class Limit:
     minimum: int
 
 
+NoiseOf = Mechanism | Choice | RangedSum | None  # None: the persons that the selection of keys counts anyway
+
+
 @dataclass(frozen=True)
 class Noise:
     """The mechanisms of one core, and what they cost together."""
 
-    # None: the persons that the selection of keys counts anyway.
-    atoms: tuple[Mechanism | Choice | RangedSum | None, ...]
+    atoms: tuple[NoiseOf, ...]
     keys: KeySelection | None
     sensitivities: tuple[int, ...]
     cost: Cost
@@ -69,7 +71,7 @@ def noise_for(core: Core, limit: Limit, epsilon: float, delta: float, *, mechani
             "keys that are not declared need a delta, and the policy gives none",
             hint="group by columns with declared keys, or by columns of public tables",
         )
-    shared = [private and _everyone(atom) for atom in core.atoms]
+    shared = [private and counts_everyone(atom) for atom in core.atoms]
     weights = [0.0 if free else atom.weight for atom, free in zip(core.atoms, shared, strict=True)]
     key_weight = (1.0 if any(shared) else KEY_WEIGHT) if private else 0.0
     if not core.atoms and private:
@@ -77,35 +79,53 @@ def noise_for(core: Core, limit: Limit, epsilon: float, delta: float, *, mechani
     whole = sum(weights) + key_weight
     sensitivities = tuple(sensitivity(core, atom, limit) for atom in core.atoms)
     rho = _rho_of(epsilon, delta / 2) if mechanism == "gaussian" else 0.0
-    atoms: list[Mechanism | Choice | RangedSum | None] = []
-    for atom, weight, reach in zip(core.atoms, weights, sensitivities, strict=True):
+    whole_amount = rho if mechanism == "gaussian" else epsilon
+    atoms: list[NoiseOf] = []
+    for atom, weight in zip(core.atoms, weights, strict=True):
         share = weight / whole if whole else 0.0
-        if not weight:
-            atoms.append(None)
-        elif mechanism == "gaussian":
-            atoms.append(_gaussian(atom, core, limit, reach, rho * share, delta, source))
-        elif atom.kind == "quantile":
-            atoms.append(source.choose_best(reach, epsilon * share))
-        elif atom.kind == "ranged":
-            found, summed = epsilon * share * SHARE, epsilon * share * (1 - SHARE)
-            rows = 1 if core.unique else limit.rows
-            atoms.append(RangedSum(source.laplace(rows, found), source.laplace(reach, summed)))
-        else:
-            atoms.append(source.laplace(reach, epsilon * share))
+        made = mechanism_for(core, atom, limit, whole_amount * share, delta, mechanism, source) if weight else None
+        atoms.append(made)
     keys = None
     if private:
         share = key_weight / whole
         key_epsilon = math.sqrt(2 * rho * share) if mechanism == "gaussian" else epsilon * share
         key_delta = delta / 2 if mechanism == "gaussian" else delta
         keys = source.select_keys(1 if core.unique else limit.groups, limit.minimum, key_epsilon, key_delta)
+    return Noise(tuple(atoms), keys, sensitivities, cost_of(atoms, keys, delta, mechanism))
+
+
+def cost_of(atoms: Sequence[NoiseOf], keys: KeySelection | None, delta: float, mechanism: str) -> Cost:
+    """What the mechanisms of one core cost together."""
     cost = sum((part.cost for part in (*atoms, keys) if part is not None), Cost())
     if mechanism == "gaussian":
         # What counts is rho; of delta, only what the keys spend: the other half belongs to the conversion of rho.
         cost = Cost(_epsilon_of(cost.rho, delta / 2), keys.cost.delta if keys is not None else 0.0, cost.rho)
-    return Noise(tuple(atoms), keys, sensitivities, cost)
+    return cost
 
 
-def _everyone(atom: Atom) -> bool:
+def amount_of(mechanism: NoiseOf, keys: KeySelection | None, kind: str) -> float:
+    """The epsilon of noise, or its rho where noise is Gaussian; of persons that keys are selected by, that of these."""
+    cost = mechanism.cost if mechanism is not None else keys.cost if keys is not None else Cost()
+    return cost.rho if kind == "gaussian" else cost.epsilon
+
+
+def mechanism_for(
+    core: Core, atom: Atom, limit: Limit, amount: float, delta: float, mechanism: str, source: Mechanisms
+) -> Mechanism | Choice | RangedSum:
+    """The noise of one atom, for an epsilon, or for a rho where the noise is Gaussian."""
+    reach = sensitivity(core, atom, limit)
+    if mechanism == "gaussian":
+        return _gaussian(atom, core, limit, reach, amount, delta, source)
+    if atom.kind == "quantile":
+        return source.choose_best(reach, amount)
+    if atom.kind == "ranged":
+        rows = 1 if core.unique else limit.rows
+        return RangedSum(source.laplace(rows, amount * SHARE), source.laplace(reach, amount * (1 - SHARE)))
+    return source.laplace(reach, amount)
+
+
+def counts_everyone(atom: Atom) -> bool:
+    """Whether an atom is the number of all persons of a group, which selects keys anyway."""
     return atom.kind == "persons" and type(atom.tree) is exp.Boolean and atom.tree.this is True
 
 
@@ -185,7 +205,7 @@ def noisy_table(
     for place, (atom, mechanism) in enumerate(zip(core.atoms, noise.atoms, strict=True)):
         if mechanism is None:
             assert noise.keys is not None
-            width = _laplace_width(noise.keys)
+            width = key_width(noise.keys)
             columns += [list(persons), [width] * len(keys)]
         elif isinstance(mechanism, Choice):
             bins = histograms.get(place, {})
@@ -205,12 +225,13 @@ def atom_width(noise: Noise, place: int) -> float:
     mechanism = noise.atoms[place]
     if mechanism is None:
         assert noise.keys is not None
-        return _laplace_width(noise.keys)
+        return key_width(noise.keys)
     assert isinstance(mechanism, Mechanism)  # how far the others are off depends on the data
     return mechanism.half_width()
 
 
-def _laplace_width(keys: KeySelection) -> float:
+def key_width(keys: KeySelection) -> float:
+    """Half of the 95 % interval of the number of persons that keys are selected by."""
     return math.ceil(keys.scale * math.log(20))
 
 

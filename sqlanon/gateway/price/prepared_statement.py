@@ -35,6 +35,7 @@ class Answer:
     withheld: int = 0  # groups that the controls leave out of an exact answer
     threshold: int | None = None  # persons, about, below which a group does not appear: of statement and policy alone
     bare: tuple[str, ...] = ()  # columns of numbers that have noise, and no error bars
+    reused: bool = False  # it follows from noisy tables that were paid for
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ class PricedStatement:
     delta: float
     judges: tuple[Judge, ...] = ()  # of an exact answer under controls; it has no parts
     bare: tuple[str, ...] = ()  # columns of numbers that have noise, and no error bars
+    stated: bool = False  # it says how accurate it is to be: by an epsilon, or by an error
 
     @property
     def threshold(self) -> int | None:
