@@ -245,6 +245,13 @@ ITEMSETS = {
     "person_splits": "group_id BIGINT, node BIGINT, person BIGINT, signature TEXT, saved DOUBLE PRECISION",
     "chosen_splits": "group_id BIGINT, node BIGINT, signature TEXT, new_id BIGINT",
     "row_sets": "person BIGINT, row_set BIGINT, records BIGINT",
+    "person_numbers": "person BIGINT, key TEXT",
+    "person_order": "person BIGINT, place BIGINT",
+    "owners": "person BIGINT, value BIGINT",
+    "grouped": "place BIGINT, group_id BIGINT",
+    "pairs": "x1 BIGINT, x2 BIGINT, records BIGINT",
+    "shown_pairs": "x1 BIGINT, x2 BIGINT, records BIGINT",
+    "covers": "item BIGINT, label BIGINT, leaves BIGINT",
 }
 TABLED = {
     "contributions": "cell BIGINT, contributor TEXT, records BIGINT, amount BIGINT, waived INT, weight BIGINT, "
@@ -323,6 +330,7 @@ LIMITS: dict[str, str | float | None] = {
     "projections": "p",
     "k_delta_anonymity": "k",
     "population_uniqueness": "share",
+    "privacy_degree": 100.0,  # 1 / p
     "positive_recursive_cl_diversity": "c",
     "record_risk": "share",
     "recursive_cl_alpha_diversity": "c",

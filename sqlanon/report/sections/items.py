@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from sqlanon.evidence.json_values import items as listed
-from sqlanon.evidence.json_values import quantity
+from sqlanon.evidence.json_values import number, quantity
 from sqlanon.evidence.release_evidence import ReleaseEvidence
-from sqlanon.report.markup import together
+from sqlanon.report.markup import Html, together
 from sqlanon.report.plots.bars import distribution, label_room
 from sqlanon.report.sections.parts import ReportColumn, Section, paragraph, section, table
 from sqlanon.report.wording import count
@@ -30,6 +31,8 @@ def item_sets(document: ReleaseEvidence) -> Section | None:
     gone = quantity(found.get("suppressed_items")) or 0
     lost = quantity(found.get("suppressed_rows")) or 0
     said = "Each person is shown as a set of labels under a fresh random number. "
+    if (groups := quantity(found.get("groups"))) and quantity(found.get("private_items")):
+        said += f"Private items are counted in {count(groups)} groups of persons, in a table of their own. "
     said += f"{count(gone)} items were left out, which cost {count(lost)} rows." if gone else "No item was left out."
     columns = [ReportColumn(""), ReportColumn("Before", True), ReportColumn("After", True)]
     plots = []
@@ -46,7 +49,21 @@ def item_sets(document: ReleaseEvidence) -> Section | None:
         paragraph(said),
         table("Persons and items before and after", columns, rows),
         together(*plots),
+        *_lost(found),
     )
+
+
+def _lost(found: Mapping[str, Any]) -> list[Html]:
+    """What became of frequent itemsets, where that was measured."""
+    number_of, kept = quantity(found.get("frequent_itemsets")), quantity(found.get("frequent_itemsets_kept"))
+    if not number_of or kept is None:
+        return []
+    said = f"Of the {count(number_of)} most frequent sets of two items and more, {count(kept)} are among the most "
+    said += f"frequent ones of the release (tKd {1 - kept / number_of:.3g})."
+    error = number(found.get("relative_error"))
+    if error is not None:
+        said += f" The number of persons with two items is off by {error:.3g} on average, as a share of it (re)."
+    return [paragraph(said)]
 
 
 def _sizes(raw: Any) -> list[tuple[str, int]]:
