@@ -35,6 +35,7 @@ def test_every_plugin_has_a_manual_page(folder: str) -> None:
         # A parameter is a literal, a relation, or shapes the relations that the compiler makes.
         shaping = {"x", "y", "guard", "categories", "weights", "weighting", "beta"}
         shaping |= {"sensitive_values", "public", "conditional"}
+        shaping |= {"m"} if plugin.classes == "combinations(m)" else set()
         # Sets of items: how large they are, which items are known, and which values an attacker is after.
         shaping |= (
             {"m", "p", "l", "antecedent", "private", "sensitive", "guarded"} if "items" in plugin.needs else set()
@@ -315,6 +316,7 @@ OWN = {
 LIMITS: dict[str, str | float | None] = {
     "alpha_k_anonymity": "alpha",
     "coherence": "h",
+    "combination_anonymity": "k",
     "delta_presence": "delta_max",
     "distinct_l_alpha_diversity": "alpha",
     "enhanced_beta_likeness": None,  # its limit is another one for each value
