@@ -1,11 +1,13 @@
 """Items become more general, the same for everybody, until every set of up to m of them is had by k persons.
 
     algorithm: apriori
+    suppression_limit: 0.02
 
 The release shows a cut through the tree of items: every item is replaced by the node of the cut above it, or by itself.
 Sets of one item are looked at first, then of two, and so on; for a set that too few persons have, the sets of nodes
-above it are tried, and the cut rises to the one that loses least. In the worst case all items become the root. Nothing
-is suppressed.
+above it are tried, and the cut rises to the one that loses least. In the worst case all items become the root, and few
+rare items can bring that about. So with a `suppression_limit` above 0 a node of such a set is left out in place of
+that where this loses less, as long as no more than this share of the rows, a person with an item, is left out in all.
 
 What it does not protect: which items go together; a private item stays as certain as it was. It does not always find
 the cut that loses least.
@@ -56,8 +58,11 @@ def protect(task: ItemTask, params: Params) -> ProtectedItems:
         k = max(k for k, most in zip(sizes, largest, strict=True) if most >= size)
         require_countable(basket_sizes(task.items.engine, search.table), size, models[0][0])
         search.raise_cut(size, k)
-    labels: dict[int, str | None] = {item: search.cut[name] for item, name in task.items.names.items()}
-    return show_labels(task, labels, f"a cut of {len(set(labels.values())):,} labels, raised {search.raised:,} times")
+    labels = {item: search.cut[name] for item, name in task.items.names.items()}
+    why = f"a cut of {len(set(labels.values()) - {None}):,} labels, raised {search.raised:,} times"
+    if search.dropped:
+        why += f"; {search.dropped:,} labels left out, which lost less"
+    return show_labels(task, labels, why)
 
 
 @dataclass
@@ -67,8 +72,10 @@ class _Search:
     task: ItemTask
     tree: ItemTree
     raised: int = 0
+    dropped: int = 0
+    budget: int = 0  # rows that may still be left out
     table: str = ""
-    cut: dict[str, str] = field(default_factory=dict)  # leaf to node, of the items that occur
+    cut: dict[str, str | None] = field(default_factory=dict)  # leaf to node, of the items that occur; None if left out
     numbers: dict[str, int] = field(default_factory=dict)  # of nodes
     names: dict[int, str] = field(default_factory=dict)
 
@@ -81,6 +88,7 @@ class _Search:
         for place, node in enumerate(sorted(self.tree.nodes - set(self.numbers)), start=next_number):
             self.numbers[node] = place
         self.names = {number: name for name, number in self.numbers.items()}
+        self.budget = int(self.task.policy.suppression_limit * items.occurrences + 1e-9)
         self.occurrences = {items.names[item]: support for item, support in items.supports.items()}
 
     def raise_cut(self, size: int, k: int) -> None:
@@ -93,9 +101,21 @@ class _Search:
                 broken, whole = self._broken(size, k)
                 continue
             worst = min(broken, key=lambda nodes: (broken[nodes], sorted(self.names[node] for node in nodes)))
-            for node in self._chosen([self.names[number] for number in worst], k):
+            nodes = [self.names[number] for number in worst]
+            rise, lost = self._chosen(nodes, k)
+            rare, cost = self._rarest(nodes)
+            if rare is not None and (rise is None or cost < lost):
+                gone = self._drop(rare)
+                broken = {each: n for each, n in broken.items() if not gone & each}
+                continue
+            if rise is None:
+                raise NotReleased(
+                    "even the root of the tree of items is had by too few persons",
+                    hint="allow to leave rare items out with 'suppression_limit'",
+                )
+            for node in rise:
                 gone = self._move(node)
-                broken = {nodes: n for nodes, n in broken.items() if not gone & nodes}
+                broken = {each: n for each, n in broken.items() if not gone & each}
                 broken |= self._broken(size, k, self.numbers[node])[0]
 
     def _broken(self, size: int, k: int, node: int | None = None) -> tuple[dict[frozenset[int], int], bool]:
@@ -121,14 +141,36 @@ class _Search:
         kept = {frozenset(map(int, nodes)): int(n) for *nodes, n in found[:MOST_FETCHED]}
         return kept, len(found) <= MOST_FETCHED
 
-    def _chosen(self, nodes: list[str], k: int) -> list[str]:
-        """The nodes that the cut rises to, so that at least k persons have them all in place of the given ones."""
+    def _chosen(self, nodes: list[str], k: int) -> tuple[list[str] | None, float]:
+        """The nodes that the cut rises to, so that at least k persons have them all in place of the given ones, and
+        what that loses more; None where there are none."""
         paths = [[node, *self.tree.above(node)] for node in nodes]
         candidates = {self._without_contained(chosen) for chosen in product(*paths)} - {frozenset(nodes)}
         for candidate in sorted(candidates, key=lambda each: (self._loss(each), sorted(each))):
             if self._support(sorted(candidate)) >= k:
-                return [node for node in sorted(candidate) if node not in nodes]
-        raise NotReleased("even the root of the tree of items is had by too few persons")
+                return [node for node in sorted(candidate) if node not in nodes], self._loss(candidate)
+        return None, 0.0
+
+    def _rarest(self, nodes: list[str]) -> tuple[str | None, float]:
+        """The node that is cheapest to leave out, and what that loses more; None where too many rows would go."""
+        costs = []
+        for node in nodes:
+            leaves = [leaf for leaf in self.tree.leaves_below(node) if self.cut.get(leaf) == node]
+            rows = sum(self.occurrences[leaf] for leaf in leaves)
+            if rows <= self.budget:
+                costs.append((round(rows * (1 - self.tree.loss(node)), 9), node))
+        cost, node = min(costs, default=(0.0, ""))
+        return (node, cost) if costs else (None, 0.0)
+
+    def _drop(self, node: str) -> set[int]:
+        """Leave a node out of all sets."""
+        leaves = [leaf for leaf in self.tree.leaves_below(node) if self.cut.get(leaf) == node]
+        own = exp.column("item").eq(literal(self.numbers[node]))
+        self.task.items.engine.execute(exp.Delete(this=table(self.table), where=exp.Where(this=own)))
+        self.budget -= sum(self.occurrences[leaf] for leaf in leaves)
+        self.cut |= dict.fromkeys(leaves, None)
+        self.dropped += 1
+        return {self.numbers[node]}
 
     def _without_contained(self, nodes: tuple[str, ...]) -> frozenset[str]:
         return frozenset(node for node in nodes if not set(self.tree.above(node)) & set(nodes))
@@ -138,13 +180,14 @@ class _Search:
         more = 0.0
         for node in candidate:
             for leaf in self.tree.leaves_below(node):
-                if leaf in self.cut:
-                    more += self.occurrences[leaf] * (self.tree.loss(node) - self.tree.loss(self.cut[leaf]))
+                if (own := self.cut.get(leaf)) is not None:
+                    more += self.occurrences[leaf] * (self.tree.loss(node) - self.tree.loss(own))
         return round(more, 9)
 
     def _below(self, node: str) -> list[int]:
         """The nodes of the cut that a node covers."""
-        return sorted({self.numbers[self.cut[leaf]] for leaf in self.tree.leaves_below(node) if leaf in self.cut})
+        own = {self.cut.get(leaf) for leaf in self.tree.leaves_below(node)} - {None}
+        return sorted(self.numbers[each] for each in own if each is not None)
 
     def _support(self, nodes: list[str]) -> int:
         """How many persons have something below each of these nodes."""
@@ -168,7 +211,7 @@ class _Search:
         engine.execute(exp.Insert(this=table(self.table), expression=added))
         engine.drop_temporary([moved])
         for leaf in self.tree.leaves_below(node):
-            if leaf in self.cut:
+            if self.cut.get(leaf) is not None:
                 self.cut[leaf] = node
         self.raised += 1
         return set(gone)
