@@ -26,6 +26,7 @@ from sqlanon.evidence.attacks import (
 from sqlanon.evidence.attacks.attacked_table import NotJudged, Side, Targets, find_target_classes, side_of, targets_of
 from sqlanon.evidence.attacks.attacker_knowledge import AttackParams, read_params
 from sqlanon.evidence.attacks.bucket_attacks import OF_GROUPS, Apart, apart_of
+from sqlanon.evidence.attacks.entity_attacks import attack_entities
 from sqlanon.evidence.attacks.guess_advantage import Advantage, Guesser, judged_targets
 from sqlanon.evidence.attacks.item_attacks import attack_items
 from sqlanon.evidence.attacks.journey_attacks import JourneyOutcome, attack_journeys
@@ -55,6 +56,7 @@ LOOKED_UP = {"targets", "external", "other", "requirement"}
 JOINING = {"targets", "external", "other", "requirement"}
 # What looks at the rows that fit a person, however these overlap: a suppressed cell fits any value.
 OVER_FITTING = {"targets", "external"}
+KNOWN_TREES = "the attacker knows all rows of a person that are left, and how they hang together"
 
 
 @dataclass(frozen=True)
@@ -130,10 +132,8 @@ def attack(
         return of_shape(policy, engine, release, names, asked, [item for item in given if item is not None])
     require_shape(policy, "an attack on single rows", ROWS, ENTITY)
     if policy.shape == ENTITY and policy.source.joins:
-        raise PolicyError(
-            "attacks look up the rows of one table, and persons have several here",
-            hint="'sqlanon risk' measures who is found by all rows; or join the tables in a view or 'query:'",
-        )
+        given = (external, other, prior, earlier, control)
+        return _attack_entities(policy, engine, release, names, asked, [item for item in given if item is not None])
     if policy.shape == ENTITY:
         policy = as_linked_rows(policy)
     unknown = [name for name in names if name not in family("attacks")]
@@ -210,13 +210,32 @@ def _attack_items(
     return Attacks("persons", policy.items, tuple(attacks), refused)
 
 
-def _require_knowledge_alone(of: str, known: str, asked: Mapping[str, Any], tables: Sequence[Source]) -> None:
-    more = [name for name, value in asked.items() if value is not None and name != "knowledge"]
+def _attack_entities(
+    policy: Policy,
+    engine: Engine,
+    release: Source | None,
+    names: Sequence[str],
+    asked: Mapping[str, Any],
+    tables: Sequence[Source],
+) -> Attacks:
+    _require_alone("trees of rows", "certainty", "how sure an attacker must be", asked, tables)
+    tried = attack_entities(policy, engine, release, names, asked.get("certainty"))
+    attacks = [
+        Attack(name, attribute, {}, _outcome(before), None if after is None else _outcome(after))
+        for name, attribute, before, after in tried
+    ]
+    return Attacks("persons", policy.quasi_identifiers, tuple(attacks), notes=(KNOWN_TREES,))
+
+
+def _require_alone(of: str, name: str, meaning: str, asked: Mapping[str, Any], tables: Sequence[Source]) -> None:
+    more = [key for key, value in asked.items() if value is not None and key != name]
     if tables or more:
         what = f"'{more[0]}'" if more else "a further table"
-        raise PolicyError(
-            f"{what} means nothing for attacks on {of}", hint=f"they take 'knowledge', the number of {known} known"
-        )
+        raise PolicyError(f"{what} means nothing for attacks on {of}", hint=f"they take '{name}', {meaning}")
+
+
+def _require_knowledge_alone(of: str, known: str, asked: Mapping[str, Any], tables: Sequence[Source]) -> None:
+    _require_alone(of, "knowledge", f"the number of {known} known", asked, tables)
 
 
 def _outcome(found: JourneyOutcome) -> Outcome:

@@ -87,6 +87,15 @@ def attack_items(
             side.items.close()
 
 
+def find_alike_sets(policy: Policy, engine: Engine, release: Source) -> JourneyOutcome:
+    """How surely somebody finds a person who knows every item that is left of them; those who are alone are broken."""
+    side = _Side(policy, engine, release, 1)
+    try:
+        return judge_matches(count_whole_sets(side.items), 2)
+    finally:
+        side.items.close()
+
+
 def _most_known(model: Plugin, given: Mapping[str, Any]) -> int | None:
     """How many items a model lets an attacker know."""
     if not is_of_itemsets(model):
