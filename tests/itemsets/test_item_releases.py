@@ -192,6 +192,40 @@ def test_apriori_with_suppression_never_breaks_its_model(
     assert made.document["items"]["suppressed_rows"] == made.plan.suppressed
 
 
+def test_a_rare_item_costs_detail_in_one_part_only(database: Database) -> None:
+    """By hand: {a d} ten times, {b e} nine times, {b c} once. One cut raises all; with two parts ten stay as they are."""
+    persons = [frozenset("ad")] * 10 + [frozenset("be")] * 9 + [frozenset("bc")]
+    fill(database, persons)
+    models = [{"km_anonymity": {"k": 2, "m": 2}}]
+    whole, shown = anonymized(database, models, LETTERS)
+    assert shown.count(frozenset("ad")) == 0
+    fill(database, persons)
+    made, shown = anonymized(database, models, LETTERS, algorithm={"apriori": {"parts": 2}})
+    assert shown.count(frozenset("ad")) == 10 and made.plan.suppressed == 0
+    assert made.plan.loss < whole.plan.loss and made.document["items"]["parts"] == 2
+
+
+@settings(max_examples=examples(25))
+@given(
+    persons=baskets, k=st.integers(2, 3), m=st.integers(1, 3), parts=st.integers(2, 5), limit=st.sampled_from([0, 0.3])
+)
+def test_apriori_in_parts_never_breaks_its_model(
+    database: Database, persons: Any, k: int, m: int, parts: int, limit: float
+) -> None:
+    fill(database, persons)
+    models = [{"km_anonymity": {"k": k, "m": m}}]
+    more: dict[str, Any] = {"algorithm": {"apriori": {"parts": parts}}, "suppression_limit": limit}
+    made, shown = anonymized(database, models, LETTERS, **more)
+    assert brute.km_anonymity(shown, k=k, m=m) == set()
+    assert made.plan.suppressed <= limit * sum(map(len, persons)) + 1e-9
+    ways = brute.paths(LETTERS)
+    above = {node for item in set().union(*persons) for node in ways[item]}
+    assert set().union(*shown) <= above
+    if not limit:  # everybody is shown, with as many labels as they have items at most
+        assert len(shown) == len(persons)
+        assert sum(map(len, shown)) <= sum(map(len, persons))
+
+
 @settings(max_examples=examples(20))
 @given(persons=baskets, k=st.integers(2, 3), m=st.integers(1, 3), exact=st.booleans())
 def test_item_suppression_never_breaks_its_model(database: Database, persons: Any, k: int, m: int, exact: bool) -> None:

@@ -250,6 +250,7 @@ ITEMSETS = {
     "person_order": "person BIGINT, place BIGINT",
     "owners": "person BIGINT, value BIGINT",
     "grouped": "place BIGINT, group_id BIGINT",
+    "person_parts": "person BIGINT, part BIGINT",
     "pairs": "x1 BIGINT, x2 BIGINT, records BIGINT",
     "shown_pairs": "x1 BIGINT, x2 BIGINT, records BIGINT",
     "covers": "item BIGINT, label BIGINT, leaves BIGINT",
