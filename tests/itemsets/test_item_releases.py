@@ -193,7 +193,7 @@ def test_apriori_with_suppression_never_breaks_its_model(
 
 
 def test_a_rare_item_costs_detail_in_one_part_only(database: Database) -> None:
-    """By hand: {a d} ten times, {b e} nine times, {b c} once. One cut raises all; with two parts ten stay as they are."""
+    """By hand: {a d} ten times, {b e} nine times, {b c} once. One cut raises all; with two parts ten stay the same."""
     persons = [frozenset("ad")] * 10 + [frozenset("be")] * 9 + [frozenset("bc")]
     fill(database, persons)
     models = [{"km_anonymity": {"k": 2, "m": 2}}]
