@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from sqlglot import exp
+
 from sqlanon import algorithms
 from sqlanon.engines import Engine
 from sqlanon.errors import NotReleased
@@ -27,6 +29,9 @@ from sqlanon.release.evidence_document import outline_release
 from sqlanon.release.made_release import MadeRelease, at_one_time, plan_made, render_script, require_columns
 from sqlanon.release.rewrite_release import Rewriting
 from sqlanon.release.targets.target import Staged
+from sqlanon.sqltree.tree import alias, count_all, select, table
+
+MOST_SUPPORTS = 200  # of the most frequent items, for the plot of the report
 
 
 @contextmanager
@@ -113,10 +118,16 @@ def _count_shown(engine: Engine, items: Items) -> dict[str, Any]:
     made = items.prelude.made
     shown = next(name for key, name in made.items() if key[0] == "shown_items")
     sizes = basket_sizes(engine, shown)
+    supports = engine.query(
+        select(alias(count_all(), "persons"), source=table(shown), groups=["label"])
+        .order_by(exp.Ordered(this=exp.column("persons"), desc=True), copy=False)
+        .limit(MOST_SUPPORTS, copy=False)
+    )
     return {
         "persons": sum(sizes.values()),
         "rows": sum(size * persons for size, persons in sizes.items()),
         "sizes": sorted(sizes.items()),
+        "supports": [int(persons) for (persons,) in supports],
     }
 
 
@@ -151,6 +162,8 @@ def _outline(
         **made.measured,
         "sizes_before": [list(pair) for pair in sorted(items.sizes.items())],
         "sizes_after": [list(pair) for pair in shown["sizes"]],
+        "supports_before": sorted(items.supports.values(), reverse=True)[:MOST_SUPPORTS],
+        "supports_after": shown["supports"],
     }
     script = render_script(items.prelude.steps, how, policy, items.engine.dialect)
     return outline_release(
