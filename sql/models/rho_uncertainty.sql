@@ -1,5 +1,6 @@
 -- Whoever knows any items of a person, sensitive ones among them, concludes no further sensitive item with a confidence
--- of rho or more. Items are known in any number unless `antecedent` bounds it. It protects no person from being found,
+-- of rho or more. Items are known in any number unless `antecedent` bounds it. With all items listed as sensitive each of
+-- them may be known and may be what an attacker is after (quasi-sensitive items). It protects no person from being found,
 -- and an item that a share rho of all persons has breaks it wherever these have anything else in common.
 -- cite: Cao, Karras, Raissi and Tan 2010
 -- param: rho number > 0 <= 1: the confidence that no conclusion may reach

@@ -112,7 +112,7 @@ def print_published(
         )
     )
     for check in document.get("checks", ()):
-        _print_check(console, check, "sets" if "items" in document else "classes")
+        _print_check(console, check, _unit(document))
     if "found_by_values" in document:
         console.print(plain_text(f"note: {document['found_by_values']['said']}", style="yellow"), soft_wrap=True)
     if "linked_rows" in document:
@@ -149,6 +149,13 @@ def print_published(
         console.print("[bold green]published: every requirement holds in the release as written[/]")
     else:
         console.print("[bold]nothing was written[/]")
+
+
+def _unit(document: Mapping[str, Any]) -> str:
+    """What is measured one by one."""
+    if "items" not in document:
+        return "classes"
+    return "groups" if "groups" in document["items"] and "private_items" in document["items"] else "sets"
 
 
 def _print_check(console: Console, check: Mapping[str, Any], what: str = "classes") -> None:
@@ -196,6 +203,13 @@ def _print_items(console: Console, document: Mapping[str, Any]) -> None:
     )
     console.print(plain_text(f"{items['different']:,} different items, shown as {items['labels']:,} labels"))
     console.print(plain_text(f"ncp {number(plan['loss'])}; {plan['algorithm']}: {plan['why']}"), soft_wrap=True)
+    if "frequent_itemsets" in items:
+        kept, of = items["frequent_itemsets_kept"], items["frequent_itemsets"]
+        told = f"{kept:,} of the {of:,} most frequent itemsets still are; "
+        told += f"numbers of persons with two items are off by {number(items['relative_error'])} on average"
+        console.print(plain_text(told), soft_wrap=True)
+    for name, kind in document.get("release", {}).get("companions", {}).items():
+        console.print(plain_text(f"with the {kind} {name}"))
 
 
 def _print_entities(console: Console, document: Mapping[str, Any]) -> None:

@@ -11,19 +11,21 @@ from sqlglot import exp
 from sqlanon.engines import Engine
 from sqlanon.errors import PolicyError, SourceError
 from sqlanon.evidence.hierarchies import build_hierarchies, require_valid
+from sqlanon.evidence.item_groups import is_of_groups, read_groups, shows_groups
 from sqlanon.evidence.results import CheckResult, Violation
 from sqlanon.families import Plugin, plugin
 from sqlanon.itemsets.find_itemsets import BrokenSet, Level, is_of_itemsets, know_items, walk_levels
 from sqlanon.itemsets.item_tree import ItemTree, read_tree
 from sqlanon.itemsets.open_items import Items, open_items
 from sqlanon.policy import ModelUse, Policy, Source, missing_columns
+from sqlanon.relations.bucketization import GROUP
 from sqlanon.relations.classes import Prelude, as_label
 from sqlanon.relations.itemsets import PERSON_NUMBER, ItemColumns
 from sqlanon.relations.source import relation
 from sqlanon.sqltree.tree import bind, count_all, join_clause, select, table, with_verdict
 
 SHOWN_ITEMS = 12  # of a set, on a screen
-SETS, PERSONS = "set", "person's set"
+SETS, PERSONS, GROUPS = "set", "person's set", "group"
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,10 @@ def check_items(
             breaches += _compare_with_source(policy, engine, items)
         checks = []
         for place, use in enumerate(policy.models, start=1):
-            checks.append(measure_model(items, policy, use, limit, notes, released=release is not None))
+            if is_of_groups(plugin("models", use.name)):
+                checks.append(_measure_groups(items, policy, use, release, breaches))
+            else:
+                checks.append(measure_model(items, policy, use, limit, notes, released=release is not None))
             if progress:
                 progress(place, len(policy.models))
         if not items.occurrences:
@@ -138,21 +143,68 @@ def measure_model(
     )
 
 
-def _measure_persons(items: Items, policy: Policy, model: Plugin, params: Mapping[str, Any], limit: int) -> CheckResult:
-    """A model of classes, where a class is all persons with exactly the same items."""
-    engine = items.engine
-    rows = items.make("person_rows", bind(plugin("itemsets", "person_rows").sql, {}, {"items": items.tables.items}))
-    sets = items.make("row_sets", bind(plugin("linking", "row_sets").sql, {}, {"person_rows": rows}))
-    classes = items.make("whole_sets", bind(plugin("itemsets", "whole_sets").sql, {}, {"row_sets": sets}))
-    verdict = with_verdict(bind(model.sql, model.filled(params), {"classes": classes}))
-    result = items.make("verdicts", verdict)
+def _measure_groups(
+    items: Items, policy: Policy, use: ModelUse, release: Source | None, breaches: list[str]
+) -> CheckResult:
+    """A model of private items in groups of persons. Nothing of a group is shown: its private items are whose they are
+    with some chance."""
+    model = plugin("models", use.name)
+    filled = model.filled(use.params)
+    made = read_groups(policy, items, model, filled, release=release)
+    breaches += made.breaches
+    relations = {"classes": made.classes, "class_values": made.values}
+    result = items.make("verdicts", with_verdict(bind(model.sql, filled, relations)))
+    number, broken, persons, least, most = items.engine.query(_count_verdicts(made.classes, result))[0]
+    end = least if model.worse_when_smaller else most
+    return CheckResult(
+        model=model.name,
+        params=use.params,
+        qid=policy.items,
+        attribute=None,
+        measures=model.measures,
+        classes=int(number),
+        broken_classes=int(broken or 0),
+        broken_records=int(persons or 0),
+        measured=None if end is None else float(end),
+        unit=GROUPS,
+    )
+
+
+def _count_verdicts(classes: str, result: str) -> exp.Select:
+    """Classes, broken ones, persons in these, and the ends of what was measured."""
     same = exp.column("class_id", table="r").eq(exp.column("class_id", table="s"))
     broken = exp.Coalesce(this=exp.column("broken", table="r"), expressions=[exp.convert(1)])
     held = exp.column("records", table="s")
     counts = (count_all(), exp.Sum(this=broken), exp.Sum(this=exp.Mul(this=broken.copy(), expression=held)))
     ends = (exp.Min(this=exp.column("measured", table="r")), exp.Max(this=exp.column("measured", table="r")))
     joins = [join_clause(table(result, alias="r"), same, side="LEFT")]
-    every = select(*counts, *ends, source=table(classes, alias="s"), joins=joins)
+    return select(*counts, *ends, source=table(classes, alias="s"), joins=joins)
+
+
+def find_whole_sets(items: Items) -> str:
+    """Persons with exactly the same items, as classes."""
+    rows = items.make("person_rows", bind(plugin("itemsets", "person_rows").sql, {}, {"items": items.tables.items}))
+    sets = items.make("row_sets", bind(plugin("linking", "row_sets").sql, {}, {"person_rows": rows}))
+    return items.make("whole_sets", bind(plugin("itemsets", "whole_sets").sql, {}, {"row_sets": sets}))
+
+
+def count_whole_sets(items: Items) -> list[tuple[int, int]]:
+    """How many persons share their whole set with so many, themselves among them: (so many, persons)."""
+    classes = find_whole_sets(items)
+    persons = exp.Sum(this=exp.column("records"))
+    found = items.engine.query(select("records", persons, source=table(classes), groups=["records"]))
+    return sorted((int(records), int(number)) for records, number in found)
+
+
+def _measure_persons(items: Items, policy: Policy, model: Plugin, params: Mapping[str, Any], limit: int) -> CheckResult:
+    """A model of classes, where a class is all persons with exactly the same items."""
+    engine = items.engine
+    classes = find_whole_sets(items)
+    verdict = with_verdict(bind(model.sql, model.filled(params), {"classes": classes}))
+    result = items.make("verdicts", verdict)
+    same = exp.column("class_id", table="r").eq(exp.column("class_id", table="s"))
+    held = exp.column("records", table="s")
+    every = _count_verdicts(classes, result)
     number, broken_classes, persons, least, most = engine.query(every)[0]
     found = []
     if broken_classes and limit:
@@ -228,7 +280,8 @@ def _as_released(policy: Policy, columns: ItemColumns, available: list[str]) -> 
         )
     who = (*policy.identifiers, *([policy.person] if policy.person is not None else []))
     breaches = [f"the release holds the identifier '{name}'" for name in dict.fromkeys(who) if name in available]
-    others = [name for name in available if name not in columns.needed and name not in who]
+    own = (*columns.needed, *((GROUP,) if shows_groups(policy) else ()))
+    others = [name for name in available if name not in own and name not in who]
     return breaches, [f"column '{name}' of the release has no role in the policy" for name in others]
 
 

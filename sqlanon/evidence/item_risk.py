@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -26,7 +26,7 @@ from sqlanon.relations.itemsets import (
     set_values,
 )
 from sqlanon.relations.source import relation
-from sqlanon.sqltree.tree import alias, case, count_all, double, literal, select, table
+from sqlanon.sqltree.tree import alias, count_all, select, table
 
 ATTACKERS = ("known items", "known items, and how many there are", "known items, and one that is not there")
 
@@ -71,57 +71,72 @@ def as_data(found: ItemRisk) -> dict[str, Any]:
 def measure_known(items: Items, knowledge: int, attackers: Sequence[str]) -> list[ItemsKnown]:
     """An attacker who knows so many items or fewer; one who also knows how many there are; and one who also knows an
     item that is not there: as many of them as there are names for."""
+    found = [
+        _summarize(attacker, size, matches) for attacker, size, matches in count_known(items, knowledge, attackers)
+    ]
+    return sorted(found, key=lambda item: (attackers.index(item.attacker), item.items))
+
+
+def count_known(
+    items: Items, knowledge: int, attackers: Sequence[str]
+) -> Iterator[tuple[str, int, list[tuple[int, int]]]]:
+    """The same as pairs for each attacker and number of items: so few persons fit, for so many persons."""
     engine, read = items.engine, items.tables.items
     owned = items.make("owned", select("person", alias(exp.column("item"), "value"), source=table(read)))
     names = ["level", "fine", "values", "known", "sized", "without", "next"]
     level, fine, values, known, sized, without, following = (f"{items.prelude.prefix}_{name}" for name in names)
-    found = []
     try:
         for size in range(1, min(knowledge, max(items.sizes, default=0)) + 1):
-            _require_countable(items, size)
+            _require_countable(items, size, beside=len(attackers) > 2)
             engine.create_temporary(level, first_level(read) if size == 1 else next_level(read, fine, size))
-            engine.create_temporary(values, set_values(read, level, owned, size, items_too=True))
             attempts: list[tuple[str, list[exp.Query]]] = [
                 (known, [fewest_matches(read, level, size)]),
                 (sized, [fewest_of_size(read, level, size)]),
-                (without, [fewest_matches(read, level, size), fewest_without(read, level, size, values)]),
             ]
+            if len(attackers) > 2:
+                engine.create_temporary(values, set_values(read, level, owned, size, items_too=True))
+                absent: list[exp.Query] = [fewest_matches(read, level, size), fewest_without(read, level, size, values)]
+                attempts.append((without, absent))
             for attacker, (name, queries) in zip(attackers, attempts, strict=False):
                 if size > 1:
                     queries.append(select("person", "fewest", source=table(name)))
                 engine.create_temporary(following, least_matches(*queries))
                 engine.create_temporary(name, select("person", "fewest", source=table(following)))
-                found.append(_summarize(items, name, attacker, size))
+                yield attacker, size, _counted(items, name)
             engine.create_temporary(fine, select(exp.Star(), source=table(level)))
     finally:
         with suppress(SqlanonError):  # of a connection that is lost; what broke it is the error to show
             engine.drop_temporary([level, fine, values, known, sized, without, following])
-    return sorted(found, key=lambda item: (attackers.index(item.attacker), item.items))
 
 
-def _require_countable(items: Items, size: int) -> None:
-    """Refuse what would be counted for hours: the sets of so many items, each beside all other items of its persons."""
-    sets = count_sets(items.sizes, size)
-    pairs = sum(persons * math.comb(own, size) * (own - size) for own, persons in items.sizes.items() if own > size)
-    if max(sets, pairs) <= MOST_SETS:
+def _require_countable(items: Items, size: int, *, beside: bool) -> None:
+    """Refuse what would be counted for hours: the sets of so many items, and each beside all other items of its
+    persons."""
+    work = count_sets(items.sizes, size)
+    if beside:
+        pairs = (persons * math.comb(own, size) * (own - size) for own, persons in items.sizes.items() if own > size)
+        work = max(work, sum(pairs))
+    if work <= MOST_SETS:
         return
     less = f"ask for '--knowledge {size - 1}', or " if size > 1 else ""
     raise PolicyError(
-        f"more than {MOST_SETS:.0e} sets of {size} items, each beside another item, would be counted",
+        f"more than {MOST_SETS:.0e} sets of {size} items{', each beside another item,' * beside} would be counted",
         hint=f"{less}leave out persons with very many items with 'query:'; one has {max(items.sizes):,}",
     )
 
 
-def _summarize(items: Items, matches: str, attacker: str, size: int) -> ItemsKnown:
-    fewest = exp.column("fewest")
-    alone = exp.Sum(this=case((fewest.copy().eq(1), literal(1)), default=literal(0)))
-    chance = exp.Avg(this=exp.Div(this=literal(1.0), expression=double(fewest.copy())))
-    tree = select(count_all(), alone, exp.Min(this=fewest), chance, source=table(matches))
-    _, singled_out, least, average = items.engine.query(tree)[0]
+def _counted(items: Items, matches: str) -> list[tuple[int, int]]:
+    found = items.engine.query(select("fewest", count_all(), source=table(matches), groups=["fewest"]))
+    return sorted((int(fewest), int(persons)) for fewest, persons in found)
+
+
+def _summarize(attacker: str, size: int, matches: Sequence[tuple[int, int]]) -> ItemsKnown:
+    persons = sum(number for _, number in matches)
+    chances = sum(number / fewest for fewest, number in matches)
     return ItemsKnown(
         attacker,
         size,
-        int(singled_out or 0),
-        None if least is None else int(least),
-        None if average is None else float(average),
+        sum(number for fewest, number in matches if fewest == 1),
+        min((fewest for fewest, _ in matches), default=None),
+        chances / persons if persons else None,
     )

@@ -14,6 +14,7 @@ from sqlanon.families import Plugin, plugin
 from sqlanon.itemsets.item_tree import ItemTree
 from sqlanon.itemsets.open_items import Items
 from sqlanon.policy import Policy
+from sqlanon.relations.bucketization import GROUP
 from sqlanon.sqltree.tree import alias, bigint, join_clause, nest_query, select, table, window
 
 
@@ -65,6 +66,8 @@ class ProtectedItems:
     proven: bool = False
     measured: Mapping[str, Any] = field(default_factory=dict)
     digest: str = ""
+    groups: str | None = None  # the table of the group of each person, where a release shows it
+    companions: Mapping[str, exp.Select] = field(default_factory=dict)  # further tables, by what is added to the name
 
 
 def show_labels(task: ItemTask, labels: Mapping[int, str | None], why: str, *, proven: bool = False) -> ProtectedItems:
@@ -98,9 +101,12 @@ def show_labels(task: ItemTask, labels: Mapping[int, str | None], why: str, *, p
     )
 
 
-def number_persons(rows: exp.Select, task: ItemTask, item: str, number: str) -> exp.Select:
-    """The release: a fresh random number for each person who is shown, the label of the item, and the sensitive value.
-    The number says nothing of who it is, nor of the order in which the source has them."""
+def number_persons(
+    rows: exp.Select, task: ItemTask, item: str, number: str, *, groups: str | None = None
+) -> exp.Select:
+    """The release: a fresh random number for each person who is shown, the label of the item, the sensitive value, and
+    the group where there are `groups`. The number says nothing of who it is, nor of the order in which the source has
+    them."""
     items = task.items
     made = items.make("shown_items", rows)
     people = nest_query(select("person", source=table(made)).distinct(), "p")
@@ -120,4 +126,8 @@ def number_persons(rows: exp.Select, task: ItemTask, item: str, number: str) -> 
         joins.append(join_clause(table(tables.owners, alias="o"), owner))
         joins.append(join_clause(table(tables.values, alias="v"), value))
         chosen.append(alias(exp.column("value", table="v"), items.columns.sensitive, quoted=True))
+    if groups is not None:
+        own = exp.column("person", table="g").eq(exp.column("person", table="i"))
+        joins.append(join_clause(table(groups, alias="g"), own))
+        chosen.insert(0, alias(exp.column("group_id", table="g"), GROUP, quoted=True))
     return select(*chosen, source=table(made, alias="i"), joins=joins)

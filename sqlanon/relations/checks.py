@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -56,6 +58,9 @@ from sqlanon.sqltree.tree import (
 BUILT_ON_VALUES = frozenset(["class_supersets", "class_probability"])
 # What is made of the columns of a class themselves, and cannot be made of sets of rows.
 BUILT_ON_COLUMNS = frozenset(["class_population", "class_supersets", "class_probability", "combinations"])
+# A model whose classes are made of m columns at a time, and how many such sets are measured at most.
+OF_COMBINATIONS = "combinations(m)"
+MOST_COMBINATIONS = 1_000
 # What is asked about the sensitive values of persons with one signature.
 ANY_ROW, KNOWN_ROW = "in any row", "in a known row"
 OF_ROW_SETS = "row_sets"  # what the header of a model calls classes of owners with the same set of rows
@@ -193,6 +198,8 @@ class Compiler:
             return [tuple(use.params["x"])]
         if "combinations" in model.needs:
             return [()]
+        if model.classes == OF_COMBINATIONS:
+            return self._combinations(use)
         if isinstance(use.qid, tuple):
             return [use.qid]
         # A smaller quasi-identifier is implied by a larger one, for models that hold on under generalization. Shares
@@ -207,6 +214,22 @@ class Compiler:
                 hint="give at least one column the role quasi_identifier",
             )
         return chosen
+
+    def _combinations(self, use: ModelUse) -> list[tuple[str, ...]]:
+        """All sets of m columns of a quasi-identifier; with fewer columns than m, all of them."""
+        named = self.policy.qid_sets()
+        whole = [use.qid] if isinstance(use.qid, tuple) else [named[use.qid]] if use.qid else list(named.values())
+        m = int(use.params["m"])
+        number = sum(math.comb(len(columns), min(m, len(columns))) for columns in whole)
+        if number > MOST_COMBINATIONS:
+            raise PolicyError(
+                f"{use.name}: {number:,} combinations of {m} columns would be measured, "
+                f"the limit is {MOST_COMBINATIONS:,}",
+                hint="take a smaller m, or name fewer columns with 'qid'",
+            )
+        return list(
+            dict.fromkeys(each for columns in whole for each in itertools.combinations(columns, min(m, len(columns))))
+        )
 
     def attributes(self, use: ModelUse) -> list[str | None]:
         if "sensitive" not in plugin("models", use.name).needs:

@@ -26,6 +26,7 @@ from sqlanon.sqltree.tree import (
     bind,
     column,
     count_all,
+    double,
     join_clause,
     literal,
     nest_query,
@@ -247,3 +248,24 @@ def least_matches(*found: exp.Query) -> exp.Select:
     """For each person the fewest of several attempts."""
     least = alias(exp.Min(this=exp.column("fewest")), "fewest")
     return select("person", least, source=nest_query(union_all(found), "e"), groups=["person"])
+
+
+def surest_values(items: str, level: str, values: str, owners: str, size: int) -> exp.Select:
+    """For each person and each value that they own the largest share of it among those who have some items of them."""
+    person, value = exp.column("person", table="a1"), exp.column("value", table="o")
+    own = exp.column("person", table="o").eq(person.copy())
+    of_set = exp.and_(
+        exp.column("class_id", table="v").eq(exp.column("class_id", table="s")),
+        exp.column("value", table="v").eq(value.copy()),
+        copy=False,
+    )
+    joins = [
+        *member_joins(items, size),
+        join_clause(table(level, alias="s"), _same_items("s", size)),
+        join_clause(table(owners, alias="o"), own),
+        join_clause(table(values, alias="v"), of_set),
+    ]
+    share = exp.Div(this=double(exp.column("records", table="v")), expression=exp.column("records", table="s"))
+    surest = alias(exp.Max(this=share), "share")
+    groups = [person.copy(), value.copy()]
+    return select(person, value, surest, source=table(items, alias="a1"), joins=joins, groups=groups)

@@ -13,7 +13,7 @@ from sqlanon.evidence.apply_transformations import needs_secret
 from sqlanon.evidence.json_values import mapping, quantity, text
 from sqlanon.evidence.release_evidence import ReleaseEvidence
 from sqlanon.policy import Policy
-from sqlanon.policy.person_shapes import ENTITY, ROWS
+from sqlanon.policy.person_shapes import ENTITY, ROWS, SEQUENCE, SET
 from sqlanon.relations.source import relation
 from sqlanon.release.algorithm_kind import is_parted
 from sqlanon.release.publication import Progress, tell
@@ -41,6 +41,12 @@ def report(
         from sqlanon.release.measure_resistance import resistance
 
         evidence = replace(evidence, **resistance(policy, engine, evidence))
+        tell(progress, "attacking the release", 1, 1)
+    if attacked and policy.shape in (SET, SEQUENCE):
+        tell(progress, "attacking the release", 0, 1)
+        from sqlanon.release.measure_resistance import attacks_on_wholes
+
+        evidence = replace(evidence, attacks=attacks_on_wholes(policy, engine, evidence))
         tell(progress, "attacking the release", 1, 1)
     if attacked and policy.shape == ROWS:
         tell(progress, "attacking the release", 0, 1)

@@ -13,6 +13,7 @@ from sqlanon.engines import Engine, connect
 from sqlanon.errors import EngineError, PolicyError, SourceError
 from sqlanon.evidence.attacks import as_data as attack_data
 from sqlanon.evidence.attacks import attack
+from sqlanon.evidence.attacks.item_attacks import find_alike_sets
 from sqlanon.evidence.attacks.journey_attacks import find_alike_journeys
 from sqlanon.evidence.journey_checks import moves_places
 from sqlanon.evidence.json_values import mapping, text
@@ -23,7 +24,8 @@ from sqlanon.families import names_with_trait
 from sqlanon.paths.journeys import GROUP_NUMBER
 from sqlanon.policy import Policy, Source
 from sqlanon.policy.gateway import Gateway
-from sqlanon.policy.person_shapes import ROWS, SEQUENCE, require_shape
+from sqlanon.policy.person_shapes import ENTITY, SEQUENCE, SET
+from sqlanon.relations.bucketization import GROUP, RECORDS
 from sqlanon.relations.itemsets import PERSON_NUMBER
 from sqlanon.relations.source import relation
 from sqlanon.release.measure_resistance import published_source
@@ -68,9 +70,9 @@ def gather_facts(
     evidence: ReleaseEvidence | None = None,
     control: Source | None = None,
 ) -> ReleaseFacts:
-    require_shape(policy, "a verdict in the words of regulations", ROWS, SEQUENCE)
-    if policy.shape == SEQUENCE and control is not None:
-        raise PolicyError("attacks on journeys are not compared with a control group", hint="leave --control out")
+    together = {SEQUENCE: "journeys", SET: "sets of items", ENTITY: "persons with all their rows"}.get(policy.shape)
+    if together is not None and control is not None:
+        raise PolicyError(f"attacks on {together} are not compared with a control group", hint="leave --control out")
     reasons: dict[str, str] = {}
     if release is None and evidence is None:
         try:
@@ -85,11 +87,11 @@ def gather_facts(
     tables = [release] if release is not None else _released_tables(policy, evidence)
     created = _year(evidence)
     columns = read_columns(policy, engine, tables, restricted=RESTRICTED_ZIP3, last_birth_year=created - 90)
-    if policy.shape == SEQUENCE:
+    if policy.shape in (SET, SEQUENCE):
         return ReleaseFacts(
             policy=policy,
             columns=tuple(_as_drawn(item) for item in columns),
-            chances=_chances_of_journeys(policy, engine, tables[0], reasons),
+            chances=_chances_of_wholes(policy, engine, tables[0], reasons),
             evidence=evidence,
             risks={"linked": [PERSON_NUMBER], "counts": "persons"},
             others=_other_releases(policy, engine, release),
@@ -118,20 +120,22 @@ def gather_facts(
 
 def _as_drawn(item: ReleasedColumn) -> ReleasedColumn:
     """The numbers that stand in place of persons and groups are ours; they are in no policy."""
-    return replace(item, role="insensitive") if item.name in (PERSON_NUMBER, GROUP_NUMBER) else item
+    drawn = (PERSON_NUMBER, GROUP_NUMBER, GROUP, RECORDS)
+    return replace(item, role="insensitive") if item.name in drawn else item
 
 
-def _chances_of_journeys(
-    policy: Policy, engine: Engine, release: Source, reasons: dict[str, str]
-) -> FoundChances | None:
-    """How likely a person is found by all visits that the release shows: records are whole journeys."""
-    reasons["attacks"] = "attacks on single rows say nothing of journeys; 'sqlanon attack' tries those on journeys"
-    reasons["dominance"] = "journeys have no amounts that are added up"
+def _chances_of_wholes(policy: Policy, engine: Engine, release: Source, reasons: dict[str, str]) -> FoundChances | None:
+    """How likely a person is found by all visits or items that the release shows: records are whole journeys or
+    sets."""
+    of = "journeys" if policy.shape == SEQUENCE else "sets of items"
+    reasons["attacks"] = f"attacks on single rows say nothing of {of}; 'sqlanon attack' tries those on {of}"
+    reasons["dominance"] = f"{of} have no amounts that are added up"
     reasons["risks"] = reasons["attacks"]
-    if moves_places(policy):
+    if policy.shape == SEQUENCE and moves_places(policy):
         reasons["chances"] = "the release shows places where nobody was: see how often the nearest journey is right"
         return None
-    found = find_alike_journeys(policy, engine, release)
+    find = find_alike_journeys if policy.shape == SEQUENCE else find_alike_sets
+    found = find(policy, engine, release)
     if found.highest is None:
         reasons["chances"] = "the release has no row to measure"
         return None
@@ -177,6 +181,10 @@ def _attacks(
     *,
     attacked: bool,
 ) -> Mapping[str, Any] | None:
+    if policy.shape == ENTITY:  # what follows from all rows of a person is more than what follows from one
+        said = "attacks on values look at single rows; 'sqlanon check' measures values of persons with all their rows"
+        reasons["attacks"] = said
+        return None
     if control is None and evidence is not None and evidence.attacks is not None:
         return evidence.attacks
     if not attacked:
@@ -205,6 +213,11 @@ def _one_row_each(policy: Policy, engine: Engine) -> bool:
 def _dominance(
     policy: Policy, engine: Engine, release: Source, columns: Sequence[ReleasedColumn], reasons: dict[str, str]
 ) -> tuple[TopShare, ...] | None:
+    if policy.shape == ENTITY:
+        reasons["dominance"] = (
+            "amounts are added up by classes of rows, and classes are persons with all their rows here"
+        )
+        return None
     shown = {item.name for item in columns}
     numbers = [
         item.name

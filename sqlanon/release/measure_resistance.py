@@ -48,6 +48,17 @@ def resistance(policy: Policy, engine: Engine, evidence: ReleaseEvidence) -> dic
     return found
 
 
+def attacks_on_wholes(policy: Policy, engine: Engine, evidence: ReleaseEvidence) -> dict[str, Any] | None:
+    """The part `attacks` for persons who are sets of items or journeys. What is not judged is told there."""
+    release = published_source(policy, evidence)
+    if release is None:
+        return None
+    try:
+        return as_data(attack(policy, engine, release=release))
+    except (PolicyError, SourceError) as error:
+        return {"attacks": [], "notes": [f"attacks were not judged: {error.message}"]}
+
+
 def published_source(policy: Policy, evidence: ReleaseEvidence | None) -> Source | None:
     """The table, view or file that was published. Of a folder, the file that the evidence speaks of: another version
     may be shown by now."""

@@ -20,10 +20,11 @@ from typing import Any
 from sqlglot import exp
 
 from sqlanon.engines import Engine
+from sqlanon.engines.companion_files import companion_file
 from sqlanon.errors import NotReleased, SqlanonError
 from sqlanon.evidence.joined_tables import entity_tree
 from sqlanon.paths.journeys import GROUP_NUMBER
-from sqlanon.policy import Policy, parse
+from sqlanon.policy import Policy, Source, parse
 from sqlanon.policy.person_shapes import ENTITY, ROWS
 from sqlanon.relations.bucketization import companion
 from sqlanon.relations.itemsets import PERSON_NUMBER
@@ -67,12 +68,18 @@ def describe_pattern(policy: Policy, engine: Engine, staged: Staged, plan_hash: 
     if staged.companions:
         parts = [shown, plan_hash, source]
         for ending in staged.companions:
-            tree = exp.select("*").from_(table_tree(companion(staged.name, ending)))
+            tree = _companion_rows(engine, staged, ending)
             names = [item.name for item in engine.columns(tree) if item.name not in {person, *drawn}]
             parts.append(fingerprint(engine, select(*map(column, names), source=nest_query(tree, "child"))))
         shown = " ".join(parts)
     due = policy.source.due if asks_due(policy.source, engine.dialect) else None
     return Pattern(source, shown, secret is not None, None if due is None else due.isoformat())
+
+
+def _companion_rows(engine: Engine, staged: Staged, ending: str) -> exp.Select:
+    if staged.source.path is not None:
+        return relation(engine.resolve(Source(path=companion_file(staged.name, ending))), engine.dialect)
+    return exp.select("*").from_(table_tree(companion(staged.name, ending)))
 
 
 def fingerprint_source(policy: Policy, engine: Engine, secret: str | None) -> str:

@@ -50,6 +50,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "alpha_k_anonymity": {"alpha": 0.8, "k": 2},
     "average_risk": {"risk": 0.15},
     "basic_beta_likeness": {"beta": 2},
+    "combination_anonymity": {"k": 3, "m": 1},
     "confidence_bounding": {"value": "hiv", "h": 0.7},
     "delta_disclosure": {"delta": 3},
     "delta_presence": {"delta_min": 0, "delta_max": 0.7},

@@ -28,6 +28,14 @@ def test_a_report_shows_persons_and_items_before_and_after(database: Database) -
     assert "No item was left out" in text
     assert re.search(r"Persons 4 4 Items of persons 11 10 Different items, and labels that stand for them 4 3", text)
     assert 'class="before"' in found and 'class="after"' in found
+    for title in ("Persons by number of items or labels", "Persons with an item or label, the most frequent first"):
+        assert f"{title}, before" in text and f"{title}, after" in text
+    # By hand: a2 b1, a2 b2 and b1 b2 are had by two each, and of seven pairs b1 b2 alone is left as it is.
+    assert "most frequent sets of two items and more, " in text and "(tKd " in text
+    # The supports of b2, b1, a2, a1 are 3, 3, 3, 2; those of the labels A, b1, b2 are 4, 3, 3.
+    assert re.findall(r"<title>(\d+): (\d+)</title>", found)[-7:] == [
+        ("1", "3"), ("2", "3"), ("3", "3"), ("4", "2"), ("1", "4"), ("2", "3"), ("3", "3")
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("broken", [None, "x", [["a"]], [[1]], [[1, "<b>"]], {"1": 2}])

@@ -278,3 +278,14 @@ def test_names_with_quotes_and_letters_of_other_alphabets(database: Database) ->
     }
     (found,) = check(parse(json.dumps(written)), database.engine).checks
     assert found.violations[0].columns == {'é "i" 項': "d'or, x"}
+
+
+@settings(max_examples=examples(15))
+@given(persons=baskets, rho=st.sampled_from([Fraction(1, 2), Fraction(4, 5)]))
+def test_every_item_may_be_known_and_sensitive(database: Database, persons: Any, rho: Fraction) -> None:
+    """Quasi-sensitive items: each is listed as sensitive, and is what an attacker knows for the others."""
+    fill(database, persons)
+    every = sorted(set().union(*persons))
+    policy = asked([{"rho_uncertainty": {"rho": float(rho), "sensitive": every}}])
+    wanted = brute.minimal({known for known, _ in brute.rho_rules(persons, rho=rho, sensitive=every)})
+    assert measured(database, policy).broken_classes == len(wanted)

@@ -35,6 +35,7 @@ def test_every_plugin_has_a_manual_page(folder: str) -> None:
         # A parameter is a literal, a relation, or shapes the relations that the compiler makes.
         shaping = {"x", "y", "guard", "categories", "weights", "weighting", "beta"}
         shaping |= {"sensitive_values", "public", "conditional"}
+        shaping |= {"m"} if plugin.classes == "combinations(m)" else set()
         # Sets of items: how large they are, which items are known, and which values an attacker is after.
         shaping |= (
             {"m", "p", "l", "antecedent", "private", "sensitive", "guarded"} if "items" in plugin.needs else set()
@@ -245,6 +246,14 @@ ITEMSETS = {
     "person_splits": "group_id BIGINT, node BIGINT, person BIGINT, signature TEXT, saved DOUBLE PRECISION",
     "chosen_splits": "group_id BIGINT, node BIGINT, signature TEXT, new_id BIGINT",
     "row_sets": "person BIGINT, row_set BIGINT, records BIGINT",
+    "person_numbers": "person BIGINT, key TEXT",
+    "person_order": "person BIGINT, place BIGINT",
+    "owners": "person BIGINT, value BIGINT",
+    "grouped": "place BIGINT, group_id BIGINT",
+    "person_parts": "person BIGINT, part BIGINT",
+    "pairs": "x1 BIGINT, x2 BIGINT, records BIGINT",
+    "shown_pairs": "x1 BIGINT, x2 BIGINT, records BIGINT",
+    "covers": "item BIGINT, label BIGINT, leaves BIGINT",
 }
 TABLED = {
     "contributions": "cell BIGINT, contributor TEXT, records BIGINT, amount BIGINT, waived INT, weight BIGINT, "
@@ -308,6 +317,7 @@ OWN = {
 LIMITS: dict[str, str | float | None] = {
     "alpha_k_anonymity": "alpha",
     "coherence": "h",
+    "combination_anonymity": "k",
     "delta_presence": "delta_max",
     "distinct_l_alpha_diversity": "alpha",
     "enhanced_beta_likeness": None,  # its limit is another one for each value
@@ -323,6 +333,7 @@ LIMITS: dict[str, str | float | None] = {
     "projections": "p",
     "k_delta_anonymity": "k",
     "population_uniqueness": "share",
+    "privacy_degree": 100.0,  # 1 / p
     "positive_recursive_cl_diversity": "c",
     "record_risk": "share",
     "recursive_cl_alpha_diversity": "c",

@@ -26,7 +26,9 @@ from sqlanon.evidence.attacks import (
 from sqlanon.evidence.attacks.attacked_table import NotJudged, Side, Targets, find_target_classes, side_of, targets_of
 from sqlanon.evidence.attacks.attacker_knowledge import AttackParams, read_params
 from sqlanon.evidence.attacks.bucket_attacks import OF_GROUPS, Apart, apart_of
+from sqlanon.evidence.attacks.entity_attacks import attack_entities
 from sqlanon.evidence.attacks.guess_advantage import Advantage, Guesser, judged_targets
+from sqlanon.evidence.attacks.item_attacks import attack_items
 from sqlanon.evidence.attacks.journey_attacks import JourneyOutcome, attack_journeys
 from sqlanon.evidence.attacks.minimality import draw_conclusions
 from sqlanon.evidence.attacks.success_rates import LEAST_ADVANTAGE
@@ -34,7 +36,7 @@ from sqlanon.evidence.hierarchies import require_valid
 from sqlanon.evidence.linked_rows import RowLink, as_linked_rows, find_link
 from sqlanon.families import Plugin, family, plugin
 from sqlanon.policy import Policy, Source
-from sqlanon.policy.person_shapes import ENTITY, ROWS, SEQUENCE, require_shape
+from sqlanon.policy.person_shapes import ENTITY, ROWS, SEQUENCE, SET, require_shape
 from sqlanon.policy.suppressed_cells import READING
 from sqlanon.relations.attacks import attack_relations as relations
 from sqlanon.relations.attacks import learning_relations as guesses
@@ -54,6 +56,7 @@ LOOKED_UP = {"targets", "external", "other", "requirement"}
 JOINING = {"targets", "external", "other", "requirement"}
 # What looks at the rows that fit a person, however these overlap: a suppressed cell fits any value.
 OVER_FITTING = {"targets", "external"}
+KNOWN_TREES = "the attacker knows all rows of a person that are left, and how they hang together"
 
 
 @dataclass(frozen=True)
@@ -123,15 +126,14 @@ def attack(
     by default; what else may be `asked` are parameters of the attacks: certainty, knowledge, gain, ratio, level,
     epsilon, rounds.
     """
-    if policy.shape == SEQUENCE:
+    if policy.shape in (SET, SEQUENCE):
         given = (external, other, prior, earlier, control)
-        return _attack_journeys(policy, engine, release, names, asked, [item for item in given if item is not None])
+        of_shape = _attack_items if policy.shape == SET else _attack_journeys
+        return of_shape(policy, engine, release, names, asked, [item for item in given if item is not None])
     require_shape(policy, "an attack on single rows", ROWS, ENTITY)
     if policy.shape == ENTITY and policy.source.joins:
-        raise PolicyError(
-            "attacks look up the rows of one table, and persons have several here",
-            hint="'sqlanon risk' measures who is found by all rows; or join the tables in a view or 'query:'",
-        )
+        given = (external, other, prior, earlier, control)
+        return _attack_entities(policy, engine, release, names, asked, [item for item in given if item is not None])
     if policy.shape == ENTITY:
         policy = as_linked_rows(policy)
     unknown = [name for name in names if name not in family("attacks")]
@@ -169,12 +171,7 @@ def _attack_journeys(
     asked: Mapping[str, Any],
     tables: Sequence[Source],
 ) -> Attacks:
-    more = [name for name, value in asked.items() if value is not None and name != "knowledge"]
-    if tables or more:
-        what = f"'{more[0]}'" if more else "a further table"
-        raise PolicyError(
-            f"{what} means nothing for attacks on journeys", hint="they take 'knowledge', the number of visits known"
-        )
+    _require_knowledge_alone("journeys", "visits", asked, tables)
     tried, refused = attack_journeys(policy, engine, release, names, asked.get("knowledge"))
     attacks = [
         Attack(
@@ -189,8 +186,60 @@ def _attack_journeys(
     return Attacks("persons", policy.visit_columns, tuple(attacks), refused)
 
 
+def _attack_items(
+    policy: Policy,
+    engine: Engine,
+    release: Source | None,
+    names: Sequence[str],
+    asked: Mapping[str, Any],
+    tables: Sequence[Source],
+) -> Attacks:
+    _require_knowledge_alone("sets of items", "items", asked, tables)
+    tried, refused = attack_items(policy, engine, release, names, asked.get("knowledge"))
+    attacks = [
+        Attack(
+            item.name,
+            item.model,
+            {} if item.known is None else {"knowledge": item.known},
+            _outcome(item.before),
+            None if item.after is None else _outcome(item.after),
+            item.not_judged,
+        )
+        for item in tried
+    ]
+    return Attacks("persons", policy.items, tuple(attacks), refused)
+
+
+def _attack_entities(
+    policy: Policy,
+    engine: Engine,
+    release: Source | None,
+    names: Sequence[str],
+    asked: Mapping[str, Any],
+    tables: Sequence[Source],
+) -> Attacks:
+    _require_alone("trees of rows", "certainty", "how sure an attacker must be", asked, tables)
+    tried = attack_entities(policy, engine, release, names, asked.get("certainty"))
+    attacks = [
+        Attack(name, attribute, {}, _outcome(before), None if after is None else _outcome(after))
+        for name, attribute, before, after in tried
+    ]
+    return Attacks("persons", policy.quasi_identifiers, tuple(attacks), notes=(KNOWN_TREES,))
+
+
+def _require_alone(of: str, name: str, meaning: str, asked: Mapping[str, Any], tables: Sequence[Source]) -> None:
+    more = [key for key, value in asked.items() if value is not None and key != name]
+    if tables or more:
+        what = f"'{more[0]}'" if more else "a further table"
+        raise PolicyError(f"{what} means nothing for attacks on {of}", hint=f"they take '{name}', {meaning}")
+
+
+def _require_knowledge_alone(of: str, known: str, asked: Mapping[str, Any], tables: Sequence[Source]) -> None:
+    _require_alone(of, "knowledge", f"the number of {known} known", asked, tables)
+
+
 def _outcome(found: JourneyOutcome) -> Outcome:
-    return Outcome(found.targets, found.broken, found.highest, found.average, counts="persons")
+    return Outcome(found.targets, found.broken, found.highest, found.average, found.counts)
 
 
 def as_data(tried: Attacks) -> dict[str, Any]:

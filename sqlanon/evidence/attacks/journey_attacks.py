@@ -41,6 +41,7 @@ class JourneyOutcome:
     broken: int
     highest: float | None
     average: float | None
+    counts: str = "persons"
 
 
 def attack_journeys(
@@ -99,13 +100,14 @@ def _attack_side(
             except PolicyError as error:
                 refused[name] = error.message
                 continue
-            found[name] = _judge(matches, k)
+            found[name] = judge_matches(matches, k)
         return found, refused
     finally:
         items.close()
 
 
-def _judge(matches: Matches, k: int) -> JourneyOutcome:
+def judge_matches(matches: Matches, k: int) -> JourneyOutcome:
+    """What follows from how many persons fit each target: who is among fewer than k is broken."""
     targets = sum(persons for _, persons in matches)
     return JourneyOutcome(
         targets,

@@ -30,6 +30,19 @@ OF_ATTRIBUTE = (
     ("attribute_disclosure", "disclosed", "Disclosed", "rows in classes that hold one value only"),
     ("ck_safety", "1", "With one more fact", "the surest conclusion of an attacker who knows one more implication"),
 )
+# Attacks that are not statements of their own: on sets of items, and on journeys.
+MEANINGS = {
+    "known_items": "The attacker knows those items of a person that fewest persons share.",
+    "one_more_item": "The attacker knows one item more than the models allow.",
+    "basket_size": "The attacker also knows how many items a person has.",
+    "absent_items": "The attacker also knows one item that a person does not have.",
+    "whole_set": "The attacker knows every item of a person that is left.",
+    "private_items": "The attacker knows some items of a person, and concludes a private one or a sensitive value.",
+    "known_visits": "The attacker knows those visits of a person that fewest persons share.",
+    "home_and_work": "The attacker knows the two places where a person is most often.",
+    "first_and_last": "The attacker knows where and when a journey begins and ends.",
+    "whole_journey": "The attacker knows every visit of a person that is left.",
+}
 
 
 def risk_measures(document: ReleaseEvidence) -> Section | None:
@@ -104,14 +117,26 @@ def attacks(document: ReleaseEvidence) -> Section | None:
     return section(
         "attacks",
         "What attackers achieve",
-        paragraph("Each attack was carried out on the source and on the release, by someone who knows the "
-                  "quasi-identifiers of everybody. A person is broken if the attack finds them, or their value, with "
-                  "the confidence that it asks for. Below it is how sure the attacker is, at most and on average."),
+        paragraph(_said(document)),
         paragraph(_compared(advantages)) if advantages else None,
         bullets([shorten(note, 300) for note in notes]) if notes else None,
         made,
         skipped,
     )  # fmt: skip
+
+
+def _said(document: ReleaseEvidence) -> str:
+    told = "Each attack was carried out on the source and on the release, by someone who knows "
+    if document.items is not None or document.journeys:
+        what = "items" if document.items is not None else "visits"
+        told += (
+            f"{what} of everybody. A person is broken if fewer than k fit, or if a value of theirs is concluded more "
+        )
+        told += "surely than the models allow."
+    else:
+        told += "the quasi-identifiers of everybody. A person is broken if the attack finds them, or their value, with "
+        told += "the confidence that it asks for."
+    return f"{told} Below it is how sure the attacker is, at most and on average."
 
 
 def _attack(raw: Mapping[str, Any]) -> list[Content] | None:
@@ -124,6 +149,8 @@ def _attack(raw: Mapping[str, Any]) -> list[Content] | None:
     told: list[Content] = [element("span", model_title(title), of, class_="title")]
     if known is not None:
         told.append(small(element("bdi", shorten(first_sentence(known.summary), 300))))
+    elif title in MEANINGS:
+        told.append(small(MEANINGS[title]))
     after = _outcome(mapping(raw.get("after")))
     if raw.get("after") is None and raw.get("not_judged"):
         after = [strong("not judged"), small(element("bdi", shorten(text(raw.get("not_judged")), 300)))]
