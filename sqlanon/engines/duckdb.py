@@ -13,7 +13,7 @@ import duckdb
 import sqlglot
 from sqlglot import exp
 
-from sqlanon.engines.engine import WRITABLE, ColumnInfo, ExistingRelation, Hardened, Reads, table_name
+from sqlanon.engines.engine import WRITABLE, ColumnInfo, ExistingRelation, Hardened, Place, Reads, table_name
 from sqlanon.engines.manifest import current_file
 from sqlanon.errors import DatabaseLocked, EngineError, SourceError, did_you_mean
 from sqlanon.policy import Source
@@ -51,6 +51,7 @@ def _turn_off(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 class DuckDB:
+    product = "duckdb"
     dialect = "duckdb"
 
     def __init__(
@@ -106,6 +107,12 @@ class DuckDB:
         # Asked of the database: a file that is open for writing elsewhere in this process is opened so here, too.
         asked = "SELECT readonly FROM duckdb_databases() WHERE database_name = current_database()"
         return bool(self._connection.execute(asked).fetchall()[0][0])
+
+    def place(self, tree: exp.Expr) -> Place:
+        return Place.ROWS  # and of summaries too
+
+    def require_summary(self, names: Sequence[str]) -> None:
+        return None
 
     def query(self, tree: exp.Expr) -> list[tuple[Any, ...]]:
         with _clear_errors(self):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Protocol
 
 from sqlglot import exp
@@ -51,14 +52,30 @@ class Hardened:
     temporary: str | None = None  # folder for what does not fit into memory; without it, that fails
 
 
+class Place(Enum):
+    """Where a statement runs. Data-sized work (reading the source into groups, rewriting, writing, reading what was
+    written) runs where the rows are. Summary-sized work (search, models over classes, loss, risk) may run elsewhere, on
+    relations that were fetched once. For DuckDB and PostgreSQL both are one connection."""
+
+    ROWS = "rows"
+    SUMMARY = "summary"
+
+
 class Engine(Protocol):
     """A connection to one database. Errors are sqlanon's own, without values."""
 
-    dialect: str
+    product: str  # duckdb, postgres or spark
+    dialect: str  # in which statements are written for it
 
     @property
     def read_only(self) -> bool:
         """Whether the database refuses to be written to."""
+
+    def place(self, tree: exp.Expr) -> Place:
+        """Where a statement would run, from the relations that it reads."""
+
+    def require_summary(self, names: Sequence[str]) -> None:
+        """Refuse temporary tables that are too long for summary-sized work, where that is done elsewhere."""
 
     def query(self, tree: exp.Expr) -> list[tuple[Any, ...]]:
         """Run a statement that returns a summary: few rows, never the table."""

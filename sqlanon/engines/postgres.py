@@ -9,7 +9,7 @@ from typing import Any, LiteralString
 
 from sqlglot import exp
 
-from sqlanon.engines.engine import ColumnInfo, ExistingRelation, Reads, table_name
+from sqlanon.engines.engine import ColumnInfo, ExistingRelation, Place, Reads, table_name
 from sqlanon.errors import EngineError, PolicyError, SourceError, did_you_mean
 from sqlanon.policy import Source
 
@@ -83,6 +83,7 @@ FROM reads JOIN pg_class c USING (oid)
 
 
 class Postgres:
+    product = "postgres"
     dialect = "postgres"
 
     def __init__(self, url: str, *, read_only: bool = False) -> None:
@@ -107,6 +108,12 @@ class Postgres:
     @property
     def read_only(self) -> bool:
         return self._read_only
+
+    def place(self, tree: exp.Expr) -> Place:
+        return Place.ROWS  # and of summaries too
+
+    def require_summary(self, names: Sequence[str]) -> None:
+        return None
 
     def query(self, tree: exp.Expr) -> list[tuple[Any, ...]]:
         return self._run(tree.sql(self.dialect)).fetchall()
