@@ -111,7 +111,7 @@ class DuckDB:
     def place(self, tree: exp.Expr) -> Place:
         return Place.ROWS  # and of summaries too
 
-    def require_summary(self, names: Sequence[str]) -> None:
+    def bring_summary(self, names: Sequence[str]) -> None:
         return None
 
     def query(self, tree: exp.Expr) -> list[tuple[Any, ...]]:

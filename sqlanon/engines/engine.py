@@ -74,8 +74,8 @@ class Engine(Protocol):
     def place(self, tree: exp.Expr) -> Place:
         """Where a statement would run, from the relations that it reads."""
 
-    def require_summary(self, names: Sequence[str]) -> None:
-        """Refuse temporary tables that are too long for summary-sized work, where that is done elsewhere."""
+    def bring_summary(self, names: Sequence[str]) -> None:
+        """Have temporary tables where summary-sized work is done; refuse those that are too long to be brought."""
 
     def query(self, tree: exp.Expr) -> list[tuple[Any, ...]]:
         """Run a statement that returns a summary: few rows, never the table."""

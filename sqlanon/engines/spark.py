@@ -12,6 +12,7 @@ import re
 import secrets
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote
@@ -42,14 +43,6 @@ from sqlanon.policy import Source
 from sqlanon.policy.file_formats import ending_of
 from sqlanon.relations.source import query_tree, table_parts
 from sqlanon.sqltree.tree import column, count_all, literal
-
-try:
-    import pyarrow
-    from pyspark.errors import PySparkException
-    from pyspark.sql import SparkSession
-    from pyspark.storagelevel import StorageLevel
-except ImportError:
-    raise SourceError("Spark needs the package pyspark", hint="pip install 'sqlanon[spark]'; and Java 17") from None
 
 FETCHED_ROWS = 5_000_000  # groups: a search takes about half a gigabyte of memory a million of them
 FETCHED_BYTES = 2 << 30
@@ -102,8 +95,10 @@ class Spark:
         self._sent: dict[str, str] = {}  # tables beside the rows, and the views that show them on Spark
         self._paths: dict[str, str] = {}  # files and queries, and the views that show them
         self._opened: dict[str, Callable[[], Any]] = {}  # the same, opened anew
+        self._passing: list[str] = []  # views that the statement of now reads
         self.fetched: list[tuple[int, int]] = []  # rows and bytes of what was fetched
         self._tag = f"sqlanon-{self._token}"
+        require_pyspark()
         _require_settings(session)
         self._connection = duckdb.connect(":memory:")
         self._connection.execute("SET TimeZone = ?", [_conf(session, "spark.sql.session.timeZone") or "UTC"])
@@ -165,6 +160,7 @@ class Spark:
         rows = self._frame(query).limit(self._fetched_rows + 1)
         with _clear_errors(self):
             found = rows.toArrow()
+        self._forget()
         self.fetched.append((found.num_rows, found.nbytes))
         if found.num_rows > self._fetched_rows or found.nbytes > self._fetched_bytes:
             raise TooLarge(part, found.num_rows, found.nbytes)
@@ -217,7 +213,9 @@ class Spark:
             part.set("this", exp.to_identifier(self._sent[name]))
             return
         query = part.this if isinstance(part, exp.Subquery) else part
-        shown = exp.to_identifier(self._view(self._local.arrow_table(query.copy())))
+        made_now = self._view(self._local.arrow_table(query.copy()))
+        self._passing.append(made_now)
+        shown = exp.to_identifier(made_now)
         if isinstance(part, exp.Subquery) and part.alias:
             made = exp.Table(this=shown, alias=part.args["alias"].copy())
             for key in ("joins", "pivots"):
@@ -228,6 +226,13 @@ class Spark:
             part.set("this", exp.select("*").from_(exp.Table(this=shown)))
         else:
             part.replace(exp.select("*").from_(exp.Table(this=shown)))
+
+    def _forget(self) -> None:
+        """Drop the views that one statement needed."""
+        for name in self._passing:
+            with suppress(Exception):
+                self._session.catalog.dropTempView(name)
+        self._passing.clear()
 
     def _view(self, rows: Any) -> str:
         name = f"sqlanon_{self._token}_{self._next()}"
@@ -259,6 +264,7 @@ class Spark:
     def _arrow(self, tree: exp.Expr, limit: int) -> Any:
         with _clear_errors(self):
             found = self._frame(tree).limit(limit + 1).toArrow()
+        self._forget()
         if found.num_rows > limit:
             raise EngineError(
                 f"a statement returned more than {limit:,} rows, which are not fetched from Spark",
@@ -321,6 +327,8 @@ class Spark:
     def _keep(self, name: str, query: exp.Expr) -> None:
         """A temporary table on Spark: written down there once, so that it does not change and is not worked out
         anew."""
+        from pyspark.storagelevel import StorageLevel
+
         shown = f"sqlanon_{self._token}_{self._next()}"
         with _clear_errors(self):
             frame = self._frame(query).persist(StorageLevel.DISK_ONLY)
@@ -328,19 +336,25 @@ class Spark:
             frame.count()
             frame.createOrReplaceTempView(shown)
         self._there[name.lower()] = shown
+        self._forget()
 
-    def require_summary(self, names: Sequence[str]) -> None:
+    def bring_summary(self, names: Sequence[str]) -> None:
         for name in names:
             shown = self._there.get(name.lower())
             if shown is None:
                 continue
-            rows = self._session.table(shown).count()
-            message = f"the source has {rows:,} combinations of values; at most {self._fetched_rows:,} are searched"
-            raise EngineError(
-                message,
-                hint=f"{self._widest(shown)} has most values: give it fewer with a query or a transformation, or leave "
-                "it out; or raise the limit with fetch_rows=…, at half a gigabyte of memory a million",
-            )
+            with _clear_errors(self):
+                rows = self._session.table(shown).count()
+                found = self._session.table(shown).toArrow() if rows <= self._fetched_rows else None
+            if found is None:
+                raise EngineError(
+                    f"the source has {rows:,} combinations of values; at most {self._fetched_rows:,} are searched",
+                    hint=f"{self._widest(shown)} has most values: give it fewer with a query or a transformation, or "
+                    "leave it out; or raise the limit with fetch_rows=…, at half a gigabyte of memory a million",
+                )
+            self.drop_temporary([name])
+            self.fetched.append((found.num_rows, found.nbytes))
+            self._bring(name.lower(), found)
 
     def _widest(self, shown: str) -> str:
         from pyspark.sql import functions as F
@@ -376,6 +390,7 @@ class Spark:
             return self._local.columns(whole)  # type: ignore[arg-type]
         with _clear_errors(self):
             fields = self._frame(whole).schema.fields
+        self._forget()
         return [_column(item.name, item.dataType.simpleString()) for item in fields]
 
     def resolve(self, source: Source) -> Source:
@@ -508,8 +523,22 @@ class Spark:
     # Releases ---------------------------------------------------------------------------------------------------
 
     def write_table(self, name: str, query: exp.Query) -> None:
-        """CREATE TABLE of Parquet, in an order that only the values that are shown decide: rows go to parts, and into
-        their places there, by a hash of them. So the order tells nothing, and the same rows make the same files."""
+        """CREATE TABLE of Parquet."""
+        ordered = self._mixed(query)
+        with _clear_errors(self):
+            ordered.write.format("parquet").mode("errorifexists").saveAsTable(_quoted(table_parts(name)))
+        self._forget()
+
+    def frame_of(self, query: exp.Query) -> Any:
+        """The rows as a DataFrame that is written down, and that nothing makes anew."""
+        with _clear_errors(self):
+            made = self._mixed(query).localCheckpoint(eager=True)
+        self._forget()
+        return made
+
+    def _mixed(self, query: exp.Query) -> Any:
+        """Rows in an order that only the values that are shown decide: they go to parts, and into their places there,
+        by a hash of them. So the order tells nothing, and the same rows make the same files."""
         from pyspark.sql import functions as F
 
         frame = self._frame(query)
@@ -517,9 +546,7 @@ class Spark:
         mixed = F.expr(hash_of([column(item) for item in frame.columns]).sql("spark"))
         parts = int(_conf(self._session, "spark.sql.shuffle.partitions") or 8)
         placed = frame.withColumn(spot, mixed).repartition(parts, F.col(f"`{spot}`"))
-        ordered = placed.sortWithinPartitions(F.col(f"`{spot}`")).drop(spot)
-        with _clear_errors(self):
-            ordered.write.format("parquet").mode("errorifexists").saveAsTable(_quoted(table_parts(name)))
+        return placed.sortWithinPartitions(F.col(f"`{spot}`")).drop(spot)
 
     def run(self, text: str) -> list[tuple[Any, ...]]:
         """A statement of sqlanon's own about tables and views, written for Spark."""
@@ -529,6 +556,8 @@ class Spark:
     def append(self, name: str, columns: Mapping[str, str], row: Sequence[Any]) -> None:
         """Add a row to a table that is only ever added to."""
         fields = ", ".join(f"{key} {'BIGINT' if kind == 'bigint' else 'STRING'}" for key, kind in columns.items())
+        import pyarrow
+
         with _clear_errors(self):
             if not self._session.catalog.tableExists(name):
                 self._session.sql(f"CREATE TABLE IF NOT EXISTS {name} ({fields}) USING parquet")
@@ -567,6 +596,8 @@ class Spark:
 
     def _record(self) -> ExistingRelation | None:
         """The record of releases, as a table beside: which version is current, the views themselves tell."""
+        import pyarrow
+
         if RECORD in self._beside:
             return self._local.find([RECORD])
         with _clear_errors(self):
@@ -601,8 +632,16 @@ class Spark:
         return table_name(*parts)
 
 
+def require_pyspark() -> None:
+    if find_spec("pyspark") is None or find_spec("pyarrow") is None:
+        raise SourceError("Spark needs the package pyspark", hint="pip install 'sqlanon[spark]'; and Java 17")
+
+
 def open_session(url: str) -> tuple[Any, bool, dict[str, str]]:
     """The session that a URL names, whether it was begun here, and the options of sqlanon's own in the URL."""
+    require_pyspark()
+    from pyspark.sql import SparkSession
+
     base, _, asked = url.partition("?")
     options = dict(parse_qsl(asked))
     own = {name: options.pop(name) for name in list(options) if name in OPTIONS}
@@ -695,6 +734,8 @@ def _tuples(rows: Any) -> list[tuple[Any, ...]]:
 
 def _plain(rows: Any) -> Any:
     """An Arrow table with types that Spark reads: no dictionaries, no unsigned integers, no huge ones."""
+    import pyarrow
+
     kinds = pyarrow.types
     for place, item in enumerate(rows.schema):
         kind = item.type
@@ -725,14 +766,15 @@ class _clear_errors:
 
 
 def translate(error: Exception, engine: Spark) -> SqlanonError:
-    if not isinstance(error, PySparkException):
+    if not any(base.__name__ == "PySparkException" for base in type(error).__mro__):
         lost = type(error).__name__ in ("Py4JNetworkError", "ConnectionRefusedError", "Py4JError", "Py4JJavaError")
         if lost or isinstance(error, OSError) or "grpc" in type(error).__module__ or "RpcError" in type(error).__name__:
             if "OutOfMemoryError" in str(error):
                 return EngineError("Spark ran out of memory", hint="give its executors or its driver more")
             return EngineError("the connection to Spark broke off", hint="is its session still running?")
         return EngineError(f"Spark refused a statement ({type(error).__name__})")
-    condition = error.getCondition() or ""
+    told_by: Any = error
+    condition = told_by.getCondition() or ""
     try:
         told: Mapping[str, str] = error.getMessageParameters() or {}
     except Exception:

@@ -140,3 +140,36 @@ class SparkTarget:
         with suppress(SqlanonError):
             if self.version and self.engine.table_behind(self.name) != self._table():
                 self.engine.drop_table(self._table())
+
+
+@dataclass
+class FrameTarget:
+    """A release that is handed to the caller as a DataFrame of Spark. Its rows are cut off from the source: what was
+    checked is what it holds, and they are never worked out anew."""
+
+    engine: Any
+    name: str
+    kind: str = "memory"
+    frame: Any = field(init=False, default=None)
+
+    def require_ours(self) -> RecordedRelease | None:
+        return None
+
+    def described(self, staged: Staged) -> dict[str, Any]:
+        return {"kind": self.kind, "name": self.name}
+
+    def stage(self, how: Rewriting) -> Staged:
+        self.engine.keep_temporary(STAGED, how.select)
+        return Staged(STAGED, Source(table=STAGED), how.hidden)
+
+    def swap(self, staged: Staged, plan: RecordedPlan, document: Mapping[str, Any], data_version: str | None) -> None:
+        names = [item.name for item in self.engine.columns(select(exp.Star(), source=table_tree(STAGED)))]
+        shown = select(*(column(name) for name in names if name not in staged.hidden), source=table_tree(STAGED))
+        self.frame = self.engine.frame_of(shown)
+
+    def finish(self, staged: Staged, document: Mapping[str, Any]) -> None:
+        self.discard(staged)
+
+    def discard(self, staged: Staged) -> None:
+        with suppress(SqlanonError):
+            self.engine.drop_temporary([STAGED])
