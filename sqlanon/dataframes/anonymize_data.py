@@ -160,8 +160,8 @@ def anonymize(
 ) -> AnonymizedTable:
     """Anonymize rows: find the release with the least loss that meets the requirements, check it, and return it.
 
-    `data` is a DataFrame of pandas, Polars or Spark, an Arrow table or reader, a DuckDB relation, a file, or the name of a
-    table with its `connection`: an open DuckDB connection, a database file, or a URL.
+    `data` is a DataFrame of pandas, Polars or Spark, an Arrow table or reader, a DuckDB relation, a file, or the name
+    of a table with its `connection`: an open DuckDB connection, a database file, or a URL.
 
     Every column needs a role: `quasi_identifiers` are what others may know and are generalized, `sensitive` is what
     nobody shall learn of a person, `identifiers` are left out, `insensitive` columns stay as they are. `person` is the

@@ -18,7 +18,9 @@ from sqlanon.policy.options import source_of
 if TYPE_CHECKING:
     import pyarrow
 
-FORMS = "a DataFrame of pandas, Polars or Spark, an Arrow table, a DuckDB relation, a file, or a table with 'connection='"
+FORMS = (
+    "a DataFrame of pandas, Polars or Spark, an Arrow table, a DuckDB relation, a file, or a table with 'connection='"
+)
 
 
 @dataclass(frozen=True)

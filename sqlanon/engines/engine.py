@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from sqlglot import exp
 
-from sqlanon.policy import Source
+from sqlanon.policy import Policy, Source
 
 WRITABLE = "open it for writing: sqlanon.connect(url, read_only=False)"
 
@@ -66,13 +66,20 @@ class Engine(Protocol):
 
     product: str  # duckdb, postgres or spark
     dialect: str  # in which statements are written for it
+    rows_dialect: str  # the same for those that stay where the rows are, whatever they return
 
     @property
     def read_only(self) -> bool:
         """Whether the database refuses to be written to."""
 
+    def admit(self, policy: Policy, *, publishes: bool = False) -> None:
+        """Refuse what a policy asks for and this engine does not do."""
+
     def place(self, tree: exp.Expr) -> Place:
         """Where a statement would run, from the relations that it reads."""
+
+    def at_rows(self) -> AbstractContextManager[None]:
+        """Whatever is asked inside stays where the rows are, and is written in `rows_dialect`."""
 
     def bring_summary(self, names: Sequence[str]) -> None:
         """Have temporary tables where summary-sized work is done; refuse those that are too long to be brought."""

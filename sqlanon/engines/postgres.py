@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from sqlanon.engines.engine import ColumnInfo, ExistingRelation, Place, Reads, table_name
 from sqlanon.errors import EngineError, PolicyError, SourceError, did_you_mean
-from sqlanon.policy import Source
+from sqlanon.policy import Policy, Source
 
 try:
     import psycopg
@@ -84,7 +84,7 @@ FROM reads JOIN pg_class c USING (oid)
 
 class Postgres:
     product = "postgres"
-    dialect = "postgres"
+    dialect = rows_dialect = "postgres"
 
     def __init__(self, url: str, *, read_only: bool = False) -> None:
         self._url = url
@@ -109,8 +109,15 @@ class Postgres:
     def read_only(self) -> bool:
         return self._read_only
 
+    def admit(self, policy: Policy, *, publishes: bool = False) -> None:
+        return None
+
     def place(self, tree: exp.Expr) -> Place:
         return Place.ROWS  # and of summaries too
+
+    @contextmanager
+    def at_rows(self) -> Iterator[None]:
+        yield
 
     def bring_summary(self, names: Sequence[str]) -> None:
         return None

@@ -7,6 +7,7 @@ up to a limit, as Arrow. All else runs in an embedded DuckDB. What is as long as
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import secrets
@@ -20,13 +21,14 @@ from urllib.parse import parse_qsl, unquote
 import duckdb
 from sqlglot import exp
 
-from sqlanon.engines.duckdb import DuckDB
+from sqlanon.engines.duckdb import DuckDB, take_share
 from sqlanon.engines.engine import ColumnInfo, ExistingRelation, Place, Reads, table_name
 from sqlanon.engines.manifest import current_file
+from sqlanon.engines.memory_share import share_of_memory
+from sqlanon.engines.spark_limits import require_on_spark
 from sqlanon.engines.spark_statements import (
     hash_of,
     inline_ctes,
-    is_beside,
     is_summary,
     parts_beside,
     reads_rows,
@@ -39,10 +41,10 @@ from sqlanon.engines.spark_statements import (
     without_shuffle,
 )
 from sqlanon.errors import EngineError, PolicyError, SourceError, SqlanonError, did_you_mean
-from sqlanon.policy import Source
+from sqlanon.policy import Policy, Source
 from sqlanon.policy.file_formats import ending_of
 from sqlanon.relations.source import query_tree, table_parts
-from sqlanon.sqltree.tree import column, count_all, literal
+from sqlanon.sqltree.tree import column, literal
 
 FETCHED_ROWS = 5_000_000  # groups: a search takes about half a gigabyte of memory a million of them
 FETCHED_BYTES = 2 << 30
@@ -57,7 +59,6 @@ TYPES = {
 }  # fmt: skip
 NUMERIC = {"tinyint", "smallint", "int", "bigint", "float", "double"}
 TEMPORAL = {"date", "timestamp", "timestamp_ntz"}
-READERS = {"parquet": "parquet", "csv": "csv", "json": "json", "jsonl": "json", "ndjson": "json"}
 OPTIONS = {"cores", "memory", "warehouse", "fetch_rows"}
 
 
@@ -72,6 +73,7 @@ class TooLarge(Exception):
 class Spark:
     product = "spark"
     dialect = "duckdb"  # of what is asked; what reads rows is put into Spark's words here
+    rows_dialect = "spark"
 
     def __init__(
         self,
@@ -95,6 +97,7 @@ class Spark:
         self._sent: dict[str, str] = {}  # tables beside the rows, and the views that show them on Spark
         self._paths: dict[str, str] = {}  # files and queries, and the views that show them
         self._opened: dict[str, Callable[[], Any]] = {}  # the same, opened anew
+        self._stays = False
         self._passing: list[str] = []  # views that the statement of now reads
         self.fetched: list[tuple[int, int]] = []  # rows and bytes of what was fetched
         self._tag = f"sqlanon-{self._token}"
@@ -103,6 +106,7 @@ class Spark:
         self._connection = duckdb.connect(":memory:")
         self._connection.execute("SET TimeZone = ?", [_conf(session, "spark.sql.session.timeZone") or "UTC"])
         self._local = DuckDB.over(self._connection)
+        take_share(self._connection)
         if memory_limit is not None:
             try:
                 self._connection.execute("SET memory_limit = ?", [memory_limit])
@@ -123,20 +127,30 @@ class Spark:
 
     # Where a statement runs -------------------------------------------------------------------------------------
 
+    def admit(self, policy: Policy, *, publishes: bool = False) -> None:
+        require_on_spark(policy, publishes=publishes)
+
     def place(self, tree: exp.Expr) -> Place:
         return Place.ROWS if reads_rows(inline_ctes(tree.copy()), self._beside) else Place.SUMMARY
 
     def query(self, tree: exp.Expr) -> list[tuple[Any, ...]]:
         whole = inline_ctes(tree.copy())
-        if not reads_rows(whole, self._beside):
+        if not reads_rows(whole, self._beside) and not self._stays:
             return self._local.query(whole)
-        if isinstance(whole, exp.Select) and whole.args.get("order") is None:
+        if isinstance(whole, exp.Select) and whole.args.get("order") is None and not self._stays:
             parts = summaries(whole, self._beside)
             if parts is not None and parts != [whole]:
-                with suppress(TooLarge):
-                    with self._settled(whole.copy()) as settled:
-                        return self._local.query(settled)
+                with suppress(TooLarge), self._settled(whole.copy()) as settled:
+                    return self._local.query(settled)
         return _tuples(self._arrow(whole, SHOWN_ROWS))
+
+    @contextmanager
+    def at_rows(self) -> Iterator[None]:
+        before, self._stays = self._stays, True
+        try:
+            yield
+        finally:
+            self._stays = before
 
     @contextmanager
     def _settled(self, tree: exp.Expr) -> Iterator[exp.Expr]:
@@ -167,6 +181,9 @@ class Spark:
         name = f"sqlanon_fetched_{self._next()}"
         self._bring(name, found)
         return name
+
+    def _beside_rows(self, query: Any) -> Any:
+        return self._local.arrow_table(query.copy())
 
     def _bring(self, name: str, rows: Any) -> None:
         shown = f"{name}_arrow"
@@ -213,7 +230,7 @@ class Spark:
             part.set("this", exp.to_identifier(self._sent[name]))
             return
         query = part.this if isinstance(part, exp.Subquery) else part
-        made_now = self._view(self._local.arrow_table(query.copy()))
+        made_now = self._view(self._beside_rows(query))
         self._passing.append(made_now)
         shown = exp.to_identifier(made_now)
         if isinstance(part, exp.Subquery) and part.alias:
@@ -281,7 +298,7 @@ class Spark:
     def arrow_table(self, tree: exp.Query) -> Any:
         whole = inline_ctes(tree.copy())
         if not reads_rows(whole, self._beside):
-            return self._local.arrow_table(whole)
+            return self._beside_rows(whole)
         return self._arrow(whole, self._fetched_rows)
 
     def prepared(self, tree: exp.Expr) -> Callable[[Sequence[int | float]], list[tuple[Any, ...]]]:
@@ -310,6 +327,9 @@ class Spark:
     def create_temporary(self, name: str, query: exp.Query) -> None:
         whole = inline_ctes(query.copy())
         self.drop_temporary([name])
+        if self._stays:
+            self._keep(name, whole)
+            return
         if not reads_rows(whole, self._beside):
             self._local.create_temporary(name, whole)  # type: ignore[arg-type]
             self._beside.add(name.lower())
@@ -406,14 +426,16 @@ class Spark:
 
     def _query_view(self, source: Source) -> str:
         assert source.query is not None
-        text = query_tree(source.query, "spark", source.due).sql("spark", comments=False)
-        if text not in self._paths:
+        tree = query_tree(source.query, "spark", source.due)
+        made = sorted(name for name in {found.name.lower() for found in tables_of(tree)} if name in self._there)
+        key = "\n".join([tree.sql("spark", comments=False), *(self._there[name] for name in made)])
+        if key not in self._paths:
             name = f"source_{self._token}_{self._next()}"
-            self._opened[text] = lambda: self._session.sql(text)
+            self._opened[key] = lambda: self._frame(tree)
             with _clear_errors(self):
-                self._opened[text]().createOrReplaceTempView(name)
-            self._paths[text] = name
-        return self._paths[text]
+                self._opened[key]().createOrReplaceTempView(name)
+            self._paths[key] = name
+        return self._paths[key]
 
     def _path_view(self, path: str) -> str:
         if path not in self._paths:
@@ -421,20 +443,15 @@ class Spark:
             if "://" not in path and Path(path).is_dir() and (shown := current_file(Path(path))) is not None:
                 real = str(shown)
             ending = "parquet" if "://" not in path and Path(real).is_dir() else ending_of(real).lstrip(".")
-            if ending not in READERS:
+            if ending != "parquet":
                 raise PolicyError(
                     f"Spark does not read '{path}'", hint="give Parquet files or a folder of them, or a table"
                 )
             if "://" not in real and not any(sign in real for sign in "*?[") and not Path(real).exists():
                 raise SourceError(f"there is no file '{path}'")
-            if ending == "csv":
-                raise PolicyError(
-                    "Spark guesses the types of a CSV file in another way than DuckDB",
-                    hint="write it as Parquet, or check it with DuckDB",
-                )
             name = f"source_{self._token}_{self._next()}"
             where = str(Path(real).resolve()) if "://" not in real else real
-            self._opened[path] = lambda: self._session.read.format(READERS[ending]).load(where)
+            self._opened[path] = lambda: self._session.read.parquet(where)
             with _clear_errors(self):
                 self._opened[path]().createOrReplaceTempView(name)
             self._paths[path] = name
@@ -464,9 +481,9 @@ class Spark:
 
     def tables(self) -> list[str]:
         with _clear_errors(self):
-            found = self._session.catalog.listTables()
-        listed = [item for item in found if not item.isTemporary and not item.name.startswith("sqlanon_")]
-        return sorted(table_name(item.name) for item in listed)
+            found = self._session.sql("SHOW TABLES").toArrow().to_pylist()
+        listed = [str(item["tableName"]) for item in found if not item["isTemporary"]]
+        return sorted(table_name(name) for name in listed if not name.startswith("sqlanon_"))
 
     def interrupt(self) -> None:
         self._local.interrupt()
@@ -607,7 +624,9 @@ class Spark:
         listed = rows.to_pylist()
         shown = {name: self.table_behind(name) for name in {item["release"] for item in listed}}
         newest = {
-            item["release"]: item["version"] for item in listed if item["behind"] and item["behind"] == shown[item["release"]]
+            item["release"]: item["version"]
+            for item in listed
+            if item["behind"] and item["behind"] == shown[item["release"]]
         }
         kept = []
         for item in listed:
@@ -663,7 +682,7 @@ def open_session(url: str) -> tuple[Any, bool, dict[str, str]]:
     builder = SparkSession.builder.master(f"local[{cores}]" if base == "spark:local" else base).appName("sqlanon")
     settings = {
         "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.sql.session.timeZone": "UTC",
-        "spark.sql.ansi.enabled": "true", "spark.driver.memory": own.get("memory", _share_of_memory()),
+        "spark.sql.ansi.enabled": "true", "spark.driver.memory": own.get("memory", f"{share_of_memory() >> 20}m"),
         "spark.log.level": "OFF",  # the log of a task that failed holds values
     }  # fmt: skip
     if base == "spark:local":
@@ -680,14 +699,9 @@ def open_session(url: str) -> tuple[Any, bool, dict[str, str]]:
         return builder.getOrCreate(), True, own
     except Exception as error:
         raise SourceError(
-            f"Spark cannot be started ({type(error).__name__})", hint="is Java 17 or newer installed, and JAVA_HOME set?"
+            f"Spark cannot be started ({type(error).__name__})",
+            hint="is Java 17 or newer installed, and JAVA_HOME set?",
         ) from None
-
-
-def _share_of_memory() -> str:
-    """A quarter of the machine's memory, for Spark's own process."""
-    size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return f"{max(1, size // 4 >> 30)}g"
 
 
 def _require_settings(session: Any) -> None:
@@ -755,11 +769,14 @@ class _clear_errors:
 
     def __init__(self, engine: Spark) -> None:
         self.engine = engine
+        self.log = logging.getLogger("SQLQueryContextLogger")  # where pyspark writes them down, with plans and values
+        self.silent = self.log.disabled
 
     def __enter__(self) -> None:
-        return None
+        self.log.disabled = True
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self.log.disabled = self.silent
         if error is None or isinstance(error, SqlanonError | TooLarge) or not isinstance(error, Exception):
             return
         raise translate(error, self.engine) from None
@@ -776,7 +793,7 @@ def translate(error: Exception, engine: Spark) -> SqlanonError:
     told_by: Any = error
     condition = told_by.getCondition() or ""
     try:
-        told: Mapping[str, str] = error.getMessageParameters() or {}
+        told: Mapping[str, str] = told_by.getMessageParameters() or {}
     except Exception:
         told = {}
     state = _state(error)
@@ -794,7 +811,8 @@ def translate(error: Exception, engine: Spark) -> SqlanonError:
         )
     if condition.startswith("TABLE_OR_VIEW_ALREADY_EXISTS") or condition == "LOCATION_ALREADY_EXISTS":
         return EngineError(
-            "another publication writes the same version, or left it behind", hint="wait until it is done, and try again"
+            "another publication writes the same version, or left it behind",
+            hint="wait until it is done, and try again",
         )
     text = str(error)
     if "OutOfMemoryError" in text:

@@ -21,7 +21,7 @@ def inline_ctes(tree: exp.Expr) -> exp.Expr:
     >>> inline_ctes(sqlglot.parse_one("WITH a AS (SELECT 1 AS x) SELECT x FROM a AS b, a")).sql()
     'SELECT x FROM (SELECT 1 AS x) AS b, (SELECT 1 AS x) AS a'
     """
-    for holder in list(tree.find_all(exp.Query)):
+    for holder in reversed(list(tree.find_all(exp.Query))):  # the innermost first
         given = holder.args.get("with_")
         if given is None:
             continue
@@ -93,7 +93,7 @@ def summaries(tree: exp.Expr, beside: Names) -> list[exp.Select] | None:
         if isinstance(node, exp.Table):
             return is_beside(node, beside) if isinstance(node.this, exp.Identifier) else True
         before = len(found)
-        if all([visit(child) for child in _children(node)]):
+        if not [child for child in _children(node) if not visit(child)]:  # all are looked at
             return True
         if isinstance(node, exp.Select) and is_summary(node):
             del found[before:]
@@ -155,7 +155,9 @@ def unordered_windows(tree: exp.Expr) -> list[exp.Window]:
     """Windows that number rows in no order, which Spark refuses."""
     numbering = (exp.RowNumber, exp.DenseRank, exp.Rank)
     return [
-        found for found in tree.find_all(exp.Window) if isinstance(found.this, numbering) and not found.args.get("order")
+        found
+        for found in tree.find_all(exp.Window)
+        if isinstance(found.this, numbering) and not found.args.get("order")
     ]
 
 

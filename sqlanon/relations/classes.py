@@ -105,9 +105,7 @@ class Prelude:
     # By the column of `rows` with the number of a person's signature: the table of persons with one row each.
     entities: dict[str, str] = field(default_factory=dict)
 
-    def once(
-        self, kind: str, key: tuple[object, ...], query: Callable[[], exp.Query], *, summary: bool = False
-    ) -> str:
+    def once(self, kind: str, key: tuple[object, ...], query: Callable[[], exp.Query], *, summary: bool = False) -> str:
         full = (kind, *key)
         if full not in self.made:
             built = query()  # may add the steps that it builds on

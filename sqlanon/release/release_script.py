@@ -32,8 +32,21 @@ class Paper:
     """An engine that writes nothing: the planned tables are all that is wanted of it."""
 
     dialect: str
+    product = "paper"
     read_only = True
 
+    @property
+    def rows_dialect(self) -> str:
+        return self.dialect
+
+    def admit(self, policy: Policy, *, publishes: bool = False) -> None: ...
+    def place(self, tree: exp.Expr) -> Place:
+        return Place.ROWS
+
+    def at_rows(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def bring_summary(self, names: Sequence[str]) -> None: ...
     def query(self, tree: exp.Expr) -> list[tuple[Any, ...]]:
         raise NotImplementedError("a script asks no questions")
 

@@ -126,6 +126,7 @@ def attack(
     if policy.shape == SEQUENCE:
         given = (external, other, prior, earlier, control)
         return _attack_journeys(policy, engine, release, names, asked, [item for item in given if item is not None])
+    engine.admit(policy)
     require_shape(policy, "an attack on single rows", ROWS, ENTITY)
     if policy.shape == ENTITY and policy.source.joins:
         raise PolicyError(

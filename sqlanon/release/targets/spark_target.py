@@ -119,7 +119,8 @@ class SparkTarget:
         self.engine.append(RELEASES, COLUMNS, values)
         if self.engine.table_behind(self.name) != self.before:
             raise EngineError(
-                f"'{self.name}' was published by somebody else meanwhile", hint="wait until they are done, and try again"
+                f"'{self.name}' was published by somebody else meanwhile",
+                hint="wait until they are done, and try again",
             )
         self.engine.show_table(self.name, self._table())
 
