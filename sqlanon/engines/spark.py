@@ -302,7 +302,7 @@ class Spark:
         return self._arrow(whole, self._fetched_rows)
 
     def prepared(self, tree: exp.Expr) -> Callable[[Sequence[int | float]], list[tuple[Any, ...]]]:
-        if not reads_rows(tree, self._beside):
+        if not reads_rows(inline_ctes(tree.copy()), self._beside):
             return self._local.prepared(tree)
 
         def ask(numbers: Sequence[int | float]) -> list[tuple[Any, ...]]:
@@ -315,7 +315,7 @@ class Spark:
 
     def execute(self, tree: exp.Expr) -> None:
         named = {found.name.lower() for found in tables_of(tree) if not found.args.get("db")}
-        if reads_rows(tree, self._beside) or RECORD in named:
+        if reads_rows(inline_ctes(tree.copy()), self._beside) or RECORD in named:
             raise EngineError(
                 "this would change a table on Spark in place, which is not done there",
                 hint="'sqlanon publish' writes a new version beside the old one; see the table of what Spark refuses",

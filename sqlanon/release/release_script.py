@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.engines import ColumnInfo, ExistingRelation, Reads
+from sqlanon.engines import ColumnInfo, ExistingRelation, Place, Reads
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.apply_transformations import list_steps
 from sqlanon.evidence.hierarchies import build_hierarchies
