@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sqlanon.engines.engine import ColumnInfo, Engine, ExistingRelation, Hardened, Place, Reads, table_name
+from sqlanon.engines.engine import ColumnInfo, Engine, ExistingRelation, Hardened, Reads, WorkPlace, table_name
 from sqlanon.errors import SourceError
 from sqlanon.policy.database_names import is_spark_url
 
@@ -14,8 +14,8 @@ __all__ = [
     "Engine",
     "ExistingRelation",
     "Hardened",
-    "Place",
     "Reads",
+    "WorkPlace",
     "connect",
     "is_duckdb_connection",
     "table_name",

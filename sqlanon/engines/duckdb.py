@@ -13,7 +13,7 @@ import duckdb
 import sqlglot
 from sqlglot import exp
 
-from sqlanon.engines.engine import WRITABLE, ColumnInfo, ExistingRelation, Hardened, Place, Reads, table_name
+from sqlanon.engines.engine import WRITABLE, ColumnInfo, ExistingRelation, Hardened, Reads, WorkPlace, table_name
 from sqlanon.engines.manifest import current_file
 from sqlanon.engines.memory_share import bytes_of, share_of_memory
 from sqlanon.errors import DatabaseLocked, EngineError, SourceError, did_you_mean
@@ -121,8 +121,8 @@ class DuckDB:
     def admit(self, policy: Policy, *, publishes: bool = False) -> None:
         return None
 
-    def place(self, tree: exp.Expr) -> Place:
-        return Place.ROWS  # and of summaries too
+    def place(self, tree: exp.Expr) -> WorkPlace:
+        return WorkPlace.ROWS  # and of summaries too
 
     @contextmanager
     def at_rows(self) -> Iterator[None]:

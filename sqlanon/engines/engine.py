@@ -52,7 +52,7 @@ class Hardened:
     temporary: str | None = None  # folder for what does not fit into memory; without it, that fails
 
 
-class Place(Enum):
+class WorkPlace(Enum):
     """Where a statement runs. Data-sized work (reading the source into groups, rewriting, writing, reading what was
     written) runs where the rows are. Summary-sized work (search, models over classes, loss, risk) may run elsewhere, on
     relations that were fetched once. For DuckDB and PostgreSQL both are one connection."""
@@ -75,7 +75,7 @@ class Engine(Protocol):
     def admit(self, policy: Policy, *, publishes: bool = False) -> None:
         """Refuse what a policy asks for and this engine does not do."""
 
-    def place(self, tree: exp.Expr) -> Place:
+    def place(self, tree: exp.Expr) -> WorkPlace:
         """Where a statement would run, from the relations that it reads."""
 
     def at_rows(self) -> AbstractContextManager[None]:

@@ -9,7 +9,7 @@ from typing import Any, LiteralString
 
 from sqlglot import exp
 
-from sqlanon.engines.engine import ColumnInfo, ExistingRelation, Place, Reads, table_name
+from sqlanon.engines.engine import ColumnInfo, ExistingRelation, Reads, WorkPlace, table_name
 from sqlanon.errors import EngineError, PolicyError, SourceError, did_you_mean
 from sqlanon.policy import Policy, Source
 
@@ -112,8 +112,8 @@ class Postgres:
     def admit(self, policy: Policy, *, publishes: bool = False) -> None:
         return None
 
-    def place(self, tree: exp.Expr) -> Place:
-        return Place.ROWS  # and of summaries too
+    def place(self, tree: exp.Expr) -> WorkPlace:
+        return WorkPlace.ROWS  # and of summaries too
 
     @contextmanager
     def at_rows(self) -> Iterator[None]:

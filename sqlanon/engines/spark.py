@@ -22,7 +22,7 @@ import duckdb
 from sqlglot import exp
 
 from sqlanon.engines.duckdb import DuckDB, take_share
-from sqlanon.engines.engine import ColumnInfo, ExistingRelation, Place, Reads, table_name
+from sqlanon.engines.engine import ColumnInfo, ExistingRelation, Reads, WorkPlace, table_name
 from sqlanon.engines.manifest import current_file
 from sqlanon.engines.memory_share import share_of_memory
 from sqlanon.engines.spark_limits import require_on_spark
@@ -130,8 +130,8 @@ class Spark:
     def admit(self, policy: Policy, *, publishes: bool = False) -> None:
         require_on_spark(policy, publishes=publishes)
 
-    def place(self, tree: exp.Expr) -> Place:
-        return Place.ROWS if reads_rows(inline_ctes(tree.copy()), self._beside) else Place.SUMMARY
+    def place(self, tree: exp.Expr) -> WorkPlace:
+        return WorkPlace.ROWS if reads_rows(inline_ctes(tree.copy()), self._beside) else WorkPlace.SUMMARY
 
     def query(self, tree: exp.Expr) -> list[tuple[Any, ...]]:
         whole = inline_ctes(tree.copy())

@@ -11,7 +11,7 @@ from sqlanon.policy.person_shapes import ROWS
 
 
 @dataclass(frozen=True)
-class Limit:
+class SparkLimit:
     """What a policy may ask for and Spark does not do; `publishes` where that is said of releases alone."""
 
     what: str
@@ -40,46 +40,46 @@ def _to_file(policy: Policy) -> bool:
     return policy.release is not None and policy.release.path is not None
 
 
-LIMITS: tuple[Limit, ...] = (
-    Limit(
+LIMITS: tuple[SparkLimit, ...] = (
+    SparkLimit(
         "release as a table",
         "Spark cannot replace a table in one step that readers do not notice",
         "write 'release: {view: name}': a view over a table for each version",
         _to_table,
         publishes=True,
     ),
-    Limit(
+    SparkLimit(
         "release as a file or folder",
         "Spark writes folders of files, in several steps",
         "write 'release: {view: name}', and export it from there",
         _to_file,
         publishes=True,
     ),
-    Limit(
+    SparkLimit(
         "history",
         "what earlier releases told is kept in tables that are changed in place, which Spark's Parquet tables are not",
         "publish with DuckDB or PostgreSQL, or leave 'history' out",
         lambda policy: policy.history is not None,
     ),
-    Limit(
+    SparkLimit(
         "shape of persons as sets, journeys or entities",
         "their sets and signatures are built up in tables that are changed in place",
         "publish with DuckDB or PostgreSQL",
         lambda policy: policy.shape != ROWS,
     ),
-    Limit(
+    SparkLimit(
         "algorithm that writes groups of rows or adds rows of nobody, such as anatomy",
         "their rows are dealt to groups in tables that are changed in place",
         "take an algorithm of levels or regions, such as mondrian, or publish with DuckDB or PostgreSQL",
         lambda policy: policy.algorithm_traits.writes_rows or policy.algorithm_traits.counterfeits,
     ),
-    Limit(
+    SparkLimit(
         "join of child tables",
         "a join is made anew by every statement, and Spark gives no transaction that would hold its tables still",
         "join them in a view or a table, and name that",
         lambda policy: bool(policy.source.joins),
     ),
-    Limit(
+    SparkLimit(
         "reading of files other than Parquet",
         "Spark guesses the types of their columns in another way than DuckDB does",
         "write them as Parquet, or read them with DuckDB",

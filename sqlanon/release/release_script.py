@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.engines import ColumnInfo, ExistingRelation, Place, Reads
+from sqlanon.engines import ColumnInfo, ExistingRelation, Reads, WorkPlace
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.apply_transformations import list_steps
 from sqlanon.evidence.hierarchies import build_hierarchies
@@ -40,8 +40,8 @@ class Paper:
         return self.dialect
 
     def admit(self, policy: Policy, *, publishes: bool = False) -> None: ...
-    def place(self, tree: exp.Expr) -> Place:
-        return Place.ROWS
+    def place(self, tree: exp.Expr) -> WorkPlace:
+        return WorkPlace.ROWS
 
     def at_rows(self) -> AbstractContextManager[None]:
         return nullcontext()

@@ -17,7 +17,7 @@ from sqlglot import exp
 from transforming import KEY
 
 import sqlanon
-from sqlanon.engines import Place, connect
+from sqlanon.engines import WorkPlace, connect
 from sqlanon.errors import EngineError, PolicyError, SourceError
 from sqlanon.evidence.checks import check
 from sqlanon.release import publish
@@ -43,12 +43,12 @@ def test_what_reads_rows_runs_on_spark_and_what_reads_groups_beside_it(spark: Sp
     spark.table("t", SMALL, small())
     engine = spark.engine
     groups = select("s", count_all().as_("records"), source=table("t"), groups=["s"])
-    assert engine.place(groups) is Place.ROWS
+    assert engine.place(groups) is WorkPlace.ROWS
     engine.create_temporary("sqlanon_groups", groups)
-    assert engine.place(select(exp.Star(), source=table("sqlanon_groups"))) is Place.SUMMARY
+    assert engine.place(select(exp.Star(), source=table("sqlanon_groups"))) is WorkPlace.SUMMARY
     assert [rows for rows, _ in engine.fetched] == [7]
     engine.create_temporary("sqlanon_rows", select("s", "who", source=table("t")))
-    assert engine.place(select(exp.Star(), source=table("sqlanon_rows"))) is Place.ROWS
+    assert engine.place(select(exp.Star(), source=table("sqlanon_rows"))) is WorkPlace.ROWS
     assert [rows for rows, _ in engine.fetched] == [7]  # as many rows as the source has stay where they are
     assert engine.query(select(count_all(), source=table("sqlanon_rows"))) == [(80,)]
     engine.drop_temporary(["sqlanon_groups", "sqlanon_rows"])
