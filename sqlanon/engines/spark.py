@@ -506,7 +506,8 @@ class Spark:
 
     def reads(self, parts: Sequence[str]) -> Reads:
         there = self.find(parts)
-        return Reads(frozenset([there.full_name] if there is not None else []), ("a view of Spark",))
+        known = there is not None and there.kind == "table"  # what a view reads, its text alone tells
+        return Reads(frozenset([there.full_name] if there is not None else []), () if known else ("a view of Spark",))
 
     def state(self, parts: Sequence[str]) -> str:
         """The files that a table is made of, as they are now: Spark writes new ones, and never changes one; others
@@ -585,9 +586,14 @@ class Spark:
         self._beside.discard(RECORD)
 
     def keep_temporary(self, name: str, query: exp.Query) -> None:
-        """A temporary table on Spark, however short it is."""
+        """A temporary table on Spark, however short it is, and cut off from what it was made of: if it is lost, reading it
+        fails, and nothing is worked out anew from rows that may have changed since they were checked."""
         self.drop_temporary([name])
-        self._keep(name, inline_ctes(query.copy()))
+        shown = f"sqlanon_{self._token}_{self._next()}"
+        with _clear_errors(self):
+            self._frame(query).localCheckpoint(eager=True).createOrReplaceTempView(shown)
+        self._there[name.lower()] = shown
+        self._forget()
 
     def tables_in(self, space: Sequence[str]) -> list[str]:
         """The names of all tables in a schema."""

@@ -35,9 +35,8 @@ class Paper:
     product = "paper"
     read_only = True
 
-    @property
-    def rows_dialect(self) -> str:
-        return self.dialect
+    def __post_init__(self) -> None:
+        self.rows_dialect = self.dialect
 
     def admit(self, policy: Policy, *, publishes: bool = False) -> None: ...
     def place(self, tree: exp.Expr) -> WorkPlace:

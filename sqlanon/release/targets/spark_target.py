@@ -130,9 +130,10 @@ class SparkTarget:
             if staged.name == STAGED:
                 self.engine.drop_temporary([STAGED])
             older = sorted((number, name) for number, name in self._written() if number < self.version)
-            shown = self.engine.table_behind(self.name)
-            for _, name in older[: max(0, len(older) - max(1, self.keep))]:
-                if name != shown:
+            newest = [name for _, name in older[-self.keep :]] if self.keep else []
+            stays = {str(name).lower() for name in (self.before, self.engine.table_behind(self.name), *newest)}
+            for _, name in older:
+                if name.lower() not in stays:
                     self.engine.drop_table(name)
 
     def discard(self, staged: Staged) -> None:
