@@ -544,7 +544,7 @@ class Spark:
         """CREATE TABLE of Parquet."""
         ordered = self._mixed(query)
         with _clear_errors(self):
-            ordered.write.format("parquet").mode("errorifexists").saveAsTable(_quoted(table_parts(name)))
+            ordered.write.format("parquet").mode("error").saveAsTable(_quoted(table_parts(name)))
         self._forget()
 
     def frame_of(self, query: exp.Query) -> Any:
