@@ -39,6 +39,7 @@ def test_a_check_and_a_release_are_those_of_duckdb(spark: SparkDatabase, duck: D
         assert there.document["holds"]
 
 
+@pytest.mark.full
 def test_what_reads_rows_runs_on_spark_and_what_reads_groups_beside_it(spark: SparkDatabase) -> None:
     spark.table("t", SMALL, small())
     engine = spark.engine
@@ -56,6 +57,7 @@ def test_what_reads_rows_runs_on_spark_and_what_reads_groups_beside_it(spark: Sp
         engine.query(select(count_all(), source=table("sqlanon_rows")))
 
 
+@pytest.mark.full
 def test_a_data_frame_is_checked_and_anonymized_where_it_is(spark: SparkDatabase, duck: Database) -> None:
     duck.table("t", SMALL, small())
     spark.copy(duck, ["t"])
@@ -106,6 +108,7 @@ def killed_at(engine: Any, monkeypatch: pytest.MonkeyPatch, place: int, *, after
     return done
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("place", "after"),
     [
@@ -138,6 +141,7 @@ def test_a_driver_that_dies_leaves_the_old_release_or_the_new(
         assert len(tables) <= 2, tables
 
 
+@pytest.mark.full
 def test_the_order_of_a_release_tells_nothing_of_that_of_its_source(spark: SparkDatabase) -> None:
     rows = [{"age": "a", "zip code": "1", "s": "flu", "n": 1, "x": float(i), "d": None, "who": i} for i in range(600)]
     spark.table("t", SMALL, rows)
@@ -148,6 +152,7 @@ def test_the_order_of_a_release_tells_nothing_of_that_of_its_source(spark: Spark
     assert 240 < kept < 360  # half of the neighbours, give or take five deviations; 599 in the order of the source
 
 
+@pytest.mark.full
 def test_a_person_key_is_never_in_a_table_that_others_can_read(
     spark: SparkDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,6 +171,7 @@ def test_a_person_key_is_never_in_a_table_that_others_can_read(
     assert len(seen) == 1 and "who" not in seen[0]
 
 
+@pytest.mark.full
 def test_what_somebody_else_made_is_not_replaced(spark: SparkDatabase) -> None:
     spark.table("t", SMALL, small(40))
     spark.run("CREATE VIEW r AS SELECT 1 AS mine")
@@ -174,6 +180,7 @@ def test_what_somebody_else_made_is_not_replaced(spark: SparkDatabase) -> None:
     assert spark.fetch("SELECT * FROM r") == [(1,)]
 
 
+@pytest.mark.full
 def test_a_source_that_changes_meanwhile_is_noticed(spark: SparkDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     spark.table("t", SMALL, small(40))
     real = spark.engine.write_table
@@ -188,6 +195,7 @@ def test_a_source_that_changes_meanwhile_is_noticed(spark: SparkDatabase, monkey
     assert [name for name in spark.engine.tables() if name.startswith("r")] == []
 
 
+@pytest.mark.full
 def test_more_groups_than_may_be_fetched_are_checked_and_not_searched(spark: SparkDatabase, duck: Database) -> None:
     from sqlanon.engines.spark import Spark
 
@@ -204,6 +212,7 @@ def test_more_groups_than_may_be_fetched_are_checked_and_not_searched(spark: Spa
 # ---- faults
 
 
+@pytest.mark.full
 def test_errors_and_logs_carry_no_values(
     spark: SparkDatabase, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -216,6 +225,7 @@ def test_errors_and_logs_carry_no_values(
         assert "secret" not in text
 
 
+@pytest.mark.full
 def test_mistakes_are_told(spark: SparkDatabase, tmp_path: Path) -> None:
     spark.table("patients", SMALL, [])
     with pytest.raises(SourceError, match="there is no table 'patient'") as caught:
@@ -229,6 +239,7 @@ def test_mistakes_are_told(spark: SparkDatabase, tmp_path: Path) -> None:
         connect("spark:local?colour=red")
 
 
+@pytest.mark.full
 def test_a_session_that_hides_overflows_is_refused(spark: SparkDatabase) -> None:
     spark.session.conf.set("spark.sql.ansi.enabled", "false")
     try:
@@ -238,6 +249,7 @@ def test_a_session_that_hides_overflows_is_refused(spark: SparkDatabase) -> None
         spark.session.conf.set("spark.sql.ansi.enabled", "true")
 
 
+@pytest.mark.full
 def test_a_lost_session_is_told(spark: SparkDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     spark.table("t", SMALL, small(40))
     monkeypatch.setattr(spark.engine, "_session", Lost())
