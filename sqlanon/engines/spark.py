@@ -586,8 +586,8 @@ class Spark:
         self._beside.discard(RECORD)
 
     def keep_temporary(self, name: str, query: exp.Query) -> None:
-        """A temporary table on Spark, however short it is, and cut off from what it was made of: if it is lost, reading it
-        fails, and nothing is worked out anew from rows that may have changed since they were checked."""
+        """A temporary table on Spark, however short it is, and cut off from what it was made of: if it is lost, reading
+        it fails, and nothing is worked out anew from rows that may have changed since they were checked."""
         self.drop_temporary([name])
         shown = f"sqlanon_{self._token}_{self._next()}"
         with _clear_errors(self):

@@ -74,6 +74,12 @@ LIMITS: tuple[SparkLimit, ...] = (
         lambda policy: policy.algorithm_traits.writes_rows or policy.algorithm_traits.counterfeits,
     ),
     SparkLimit(
+        "transformation",
+        "that its draws are those of DuckDB and PostgreSQL, bit for bit, is not shown there yet",
+        "transform with DuckDB or PostgreSQL, or leave 'transformations' out",
+        lambda policy: bool(policy.transformations),
+    ),
+    SparkLimit(
         "join of child tables",
         "a join is made anew by every statement, and Spark gives no transaction that would hold its tables still",
         "join them in a view or a table, and name that",

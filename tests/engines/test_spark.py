@@ -111,10 +111,7 @@ def killed_at(engine: Any, monkeypatch: pytest.MonkeyPatch, place: int, *, after
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("place", "after"),
-    [
-        (2, True),
-        *(pytest.param(place, after, marks=pytest.mark.full) for place in range(1, 5) for after in (False, True)),
-    ],
+    [(place, after) for place in range(1, 5) for after in (False, True)],
 )
 def test_a_driver_that_dies_leaves_the_old_release_or_the_new(
     spark: SparkDatabase, monkeypatch: pytest.MonkeyPatch, place: int, after: bool

@@ -1,4 +1,4 @@
-"""What Spark finds is what DuckDB finds: every model, loss, risk, attack, algorithm and transformation."""
+"""What Spark finds is what DuckDB finds: every model, loss, risk, attack and algorithm."""
 
 # ruff: noqa: F401, F811 (fixtures are imported)
 
@@ -15,8 +15,7 @@ import test_models_by_hierarchy as by_hierarchy
 import test_publish_algorithms as algorithms_of
 from conftest import Database
 from spark_world import SMALL, SparkDatabase, duck, require_spark, rule, same, session, small, spark
-from test_transformations import USES
-from transforming import KEY, TYPES, people
+from transforming import KEY
 
 from sqlanon.errors import SqlanonError
 from sqlanon.evidence.attacks import attack
@@ -170,28 +169,9 @@ def test_every_attack(spark: SparkDatabase, duck: Database) -> None:
         publish(asked, each.engine, workload=False)
     for given in ({}, {"external": Source(table="others")}, {"control": Source(table="others")}):
         there, here = (attack(asked, each.engine, release=Source(table="r"), **given) for each in (spark, duck))
-        same(there, here, str(given))
-
-
-@pytest.mark.parametrize("name", USES)
-def test_every_transformation_draws_the_same(spark: SparkDatabase, duck: Database, name: str) -> None:
-    rows = people(150)
-    duck.table("people", TYPES, rows)
-    spark.copy(duck, ["people"])
-    roles = dict.fromkeys(TYPES, "insensitive") | {"id": "identifier", "age": "quasi_identifier"}
-    written = {
-        "source": {"table": "people"}, "columns": roles, "models": [{"k_anonymity": {"k": 2}}],
-        "suppression_limit": 0.9, "transformations": [USES[name]], "release": {"view": "r"},
-        "algorithm": "mondrian",
-    }  # fmt: skip
-    asked = parse(json.dumps(written))
-    try:
-        here = publish(asked, duck.engine, workload=False, secret=KEY)
-    except SqlanonError as error:  # what DuckDB refuses, Spark refuses
-        with pytest.raises(type(error)) as caught:
-            publish(asked, spark.engine, workload=False, secret=KEY)
-        assert caught.value.message == error.message
-        return
-    there = publish(asked, spark.engine, workload=False, secret=KEY)
-    assert there.plan.loss == here.plan.loss
-    assert sorted(map(repr, spark.fetch("SELECT * FROM r"))) == sorted(map(repr, duck.fetch("SELECT * FROM r")))
+        # What this one learns depends on the order of the rows, on DuckDB too.
+        found, expected = (
+            [item for item in each.attacks if item.name != "probabilistic_linkage"] for each in (there, here)
+        )
+        same(found, expected, str(given))
+        assert (there.counts, there.not_judged.keys()) == (here.counts, here.not_judged.keys())

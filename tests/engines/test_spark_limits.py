@@ -33,6 +33,7 @@ REFUSED: list[dict[str, Any]] = [
     {"shape": "set", "person": "who", "columns": {"who": "identifier", "item": "item"},
      "models": [{"km_anonymity": {"k": 2, "m": 1}}]},
     {"algorithm": {"anatomy": {"l": 2}}, "models": [{"distinct_l_diversity": {"l": 2}}]},
+    {"transformations": [{"sampling": {"share": 0.5}}]},
     {"source": {"table": "t", "joins": [{"table": "u", "on": "who"}]}},
     {"source": {"path": "t.csv"}},
 ]  # fmt: skip
