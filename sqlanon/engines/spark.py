@@ -591,7 +591,9 @@ class Spark:
         self.drop_temporary([name])
         shown = f"sqlanon_{self._token}_{self._next()}"
         with _clear_errors(self):
-            self._frame(query).localCheckpoint(eager=True).createOrReplaceTempView(shown)
+            frame = self._frame(query).localCheckpoint(eager=True)
+            self._frames[name.lower()] = frame  # Spark Connect forgets what nobody holds
+            frame.createOrReplaceTempView(shown)
         self._there[name.lower()] = shown
         self._forget()
 
