@@ -154,7 +154,7 @@ def test_every_risk(spark: SparkDatabase, duck: Database) -> None:
     asked = rule(models=[{"k_anonymity": {"k": 3}}], algorithm="full_domain")
     for each in (spark, duck):
         publish(asked, each.engine, workload=False)
-    more = {"sampling_fraction": 0.1, "household": "who", "subsets": True, "suda": True}
+    more = {"sampling_fraction": 0.1, "subsets": True, "suda": True}
     for release in (None, Source(table="r")):
         given = more if release is None else {}
         same(risk(asked, spark.engine, release=release, **given), risk(asked, duck.engine, release=release, **given))
