@@ -12,7 +12,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 # The tests start hundreds of processes: without compiled files each of them would spend a second on compiling imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo quick test test-full test-long bench lint reference clean
+.PHONY: demo quick test test-full spark test-long bench lint reference clean
 
 demo: $(VENV)/installed
 	$(BIN)/sqlanon demo demo
@@ -25,7 +25,10 @@ test: $(VENV)/installed-test
 	$(BIN)/ruff format --check sqlanon tests
 	@$(BIN)/mypy & types=$$!; $(BIN)/pytest -m "not long" -n auto; tests=$$?; wait $$types && exit $$tests
 
-test-full: test  # then what it left out: tests marked `full`, and all examples of the properties
+spark: $(VENV)/installed-test  # Spark for the tests, about 450 MB; without it they are skipped
+	$(INSTALL) "pyspark[connect]>=4.3,<4.4"
+
+test-full: test spark  # then what it left out: tests marked `full`, and all examples of the properties
 	$(BIN)/pytest --rest -m "not long" -n auto
 
 test-long: $(VENV)/installed-test

@@ -399,6 +399,7 @@ class AlgorithmTraits:
     # The search
     brings: frozenset[str] = frozenset()  # relations that it makes itself, so that it reaches models that others cannot
     target: str | None = None  # the parameter that names the column that the release should predict
+    seconds: float | None = None  # how long it looks for a proof, if no time limit is given
     history: Literal["", "signatures", "cuts"] = ""  # what it must know of earlier releases
     # The release
     writes_rows: bool = False  # its module has `part`, which writes the rows, in place of `run`, which says how

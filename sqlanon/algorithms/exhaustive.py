@@ -17,7 +17,7 @@ from sqlanon.lattice.solution import Solution
 
 BATCH = 8
 
-TRAITS = AlgorithmTraits(brings=OF_NODES, target="class_attribute")
+TRAITS = AlgorithmTraits(brings=OF_NODES, target="class_attribute", seconds=60.0)
 
 
 class Params(BaseModel):

@@ -24,7 +24,7 @@ from sqlanon.lattice.solution import Solution
 LOSS = "ncp"  # what each pass minimizes: a mean over records, so that passes add up
 MOST_PASSES = 100
 
-TRAITS = AlgorithmTraits(brings=OF_NODES, target="class_attribute")
+TRAITS = AlgorithmTraits(brings=OF_NODES, target="class_attribute", seconds=60.0)
 
 
 class Params(BaseModel):

@@ -26,7 +26,7 @@ from sqlanon.lattice.problem import OF_NODES, Problem
 from sqlanon.lattice.search import Search
 from sqlanon.lattice.solution import Candidate, Solution
 
-TRAITS = AlgorithmTraits(brings=OF_NODES, target="class_attribute")
+TRAITS = AlgorithmTraits(brings=OF_NODES, target="class_attribute", seconds=60.0)
 
 
 class Params(BaseModel):

@@ -18,7 +18,7 @@ from sqlanon.lattice.nodes import Measured
 from sqlanon.lattice.problem import OF_NODES, Problem
 from sqlanon.lattice.solution import Solution
 
-TRAITS = AlgorithmTraits(brings=OF_NODES, target="class_attribute")
+TRAITS = AlgorithmTraits(brings=OF_NODES, target="class_attribute", seconds=60.0)
 
 
 class Params(BaseModel):

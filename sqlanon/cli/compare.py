@@ -118,7 +118,9 @@ def _policies(files: tuple[str, ...], vary: tuple[str, ...]) -> tuple[list[Any],
 
 
 def _resolved(url: str | None) -> str | None:
-    return url if url is None or "://" in url or url == ":memory:" else str(Path(url).resolve())
+    from sqlanon.policy.database_names import is_url
+
+    return url if url is None or is_url(url) or url == ":memory:" else str(Path(url).resolve())
 
 
 def _names(text: str | None) -> list[str] | None:

@@ -106,7 +106,9 @@ def open_database(
 
 def database_to_read(policy: Any, url: str | None) -> str | None:
     """The database of a policy. Where its rows lie in a file, the first publish makes it: until then there is none."""
-    new = url is not None and "://" not in url and policy.source.path is not None and not Path(url).exists()
+    from sqlanon.policy.database_names import is_url
+
+    new = url is not None and not is_url(url) and policy.source.path is not None and not Path(url).exists()
     return None if new else url
 
 

@@ -31,7 +31,11 @@ if TYPE_CHECKING:
 @click.option(
     "--explain", "explained", is_flag=True, help="Explain the level of each column, with the next candidates."
 )
-@click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), help="Seconds for the search.")
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Seconds for the search; one that proves its result takes a minute by default.",
+)
 @click.option("--plan", "plan_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the plan as JSON.")
 @click.option("--report", "report_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the HTML report.")
 @click.option("--no-workload", is_flag=True, help="Do not measure the error of random counts: saves a few seconds.")

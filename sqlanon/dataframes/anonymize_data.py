@@ -38,31 +38,40 @@ class AnonymizedTable:
 
     policy: Policy
     document: Mapping[str, Any]  # the evidence, without what it tells of the source alone
-    _rows: pyarrow.Table = field(compare=False)
+    _rows: pyarrow.Table | None = field(compare=False)  # none for what stays on Spark
     _types: Mapping[str, Any] = field(default_factory=dict, compare=False)  # of pandas, by column
+    _frame: Any = field(default=None, compare=False)  # on Spark
 
     def to_arrow(self) -> pyarrow.Table:
-        """The rows as a pyarrow.Table."""
-        return self._rows
+        """The rows as a pyarrow.Table. Of a release on Spark, they are fetched."""
+        return self._frame.toArrow() if self._rows is None else self._rows
 
     def to_pandas(self) -> Any:
         """The rows as a DataFrame of pandas. Columns that are shown as they are have the types that they had."""
-        return pandas_of(self._rows, self._types)
+        return pandas_of(self.to_arrow(), self._types)
 
     def to_polars(self) -> Any:
         """The rows as a DataFrame of Polars."""
-        return polars_of(self._rows)
+        return polars_of(self.to_arrow())
+
+    def to_spark(self, session: Any = None) -> Any:
+        """The rows as a DataFrame of Spark: where they are, if they were made there, or else in the session given."""
+        if self._frame is not None and session in (None, self._frame.sparkSession):
+            return self._frame
+        if session is None:
+            raise PolicyError("the rows were not made on Spark", hint="name a session: release.to_spark(spark)")
+        return session.createDataFrame(self.to_arrow())
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Whatever reads Arrow reads a release: pyarrow.table(release), polars.DataFrame(release)."""
-        return self._rows.__arrow_c_stream__(requested_schema)
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return int(self._frame.count()) if self._rows is None else len(self._rows)
 
     @property
     def columns(self) -> list[str]:
-        return list(self._rows.column_names)
+        return list(self._frame.columns if self._rows is None else self._rows.column_names)
 
     @property
     def sql(self) -> str:
@@ -87,7 +96,8 @@ class AnonymizedTable:
             with open_data(
                 data, index=[*self.policy.columns, *([self.policy.person] if self.policy.person else [])]
             ) as opened:
-                add_rows(opened.engine, self._rows, RELEASED)
+                made = self._frame if opened.engine.product == "spark" and self._frame is not None else self.to_arrow()
+                add_rows(opened.engine, made, RELEASED)
                 asked = self.policy.model_copy(update={"source": opened.source, "release": Release(table=RELEASED)})
                 document = {**document, **resistance(asked, opened.engine, ReleaseEvidence.from_json(document))}
         file = Path(path)
@@ -96,6 +106,9 @@ class AnonymizedTable:
 
     def __repr__(self) -> str:
         return f"<{self._said()}>"
+
+    def _first_rows(self) -> pyarrow.Table:
+        return self._frame.limit(SHOWN_ROWS).toArrow() if self._rows is None else self._rows.slice(0, SHOWN_ROWS)
 
     def _said(self) -> str:
         gone, plan = self.suppressed, self.document["plan"]
@@ -109,7 +122,7 @@ class AnonymizedTable:
         head = element("tr", *(element("th", name) for name in names))
         rows = [
             element("tr", *(element("td", "" if row[name] is None else str(row[name])) for name in names))
-            for row in self._rows.slice(0, SHOWN_ROWS).to_pylist()
+            for row in self._first_rows().to_pylist()
         ]
         more = len(self) - len(rows)
         table = element("table", element("thead", head), element("tbody", *rows))
@@ -147,8 +160,8 @@ def anonymize(
 ) -> AnonymizedTable:
     """Anonymize rows: find the release with the least loss that meets the requirements, check it, and return it.
 
-    `data` is a DataFrame of pandas or Polars, an Arrow table or reader, a DuckDB relation, a file, or the name of a
-    table with its `connection`: an open DuckDB connection, a database file, or a URL.
+    `data` is a DataFrame of pandas, Polars or Spark, an Arrow table or reader, a DuckDB relation, a file, or the name
+    of a table with its `connection`: an open DuckDB connection, a database file, or a URL.
 
     Every column needs a role: `quasi_identifiers` are what others may know and are generalized, `sensitive` is what
     nobody shall learn of a person, `identifiers` are left out, `insensitive` columns stay as they are. `person` is the
@@ -172,6 +185,8 @@ def anonymize(
     with open_data(data, connection, index=index) as opened:
         asked = with_algorithm(policy_for(opened.source, known, given))
         _require_one_table(asked)
+        if opened.engine.product == "spark":
+            return _anonymize_on_spark(asked, opened, path, secret=secret, time_limit=time_limit, workload=workload)
         if path is None:
             asked = asked.model_copy(update={"release": None})
             target = MemoryTarget(opened.engine, RELEASED)
@@ -183,6 +198,22 @@ def anonymize(
             written = relation(opened.engine.resolve(Source(path=str(path))), opened.engine.dialect)
             rows = opened.engine.arrow_table(written)
         return _released(asked, done, rows, opened, data)
+
+
+def _anonymize_on_spark(policy: Policy, opened: OpenedData, path: Any, **how: Any) -> AnonymizedTable:
+    """The same where the rows are on Spark: so is the release."""
+    from sqlanon.release.targets.spark_target import FrameTarget
+
+    if path is not None:
+        raise PolicyError(
+            "Spark writes folders of files, and not the file of a release",
+            hint="anonymize(df, …).to_spark().write.parquet(…), or publish a view",
+        )
+    asked = policy.model_copy(update={"release": None})
+    target = FrameTarget(opened.engine, RELEASED)
+    done = publish(asked, opened.engine, target=target, **how)
+    evidence = without_originals(ReleaseEvidence.from_json(done.document))
+    return AnonymizedTable(asked, evidence.to_json(), None, {}, target.frame)
 
 
 def _released(policy: Policy, done: Published, rows: pyarrow.Table, opened: OpenedData, data: Any) -> AnonymizedTable:

@@ -46,6 +46,8 @@ def is_pandas(data: object) -> bool:
 
 def is_tabular(data: object) -> bool:
     """Whether this holds rows itself, so that it can be read as Arrow."""
+    if type(data).__module__.startswith("pyspark."):  # speaks Arrow too, and its rows stay where they are
+        return False
     polars = type(data).__module__.partition(".")[0] == "polars" and type(data).__name__ == "LazyFrame"
     return is_pandas(data) or polars or hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
 

@@ -18,7 +18,9 @@ from sqlanon.policy.options import source_of
 if TYPE_CHECKING:
     import pyarrow
 
-FORMS = "a DataFrame of pandas or Polars, an Arrow table, a DuckDB relation, a file, or a table with 'connection='"
+FORMS = (
+    "a DataFrame of pandas, Polars or Spark, an Arrow table, a DuckDB relation, a file, or a table with 'connection='"
+)
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,14 @@ def open_data(
             if not own:
                 engine.close()
         return
+    if is_spark_frame(data):
+        on_spark = connect(data.sparkSession)
+        try:
+            on_spark.show_frame(data, name)  # type: ignore[attr-defined]
+            yield OpenedData(on_spark, Source(table=name))
+        finally:
+            on_spark.close()
+        return
     rows = arrow_of(data, index) if is_tabular(data) else None
     source = Source(table=name) if rows is not None else _file_source(data)
     engine = connect()
@@ -66,6 +76,9 @@ def add_rows(engine: Engine, data: Any, name: str) -> Source:
     """Let an engine read further rows, such as a release beside its source."""
     if isinstance(data, Source):
         return data
+    if is_spark_frame(data) and engine.product == "spark":
+        engine.show_frame(data, name)  # type: ignore[attr-defined]
+        return Source(table=name)
     if not is_tabular(data):
         return Source(**source_of(str(data)))
     if not isinstance(engine, DuckDB):
@@ -74,6 +87,11 @@ def add_rows(engine: Engine, data: Any, name: str) -> Source:
         )
     engine.register_arrow(name, arrow_of(data))
     return Source(table=name)
+
+
+def is_spark_frame(data: object) -> bool:
+    """Whether this is a DataFrame of Spark; told without loading Spark."""
+    return type(data).__module__.startswith("pyspark.sql") and type(data).__name__ == "DataFrame"
 
 
 def is_engine(given: object) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sqlanon.engines.engine import ColumnInfo, Engine, ExistingRelation, Hardened, Reads, table_name
+from sqlanon.engines.engine import ColumnInfo, Engine, ExistingRelation, Hardened, Reads, WorkPlace, table_name
 from sqlanon.errors import SourceError
+from sqlanon.policy.database_names import is_spark_url
 
 __all__ = [
     "ColumnInfo",
@@ -14,6 +15,7 @@ __all__ = [
     "ExistingRelation",
     "Hardened",
     "Reads",
+    "WorkPlace",
     "connect",
     "is_duckdb_connection",
     "table_name",
@@ -39,7 +41,13 @@ def connect(
         from sqlanon.engines.duckdb import DuckDB
 
         return DuckDB.over(url)
+    if is_spark_session(url):
+        from sqlanon.engines.spark import Spark
+
+        return Spark(url, memory_limit=memory_limit)
     url = _plain_url(url)
+    if url is not None and is_spark_url(url):
+        return _connect_spark(url, read_only=read_only, memory_limit=memory_limit, hardened=hardened)
     if url is not None and url.startswith(("postgresql://", "postgres://")):
         from sqlanon.engines.postgres import Postgres
 
@@ -48,12 +56,30 @@ def connect(
         scheme = url.split("://", 1)[0]
         raise SourceError(
             f"there is no engine for '{scheme}://'",
-            hint="give a DuckDB file, ':memory:' or a postgresql:// URL",
+            hint="give a DuckDB file, ':memory:', a postgresql:// URL, or spark:local, spark://… or sc://… for Spark",
         )
     from sqlanon.engines.duckdb import DuckDB
 
     path = (url or ":memory:").removeprefix("duckdb://")
     return DuckDB(path, read_only=read_only, memory_limit=memory_limit, hardened=hardened, alone=alone)
+
+
+def _connect_spark(url: str, *, read_only: bool, memory_limit: str | None, hardened: Hardened | None) -> Engine:
+    if hardened is not None:
+        raise SourceError("the gateway does not run on Spark", hint="serve a DuckDB file or a PostgreSQL database")
+    from sqlanon.engines.spark import FETCHED_ROWS, Spark, open_session
+
+    session, stops, own = open_session(url)
+    given = own.get("fetch_rows", str(FETCHED_ROWS))
+    if not given.isdigit() or not int(given):
+        raise SourceError("fetch_rows is a number of rows", hint="write for example spark:local?fetch_rows=8000000")
+    limits = {"memory_limit": memory_limit, "fetched_rows": int(given)}
+    return Spark(session, read_only=read_only, stops=stops, **limits)  # type: ignore[arg-type]
+
+
+def is_spark_session(given: object) -> bool:
+    """Whether this is a session of Spark, plain or over Spark Connect; told without loading Spark."""
+    return type(given).__module__.startswith("pyspark.sql") and type(given).__name__ == "SparkSession"
 
 
 def is_duckdb_connection(given: object) -> bool:

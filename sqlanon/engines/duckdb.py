@@ -13,10 +13,11 @@ import duckdb
 import sqlglot
 from sqlglot import exp
 
-from sqlanon.engines.engine import WRITABLE, ColumnInfo, ExistingRelation, Hardened, Reads, table_name
+from sqlanon.engines.engine import WRITABLE, ColumnInfo, ExistingRelation, Hardened, Reads, WorkPlace, table_name
 from sqlanon.engines.manifest import current_file
+from sqlanon.engines.memory_share import bytes_of, share_of_memory
 from sqlanon.errors import DatabaseLocked, EngineError, SourceError, did_you_mean
-from sqlanon.policy import Source
+from sqlanon.policy import Policy, Source
 from sqlanon.policy.file_formats import FEATHER, ending_of
 
 NUMERIC = {
@@ -50,8 +51,16 @@ def _turn_off(connection: duckdb.DuckDBPyConnection) -> None:
                 raise
 
 
+def take_share(connection: duckdb.DuckDBPyConnection) -> None:
+    """Limit memory to a share of the machine. A lower limit stays: several connections to a file have one limit."""
+    current = str(connection.execute("SELECT current_setting('memory_limit')").fetchall()[0][0])
+    if (share := share_of_memory()) < bytes_of(current):
+        connection.execute(f"SET memory_limit = '{share}B'")
+
+
 class DuckDB:
-    dialect = "duckdb"
+    product = "duckdb"
+    dialect = rows_dialect = "duckdb"
 
     def __init__(
         self,
@@ -78,6 +87,8 @@ class DuckDB:
                     f"'{memory_limit}' is not an amount of memory", hint="write for example 1GB or 500MB"
                 ) from None
 
+        elif hardened is None:
+            take_share(self._connection)
         if hardened is not None:
             _harden(self._connection, hardened)
 
@@ -106,6 +117,19 @@ class DuckDB:
         # Asked of the database: a file that is open for writing elsewhere in this process is opened so here, too.
         asked = "SELECT readonly FROM duckdb_databases() WHERE database_name = current_database()"
         return bool(self._connection.execute(asked).fetchall()[0][0])
+
+    def admit(self, policy: Policy, *, publishes: bool = False) -> None:
+        return None
+
+    def place(self, tree: exp.Expr) -> WorkPlace:
+        return WorkPlace.ROWS  # and of summaries too
+
+    @contextmanager
+    def at_rows(self) -> Iterator[None]:
+        yield
+
+    def bring_summary(self, names: Sequence[str]) -> None:
+        return None
 
     def query(self, tree: exp.Expr) -> list[tuple[Any, ...]]:
         with _clear_errors(self):

@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Protocol
 
 from sqlglot import exp
 
-from sqlanon.policy import Source
+from sqlanon.policy import Policy, Source
 
 WRITABLE = "open it for writing: sqlanon.connect(url, read_only=False)"
 
@@ -51,14 +52,37 @@ class Hardened:
     temporary: str | None = None  # folder for what does not fit into memory; without it, that fails
 
 
+class WorkPlace(Enum):
+    """Where a statement runs. Data-sized work (reading the source into groups, rewriting, writing, reading what was
+    written) runs where the rows are. Summary-sized work (search, models over classes, loss, risk) may run elsewhere, on
+    relations that were fetched once. For DuckDB and PostgreSQL both are one connection."""
+
+    ROWS = "rows"
+    SUMMARY = "summary"
+
+
 class Engine(Protocol):
     """A connection to one database. Errors are sqlanon's own, without values."""
 
-    dialect: str
+    product: str  # duckdb, postgres or spark
+    dialect: str  # in which statements are written for it
+    rows_dialect: str  # the same for those that stay where the rows are, whatever they return
 
     @property
     def read_only(self) -> bool:
         """Whether the database refuses to be written to."""
+
+    def admit(self, policy: Policy, *, publishes: bool = False) -> None:
+        """Refuse what a policy asks for and this engine does not do."""
+
+    def place(self, tree: exp.Expr) -> WorkPlace:
+        """Where a statement would run, from the relations that it reads."""
+
+    def at_rows(self) -> AbstractContextManager[None]:
+        """Whatever is asked inside stays where the rows are, and is written in `rows_dialect`."""
+
+    def bring_summary(self, names: Sequence[str]) -> None:
+        """Have temporary tables where summary-sized work is done; refuse those that are too long to be brought."""
 
     def query(self, tree: exp.Expr) -> list[tuple[Any, ...]]:
         """Run a statement that returns a summary: few rows, never the table."""

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from sqlanon.engines import Engine, connect
 from sqlanon.errors import DatabaseLocked, EngineError, SourceError
+from sqlanon.policy.database_names import is_url
 
 PATIENCE = 30.0  # seconds that a refresh waits for another one to end
 AFTERWARDS = 0.2  # seconds that the old file stays locked: for who opened it just before it was replaced
@@ -30,7 +31,7 @@ def open_writable(url: str | None, *, memory_limit: str | None = None, new: bool
     """An engine that may write; closed at the end, and what it wrote is seen then, or never after an error. Without
     `new` the file must be there: a database that is made for a misspelt name holds no table to read."""
     path = _file(url)
-    if path is None and "://" not in (url or ""):
+    if path is None and not is_url(url or ""):
         raise SourceError(
             "a table or view needs a database to lie in, and the policy names none",
             hint="add 'database: FILE' to its source, or release to a file with 'path:'",
@@ -60,7 +61,7 @@ def _file(url: str | None) -> Path | None:
     (None, None, 'w.duckdb')
     """
     name = (url or ":memory:").removeprefix("duckdb://")
-    return None if "://" in name or name == ":memory:" else Path(os.path.realpath(name))
+    return None if is_url(name) or name == ":memory:" else Path(os.path.realpath(name))
 
 
 @contextmanager

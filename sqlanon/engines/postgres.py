@@ -9,9 +9,9 @@ from typing import Any, LiteralString
 
 from sqlglot import exp
 
-from sqlanon.engines.engine import ColumnInfo, ExistingRelation, Reads, table_name
+from sqlanon.engines.engine import ColumnInfo, ExistingRelation, Reads, WorkPlace, table_name
 from sqlanon.errors import EngineError, PolicyError, SourceError, did_you_mean
-from sqlanon.policy import Source
+from sqlanon.policy import Policy, Source
 
 try:
     import psycopg
@@ -83,7 +83,8 @@ FROM reads JOIN pg_class c USING (oid)
 
 
 class Postgres:
-    dialect = "postgres"
+    product = "postgres"
+    dialect = rows_dialect = "postgres"
 
     def __init__(self, url: str, *, read_only: bool = False) -> None:
         self._url = url
@@ -107,6 +108,19 @@ class Postgres:
     @property
     def read_only(self) -> bool:
         return self._read_only
+
+    def admit(self, policy: Policy, *, publishes: bool = False) -> None:
+        return None
+
+    def place(self, tree: exp.Expr) -> WorkPlace:
+        return WorkPlace.ROWS  # and of summaries too
+
+    @contextmanager
+    def at_rows(self) -> Iterator[None]:
+        yield
+
+    def bring_summary(self, names: Sequence[str]) -> None:
+        return None
 
     def query(self, tree: exp.Expr) -> list[tuple[Any, ...]]:
         return self._run(tree.sql(self.dialect)).fetchall()

@@ -22,6 +22,8 @@ def run_steps(engine: Engine, steps: Iterable[Step], before: Callable[[Step], No
             engine.load_temporary(step.name, step.columns, step.rows)
         else:
             engine.create_temporary(step.name, step.query)
+            if step.summary:
+                engine.bring_summary([step.name])
 
 
 def drop_steps(engine: Engine, steps: Iterable[Step]) -> None:

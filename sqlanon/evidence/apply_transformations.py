@@ -64,15 +64,17 @@ def apply(policy: Policy, engine: Engine, secret: str | None, *, prefix: str = "
     kinds = {item.name: item.type for item in engine.columns(rows)}
     missing_columns(policy, list(kinds))
     outline = _outlined(policy, engine, rows, kinds)
-    prelude = Prelude(rows, engine.dialect, prefix=prefix)
+    prelude = Prelude(rows, engine.rows_dialect, prefix=prefix)
     try:
-        for action in plan_transformations(policy, rows, outline, prelude, secret):
-            _run(policy, engine, action, prelude)
+        with engine.at_rows():  # as many rows as the source has
+            for action in plan_transformations(policy, rows, outline, prelude, secret):
+                _run(policy, engine, action, prelude)
     except BaseException:
         drop_steps(engine, prelude.steps)
         raise
+    prelude.dialect = engine.dialect
     prelude.rows = rows_of(policy, outline.types)
-    text = prelude.rows.sql(engine.dialect)
+    text = prelude.rows.sql(engine.rows_dialect)
     source = Source(database=policy.source.database, query=text)
     return Transformed(policy.model_copy(update={"source": source, "transformations": ()}), prelude, outline)
 
@@ -92,9 +94,11 @@ def _outlined(policy: Policy, engine: Engine, rows: exp.Select, kinds: dict[str,
             counted[str(place)] = int(engine.query(select(count_all(), source=nest_query(rows.copy(), "source")))[0][0])
     # Draws are made of identities, and groups break ties by them.
     told = find_identities(engine, policy, rows, types) if counted or needs_secret(policy) else None
+    if engine.rows_dialect != engine.dialect:
+        kinds = {name: kind.sql(engine.rows_dialect) for name, kind in types.items()}
     return Outline(
         kinds,
-        engine.dialect,
+        engine.rows_dialect,
         "numbered" if told is None else "unique",
         counted or None,
         told is not None and _lasts(policy, engine),

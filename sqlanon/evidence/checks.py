@@ -93,6 +93,7 @@ def check(
     A policy with transformations is measured on its source as it is. A release of it is compared with the rows after
     the transformations, for which draws need the `secret`; without it, with the release itself.
     """
+    engine.admit(policy)
     if policy.shape in (SET, SEQUENCE):  # what only some policies need is loaded for them
         if policy.shape == SET:
             from sqlanon.evidence.item_checks import check_items as measure

@@ -74,6 +74,7 @@ def loss(
 ) -> Loss:
     """Compare a release with the source of its policy. Levels are read off the released labels if not given; where the
     release has no such levels, the loss is what its labels leave open."""
+    engine.admit(policy)
     require_shape(policy, "a comparison of values with labels", ROWS, ENTITY)
     if policy.shape == ENTITY:
         return _of_entities(policy, engine, release)

@@ -79,6 +79,7 @@ def problem(
     try:
         with engine.one_thread() if _is_small(engine, policy.source) else nullcontext():
             run_steps(engine, draft.prelude.steps[before:])
+            engine.bring_summary([draft.combined])
             done = len(draft.prelude.steps)
             placed, keys = laid_out(draft.domains, engine.query(sizes(draft.domains)), strangers=_has_population(draft))
             packed, models = _packed(policy, engine, hierarchies, draft, placed, keys)

@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 from sqlanon.errors import PolicyError
 from sqlanon.families import family
 from sqlanon.policy import yaml_lines
+from sqlanon.policy.database_names import is_spark_url
 from sqlanon.policy.file_formats import SOURCES, describe_other_format, ending_of, is_other_format
 from sqlanon.policy.yaml_lines import KeyPath, PolicyProblem
 
@@ -93,7 +94,7 @@ def require_database(target: str, table: str) -> None:
 
 def holds_rows(target: str) -> bool:
     """Whether a target is itself a table: a file of rows, a folder of such files, or a pattern."""
-    if target.startswith(("postgresql://", "postgres://")):
+    if target.startswith(("postgresql://", "postgres://")) or is_spark_url(target):
         return False
     return ending_of(target) in SOURCES or Path(target).is_dir() or "*" in target
 
@@ -103,7 +104,11 @@ def without_password(url: str) -> str:
 
     >>> without_password("postgresql://ann:secret@db.example.org:5432/clinic?sslmode=require&password=secret")
     'postgresql://ann@db.example.org:5432/clinic?sslmode=require'
+    >>> without_password("sc://spark.example.org:443/;use_ssl=true;token=secret")
+    'sc://spark.example.org:443/'
     """
+    if url.startswith("sc://"):  # after the semicolon there may be a token
+        return url.partition(";")[0]
     if not url.startswith(("postgresql://", "postgres://")):
         return url
     parts = urlsplit(url)

@@ -13,6 +13,7 @@ from sqlanon.errors import PolicyError, did_you_mean
 from sqlanon.families import AlgorithmTraits, algorithm_traits
 from sqlanon.policy import yaml_lines
 from sqlanon.policy.checks import Role
+from sqlanon.policy.database_names import is_url
 from sqlanon.policy.history import History
 from sqlanon.policy.parts import (
     SHARED,
@@ -171,7 +172,7 @@ class Policy(BaseModel):
 
     def locate(self, path: str) -> str:
         """A path of this policy seen from the working directory; URLs stay as they are."""
-        return path if "://" in path or path == ":memory:" else str(self.base / path)
+        return path if is_url(path) or path == ":memory:" else str(self.base / path)
 
     def at(self, moment: datetime) -> Policy:
         """This policy for a refresh that is due at a time."""

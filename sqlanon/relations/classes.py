@@ -69,6 +69,7 @@ class Step:
     columns: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = field(default=(), repr=False)
     private: bool = False
+    summary: bool = False  # short by its nature, such as a hierarchy that lies in a table
 
     @property
     def query(self) -> exp.Query:
@@ -104,13 +105,13 @@ class Prelude:
     # By the column of `rows` with the number of a person's signature: the table of persons with one row each.
     entities: dict[str, str] = field(default_factory=dict)
 
-    def once(self, kind: str, key: tuple[object, ...], query: Callable[[], exp.Query]) -> str:
+    def once(self, kind: str, key: tuple[object, ...], query: Callable[[], exp.Query], *, summary: bool = False) -> str:
         full = (kind, *key)
         if full not in self.made:
             built = query()  # may add the steps that it builds on
             name = f"{self.prefix}_{kind}_{1 + sum(made[0] == kind for made in self.made)}"
             self.made[full] = name
-            self.steps.append(Step(name, built))
+            self.steps.append(Step(name, built, summary=summary))
         return self.made[full]
 
     def row_classes(self) -> str | None:

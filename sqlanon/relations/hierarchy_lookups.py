@@ -37,9 +37,8 @@ def lookup(prelude: Prelude, name: str, hierarchy: Hierarchy) -> str | None:
     if hierarchy.relation is not None:
         relation = hierarchy.relation
         chosen = [text(exp.column(level)).as_(level) for level in level_names(hierarchy)]
-        return prelude.once(
-            "lookup", (name,), lambda: exp.select(*chosen).from_(relation.subquery(alias="given", copy=True))
-        )
+        rows = relation.subquery(alias="given", copy=True)
+        return prelude.once("lookup", (name,), lambda: exp.select(*chosen).from_(rows), summary=True)
     return None
 
 

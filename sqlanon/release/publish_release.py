@@ -274,14 +274,15 @@ def publish(
 ) -> Published:
     """Find, write, check and swap in the release of a policy. An error at any point leaves the previous one in place.
 
-    `time_limit` in seconds is for the search; `secret` is the key of pseudonyms and draws; `workload` asks for the
-    error of random counts, which takes a few seconds. With `plan_hash`, or how it begins, only that plan is carried
-    out.
+    `time_limit` in seconds is for the search, which takes a minute for a proof if none is given; `secret` is the key of
+    pseudonyms and draws; `workload` asks for the error of random counts, which takes a few seconds. With `plan_hash`,
+    or how it begins, only that plan is carried out.
     `run` is the number of the run in the record of runs, which the evidence then names. With `advice`, one more search
     of at most a few seconds says what another algorithm would keep.
     `progress` is told what is going on, and how much of it is done. `target` is where it goes, if not where the policy
     says.
     """
+    engine.admit(policy, publishes=True)
     if target is None and not dry_run:
         target = target_of(policy, engine)
     with ExitStack() as resources:

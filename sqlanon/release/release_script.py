@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from sqlanon.engines import ColumnInfo, ExistingRelation, Reads
+from sqlanon.engines import ColumnInfo, ExistingRelation, Reads, WorkPlace
 from sqlanon.errors import PolicyError
 from sqlanon.evidence.apply_transformations import list_steps
 from sqlanon.evidence.hierarchies import build_hierarchies
@@ -32,8 +32,20 @@ class Paper:
     """An engine that writes nothing: the planned tables are all that is wanted of it."""
 
     dialect: str
+    product = "paper"
     read_only = True
 
+    def __post_init__(self) -> None:
+        self.rows_dialect = self.dialect
+
+    def admit(self, policy: Policy, *, publishes: bool = False) -> None: ...
+    def place(self, tree: exp.Expr) -> WorkPlace:
+        return WorkPlace.ROWS
+
+    def at_rows(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def bring_summary(self, names: Sequence[str]) -> None: ...
     def query(self, tree: exp.Expr) -> list[tuple[Any, ...]]:
         raise NotImplementedError("a script asks no questions")
 

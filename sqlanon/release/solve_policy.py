@@ -20,6 +20,7 @@ from sqlanon.errors import NotReleased, PolicyError
 from sqlanon.evidence.apply_transformations import SHORTEST_KEY, apply
 from sqlanon.evidence.hierarchies import build_hierarchies, require_valid
 from sqlanon.evidence.joined_tables import as_one_table
+from sqlanon.families import algorithm_traits
 from sqlanon.lattice.nodes import MOST_NODES, Infeasible
 from sqlanon.lattice.pose_problem import problem
 from sqlanon.lattice.problem import OF_NODES, Problem
@@ -161,6 +162,8 @@ def search_rows(policy: Policy, engine: Engine, rows: exp.Select) -> tuple[Probl
 def solve_problem(task: Problem, *, by_levels: bool = False) -> tuple[Solution, Plan]:
     """Run the algorithm of the policy, or those that fit the task: only those for levels if `by_levels`."""
     name, params, chosen = _algorithm(task, by_levels)
+    if task.state.deadline is None:  # a proof may take for ever; what was found until then is a release
+        task.state.end_after(algorithm_traits(name).seconds)
     try:
         solution = algorithms.search_algorithm(name).run(task, params)
     except Infeasible:

@@ -144,6 +144,10 @@ def make_cells(
 
     How many contributors a cell has is counted where a rule needs it; with `exact_counts` everywhere, which takes long.
     """
+    if engine.product == "spark":
+        raise policy.error(
+            "tables of statistics are not made on Spark", "source", hint="use DuckDB or PostgreSQL on these rows"
+        )
     source = engine.resolve(policy.source)
     if source.joins:
         hint = "join the tables in a query: 'query: SELECT … FROM … JOIN …'"

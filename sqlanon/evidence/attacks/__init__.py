@@ -126,6 +126,7 @@ def attack(
     by default; what else may be `asked` are parameters of the attacks: certainty, knowledge, gain, ratio, level,
     epsilon, rounds.
     """
+    engine.admit(policy)
     if policy.shape in (SET, SEQUENCE):
         given = (external, other, prior, earlier, control)
         of_shape = _attack_items if policy.shape == SET else _attack_journeys

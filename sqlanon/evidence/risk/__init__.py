@@ -133,6 +133,7 @@ def risk(
     and `suda` look at all sets of up to `max_size` quasi-identifiers. `hidden` are columns of a release that nobody
     will see, such as the person key.
     """
+    engine.admit(policy)
     require_shape(policy, "the risk of single rows", ROWS, ENTITY)
     if release is not None and policy.shape == ENTITY:
         release = released_tables(policy, release)

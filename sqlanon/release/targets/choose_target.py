@@ -18,6 +18,8 @@ from sqlanon.release.targets.target import Target
 def target_of(policy: Policy, engine: Engine) -> Target:
     """The target of a policy, which is free, or holds an earlier release."""
     given = policy.release
+    if engine.product == "spark":
+        return _on_spark(policy, engine)
     if given is None:
         raise PolicyError("the policy names no release", hint="add for example 'release: {table: patients_released}'")
     if given.is_folder:
@@ -33,6 +35,24 @@ def target_of(policy: Policy, engine: Engine) -> Target:
     kind = "table" if given.table else "view"
     target = RelationTarget(engine, given.name, kind, audience=given.audience, keep=given.keep)
     # The policy knows its own spelling only; what a query reads, and other spellings, the database knows.
+    if any(_reads(engine, source, target.name) for source in _sources(policy)):
+        raise PolicyError(
+            f"the release '{target.name}' would replace a table that is read", hint="give the release another name"
+        )
+    target.require_ours()
+    return target
+
+
+def _on_spark(policy: Policy, engine: Engine) -> Target:
+    from sqlanon.release.targets.spark_target import SparkTarget  # few releases are there
+
+    given = policy.release
+    if given is None or given.view is None:
+        raise PolicyError(
+            "on Spark a release is a view over a table for each version: nothing else can be replaced in one step",
+            hint="write 'release: {view: name}'",
+        )
+    target = SparkTarget(engine, given.name, policy, audience=given.audience, keep=given.keep)
     if any(_reads(engine, source, target.name) for source in _sources(policy)):
         raise PolicyError(
             f"the release '{target.name}' would replace a table that is read", hint="give the release another name"
