@@ -84,7 +84,6 @@ SELECT QUANTILE_CONT(income, -0.1) FROM visits
 SELECT QUANTILE_CONT(income, age) FROM visits
 SELECT SUM(note) FROM visits
 SELECT AVG(seen) FROM visits
-SELECT SUM(user_id) FROM visits
 SELECT VARIANCE(user_id * 1.5) FROM visits
 SELECT COUNT(*) FILTER (WHERE age) FROM visits
 SELECT COUNT(*) FROM visits WHERE age

@@ -76,7 +76,7 @@ def interval(
 ) -> tuple[float, float]:
     """What can be said of a group from all that is shown, for somebody who knows the amounts of some persons."""
     values = np.array([row["score"] for row in rows], dtype=float)
-    matrix = np.array([members(rows, each) for each, _ in shown])
+    matrix = np.array([members(rows, each) for each, _ in shown]).reshape(len(shown), len(rows))
     right = np.array([total for _, total in shown], dtype=float)
     assert (matrix @ values == right).all(), "what is shown must be right"
     bounds = [(value, value) if place in known else (0, None) for place, value in enumerate(values)]
