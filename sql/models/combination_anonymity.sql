@@ -7,5 +7,4 @@
 -- measures: records with the values; worse when smaller
 -- classes: combinations(m)
 -- monotone: yes, also under record suppression
--- bounds: size(k)
 SELECT class_id, records AS measured FROM classes WHERE records < :k

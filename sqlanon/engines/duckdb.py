@@ -473,7 +473,8 @@ def translate(error: duckdb.Error, engine: DuckDB) -> SourceError | EngineError:
     if isinstance(error, duckdb.ConversionException):
         return EngineError(
             "a value cannot be read as the type that is asked of it",
-            hint="does a column of numbers hold a word? cast the column to text in a view or query",
+            hint="does a column of numbers hold a word? cast it to text in a view or query; or does a CSV file have "
+            "lines above the names of its columns? take them out: no line is skipped",
         )
     return EngineError(
         f"the database refused a statement ({type(error).__name__})",

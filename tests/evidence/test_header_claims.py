@@ -33,6 +33,7 @@ PARAMS: dict[str, dict[str, st.SearchStrategy[Any]]] = {name: spec[0] for name, 
     "xy_privacy": {"x": st.just(["a"]), "k": few, "h": share, "guarded": st.sampled_from([None, ["hiv", None]])},
     "alpha_k_anonymity": {"alpha": share, "k": few, "guarded": st.sampled_from([None, ["hiv"]])},
     "k_map": {"k": few},
+    "combination_anonymity": {"k": few, "m": st.integers(1, 2)},
     "delta_presence": {"delta_min": st.sampled_from([0, 0.25, 0.5]), "delta_max": share},
     "ff_anonymity": {"h": share, "sensitive_values": st.just({"s": ["hiv"]})},
     "multirelational_k_anonymity": {"k": few},
@@ -240,7 +241,7 @@ def find_false_needs(plugin: Plugin) -> list[str]:
     found = [need for need, relations in PROVIDED.items() if (need in plugin.needs) != bool(relations & read)]
     if ("numeric" in plugin.needs) != uses_column(plugin.sql, "number"):
         found.append("numeric")
-    for key, words in (("classes", ("other_sensitive", "row_sets")), ("counts", ("rows",))):
+    for key, words in (("classes", ("other_sensitive", "row_sets", "combinations(m)")), ("counts", ("rows",))):
         named = getattr(plugin, key)
         param = plugin.param(named) if named and named not in words else None
         if named and named not in words and (param is None or param.type != "columns"):

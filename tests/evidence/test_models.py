@@ -123,6 +123,7 @@ SPECS: dict[str, Any] = {
 }
 # Models with a test of their own in test_models_special.py, since their input has another shape.
 ELSEWHERE = {"xy_anonymity", "xy_privacy", "k_map", "delta_presence", "ff_anonymity", "multirelational_k_anonymity"}
+ELSEWHERE |= {"combination_anonymity"}  # test_combination_anonymity.py
 
 
 def test_every_model_is_tested_against_the_oracle() -> None:

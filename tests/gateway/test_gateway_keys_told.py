@@ -52,6 +52,7 @@ def told(engine: Engine, folder: Path) -> dict[str, View]:
     class Served:
         gateway = made.gate.policy
         database_name = "db"
+        located_policies = None
 
     metadata = metadata_of(Served(), tables_of(made.gate))  # type: ignore[arg-type]
     assert isinstance(metadata, Metadata)

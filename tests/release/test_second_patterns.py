@@ -29,7 +29,7 @@ def make_policy(kind: str, name: str = "shown", **more: Any) -> Policy:
     return parse(json.dumps({"release": {"table": name}, **KINDS[kind], **more}))
 
 
-def basket_policy(name: str, algorithm: str) -> Policy:
+def basket_policy(name: str, algorithm: str, limit: float = 0.9) -> Policy:
     data = {
         "source": {"table": "baskets"},
         "person": "who",
@@ -38,7 +38,7 @@ def basket_policy(name: str, algorithm: str) -> Policy:
         "hierarchies": {"what": {"tree": {"tree": TREE}}},
         "models": [{"km_anonymity": {"k": 2, "m": 2}}],
         "algorithm": algorithm,
-        "suppression_limit": 0.9,
+        "suppression_limit": limit,
         "release": {"table": name},
     }
     return parse(json.dumps(data))
@@ -55,7 +55,7 @@ def test_what_two_patterns_tell_together(database: Database) -> None:
     """Each release holds for two persons and two items. Who has both finds the one person with a and d."""
     rows = [{"who": who, "what": item} for who, items in BASKETS.items() for item in items.split()]
     database.table("baskets", {"who": "BIGINT", "what": "TEXT"}, rows)
-    one, other = basket_policy("one", "item_suppression"), basket_policy("other", "apriori")
+    one, other = basket_policy("one", "item_suppression"), basket_policy("other", "apriori", 0)
     publish(one, database.engine)
     assert shown_sets(database, "one") == ["a", "a", "b e", "b e", "c e", "c e"]  # d is suppressed
     with pytest.raises(NotReleased, match="'one' shows 6 of the same persons in another way"):
