@@ -28,7 +28,7 @@ test: $(VENV)/installed-test
 spark: $(VENV)/installed-test  # Spark for the tests, about 450 MB; without it they are skipped
 	$(INSTALL) "pyspark[connect]>=4.3,<4.4"
 
-test-full: test spark  # then what it left out: tests marked `full`, and all examples of the properties
+test-full: test  # then what it left out: tests marked `full`, and all examples of the properties
 	$(BIN)/pytest --rest -m "not long" -n auto
 
 test-long: $(VENV)/installed-test
