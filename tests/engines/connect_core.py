@@ -11,18 +11,18 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-warnings.simplefilter("ignore")  # of pyspark, about pandas
+from conftest import Database
 
-from conftest import Database  # noqa: E402
-from pyspark.sql import SparkSession  # noqa: E402
-from spark_world import QUICK, SMALL, rule, same, small  # noqa: E402
-
-from sqlanon.engines import connect  # noqa: E402
-from sqlanon.evidence.checks import check  # noqa: E402
-from sqlanon.evidence.risk import risk  # noqa: E402
+from sqlanon.engines import connect
+from sqlanon.evidence.checks import check
+from sqlanon.evidence.risk import risk
 
 
 def main(folder: Path) -> None:
+    warnings.simplefilter("ignore")  # of pyspark, about pandas
+    from pyspark.sql import SparkSession
+    from spark_world import QUICK, SMALL, rule, same, small
+
     builder = SparkSession.builder.remote("local[2]")
     for key, value in {**QUICK, "spark.sql.warehouse.dir": str(folder / "warehouse")}.items():
         builder = builder.config(key, value)
