@@ -549,7 +549,8 @@ def test_a_password_is_never_shown(args: tuple[str, ...]) -> None:
 def test_an_engine_that_does_not_exist() -> None:
     said = refused("mysql://ann:geheim@127.0.0.1/db", "t", "--qi", "a", "--k", "2")
     assert said == (
-        "sqlanon: there is no engine for 'mysql://'\n  hint: give a DuckDB file, ':memory:', a postgresql:// URL, or spark:local, spark://… or sc://… for Spark\n"
+        "sqlanon: there is no engine for 'mysql://'\n  hint: give a DuckDB file, ':memory:', a postgresql:// URL, "
+        "or spark:local, spark://… or sc://… for Spark\n"
     )
 
 
