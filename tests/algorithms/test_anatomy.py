@@ -46,6 +46,7 @@ def groups(database: Database) -> dict[int, tuple[list[int], list[Any]]]:
     return dict(found)
 
 
+@pytest.mark.full_on_postgres
 def test_the_estimate_of_the_literature(database: Database) -> None:
     """Two patients of 38 have a heart disease: 1.5 by the groups of Table III (c) and (d), 0.4 by its ranges."""
     main_rows = [{"age": age, "sex": sex, GROUP: 1 if sex == "Male" else 2} for age, sex, _ in TABLE]

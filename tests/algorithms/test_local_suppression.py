@@ -42,6 +42,7 @@ def test_nothing_to_suppress(database: Database) -> None:
     assert (found.cells, len(found.rows), found.solution.loss, found.solution.suppressed) == (0, 5, 0.0, 0)
 
 
+@pytest.mark.full_on_postgres
 def test_two_rows_that_differ_in_one_cell(database: Database) -> None:
     found = suppress(database, table("1xu 2", "2xv", "2yv"), [k(2)], columns=ABC)
     assert found.classes == {("1", "x", "u"): [(), ()], ("2", "*", "v"): [(), ()]}

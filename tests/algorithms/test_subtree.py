@@ -56,6 +56,7 @@ def bits(*counts: int) -> float:
     return sum(count / sum(counts) * math.log2(sum(counts) / count) for count in counts if count)
 
 
+@pytest.mark.full_on_postgres
 def test_igpl_by_hand(database: Database) -> None:
     """Splitting a gains 0.245 bits, but leaves a class of 2: 0.245 / 11 = 0.0223. Splitting b gains 0.196 bits and
     leaves classes of 6: 0.196 / 7 = 0.0280. So b comes first; then a would make classes of one row, k is 2."""

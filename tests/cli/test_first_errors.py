@@ -130,6 +130,7 @@ def test_files_of_other_programs(people: Path, file: str, what: str, how: str) -
         assert what in said and how in said
 
 
+@pytest.mark.full
 def test_no_line_of_a_file_is_skipped(people: Path) -> None:
     """DuckDB would guess where the table begins: before two longer lines, a person was left out of the check."""
     Path("ragged.csv").write_text("age,zip\n30,1\n" + "40,2,x\n" * 4)
@@ -145,6 +146,7 @@ def test_no_line_of_a_file_is_skipped(people: Path) -> None:
     assert "the file 'garbage.csv' is not encoded in UTF-8" in run("check", "garbage.csv", "--qi", "age", "--k", "2")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("file", ["people.json", "people.jsonl", "people.ndjson", "people.jsonl.gz", "list.json"])
 def test_json_is_read(people: Path, file: str) -> None:
     options = "FORMAT json, ARRAY true" if file == "list.json" else "FORMAT json"

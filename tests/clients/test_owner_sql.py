@@ -119,6 +119,7 @@ def test_psycopg_publishes_refreshes_and_drops(server: OwnerServer) -> None:
         assert binary == [("anna", 100.0), ("aude", 100.0), ("olga", 100.0)]
 
 
+@pytest.mark.full
 def test_every_statement_is_in_the_audit_log_without_its_literals(server: OwnerServer) -> None:
     with server.connect() as made:
         made.execute("SECURITY LABEL FOR sqlanon ON COLUMN other.secret IS 'sensitive'")

@@ -89,6 +89,7 @@ def test_the_life_of_a_release(console: Console) -> None:
         assert said in runs
 
 
+@pytest.mark.full
 def test_an_earlier_version_is_shown_again(console: Console) -> None:
     owner = console.browser(OWNER)
     for version in ("1", "2"):

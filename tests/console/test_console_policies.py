@@ -54,6 +54,7 @@ def test_a_policy_is_checked_by_line_and_its_difference_is_shown(console: Consol
     assert text_of(console) == text
 
 
+@pytest.mark.full
 def test_a_dry_run_says_what_it_would_cost_and_writes_nothing(console: Console) -> None:
     owner = console.browser(OWNER)
     text = text_of(console)
@@ -111,6 +112,7 @@ def test_an_auditor_reads_and_an_analyst_does_not(console: Console) -> None:
         assert console.browser(ANALYST).get(path).status == 403
 
 
+@pytest.mark.full
 def test_explore_tries_other_numbers(console: Console) -> None:
     owner = console.browser(OWNER)
     text = text_of(console)

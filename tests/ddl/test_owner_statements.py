@@ -103,6 +103,7 @@ def test_without_labels_nothing_is_public(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "kept").glob("*.yml")) == ["labels.sql.yml"]
 
 
+@pytest.mark.full
 def test_what_cannot_be_published_leaves_nothing(tmp_path: Path) -> None:
     """The statement did nothing: no policy, no view; and one that was there before stays as it was."""
     given = session(tmp_path)

@@ -96,6 +96,7 @@ def test_a_verdict_on_sets_looks_at_whole_sets(database: Database) -> None:
     assert "'sqlanon attack'" in found["wp29.linkability_register"][1]
 
 
+@pytest.mark.full_on_postgres
 def test_a_verdict_on_entities_looks_at_persons(database: Database) -> None:
     rows = [{"p": p, "a": "1", "b": b, "s": "u", "n": 0} for p in range(6) for b in ("x1", "x2")]
     database.table("t", TYPES, rows)

@@ -169,6 +169,7 @@ def test_an_empty_table_holds_nothing(database: Database) -> None:
     assert not found.holds and "there is no row to measure" in found.breaches
 
 
+@pytest.mark.full_on_postgres
 def test_one_person_with_very_many_rows(database: Database) -> None:
     owners(database, {1: ("Math",), 2: ("Math",)})
     database.run("INSERT INTO t SELECT 3, CAST(i AS TEXT), 'x1', 'x', 0 FROM generate_series(1, 100000) AS g(i)")

@@ -43,6 +43,7 @@ def shares(rows: list[dict[str, Any]]) -> dict[str, float]:
     return {"by_all_rows": unique / whole, "by_one_row": len(alone) / whole, "by_number": len(single) / whole}
 
 
+@pytest.mark.full_on_postgres
 @settings(max_examples=examples(30))
 @given(rows=tables)
 def test_risks_of_persons_by_all_their_rows(database: Database, rows: list[dict[str, Any]]) -> None:
@@ -95,6 +96,7 @@ def test_loss_is_read_off_a_release(database: Database, rows: list[dict[str, Any
         assert found.by_attribute[name] == pytest.approx(lost / len(rows))
 
 
+@pytest.mark.full_on_postgres
 def test_an_attacker_who_knows_all_rows_finds_nobody(database: Database) -> None:
     """Of a person who is suppressed they find nothing, and of others k candidates at least."""
     rows = [

@@ -94,6 +94,7 @@ def test_trees_in_documents_are_told_apart(nested: Database) -> None:
     assert (whole.targets, whole.broken) == (7, 1)
 
 
+@pytest.mark.full_on_postgres
 def test_a_release_of_documents_is_made_of_tables(nested: Database) -> None:
     publish(asked(), nested.engine, workload=False)
     assert check(asked(), nested.engine, release=Source(table="r")).holds

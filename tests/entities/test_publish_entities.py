@@ -73,6 +73,7 @@ row = st.fixed_dictionaries(
 tables = st.lists(row, min_size=4, max_size=24).map(lambda rows: [{**item, "n": i} for i, item in enumerate(rows)])
 
 
+@pytest.mark.full
 @pytest.mark.full_on_postgres
 @settings(max_examples=examples(60))
 @given(rows=tables, k=st.integers(2, 3), limit=st.sampled_from([0.0, 0.2, 0.5]))
@@ -188,6 +189,7 @@ def put_trees(database: Database, made: Any) -> None:
         database.run(f"DROP TABLE IF EXISTS {name}")
 
 
+@pytest.mark.full
 @pytest.mark.full_on_postgres
 @settings(max_examples=examples(40))
 @given(made=trees(), algorithm=st.sampled_from(["entity_levels", "entity_clusters"]))
@@ -299,6 +301,7 @@ def test_the_printed_release_of_miracle_holds_and_its_source_does_not(database: 
     assert (found.classes, found.broken_classes, found.measured) == (2, 0, 2.0)
 
 
+@pytest.mark.full_on_postgres
 def test_clusters_find_the_printed_release_of_miracle(database: Database) -> None:
     put_figure(database)
     made = publish(students(), database.engine, workload=False)

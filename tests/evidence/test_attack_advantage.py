@@ -171,6 +171,7 @@ def numbered(table: Table, start: int, people_in_it: int) -> Table:
     ]
 
 
+@pytest.mark.full
 @pytest.mark.full_on_postgres
 @given(members=persons, control=persons, chosen=levels, each=st.integers(1, 4))
 @settings(max_examples=examples(10))
@@ -230,6 +231,7 @@ def test_raw_rows_are_a_finding_and_hidden_columns_are_none(duck: Database) -> N
     assert hidden.findings == ()
 
 
+@pytest.mark.full
 def test_noise_in_place_of_values_is_no_finding(duck: Database) -> None:
     """The release shows rows of other people: what is guessed from it is guessed by chance."""
     everybody = population(700, 2, of_age=False)
@@ -332,6 +334,7 @@ def test_attacks_that_guess_nothing_say_why(duck: Database) -> None:
     assert not set(found.not_compared) & {item.attack for item in found.advantages}
 
 
+@pytest.mark.full
 @pytest.mark.full_on_postgres
 @pytest.mark.parametrize(
     ("columns", "rows", "message"),

@@ -146,6 +146,7 @@ def test_what_an_external_table_adds(
         same(found["membership", None][side], brute.membership(people(others), keys(rows), how))
 
 
+@pytest.mark.full
 @pytest.mark.full_on_postgres
 @given(table=persons, later=persons, chosen=levels, again=levels)
 @settings(max_examples=examples(5))
@@ -314,6 +315,7 @@ def test_what_is_learned_from_all_classes(
         )
 
 
+@pytest.mark.full
 def test_smokers_are_told_from_others(duck: Database) -> None:
     """Every class has two values, and the value goes with the job all over the table: who knows the jobs knows it."""
     table = [
@@ -329,6 +331,7 @@ def test_smokers_are_told_from_others(duck: Database) -> None:
     assert learned is not None and (learned.targets, learned.broken) == (68, 44)  # the clerks
 
 
+@pytest.mark.full
 @pytest.mark.full_on_postgres
 @given(table=persons, others=persons, chosen=levels, noisy=st.booleans(), listed=st.booleans())
 @settings(max_examples=examples(5))

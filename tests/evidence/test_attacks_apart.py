@@ -119,6 +119,7 @@ def test_definetti_learns_from_groups_that_are_diverse(database: Database) -> No
     assert tried(database, policy, "linkage").after == tried(database, policy, "linkage").before
 
 
+@pytest.mark.full_on_postgres
 def test_definetti_is_sure_by_default_where_groups_are_many(database: Database) -> None:
     """The same with sixteen groups of an age, as sure and in as many rounds as the attack is by default: who is one of
     two clerks has the flu with 0.93, and not gout."""
@@ -158,6 +159,7 @@ def test_what_cannot_be_judged_on_parts(duck: Database) -> None:
         assert ("minimality" in found.not_judged) == (algorithm == SLICING)
 
 
+@pytest.mark.full_on_postgres
 def test_values_that_are_permuted_in_groups(database: Database) -> None:
     """A row of (k,e) grouping shows somebody's number: it must not be taken for that of the row."""
     database.table(

@@ -86,6 +86,7 @@ def by_kin(keys: Sequence[int], rows: Sequence[brute.Belief]) -> list[dict[str, 
     return list(found.values())
 
 
+@pytest.mark.full_on_postgres
 def test_a_block_that_was_not_cut_tells_who_has_what(database: Database) -> None:
     """Eight rows, whose halves hold a three times and once. Whatever is drawn, the posterior is that of all worlds; of
     the groups that Wong et al. warn of, four persons are sure."""

@@ -73,6 +73,7 @@ def test_alice_who_is_new_has_hiv(patients: Database) -> None:
     assert alone.after == Outcome(1, 0, pytest.approx(1 / 3), pytest.approx(1 / 3))
 
 
+@pytest.mark.full_on_postgres
 def test_where_nobody_is_new(patients: Database) -> None:
     """The same release twice has no newcomer; of one who is said to be new all records stay possible."""
     both = {"release": Source(table="r2"), "other": Source(table="r2")}
@@ -89,6 +90,7 @@ def test_releases_of_other_columns_are_not_compared(patients: Database) -> None:
     assert found.after is None and found.not_judged == "the releases do not show the same quasi-identifiers"
 
 
+@pytest.mark.full
 @pytest.mark.full_on_postgres
 @given(table=persons, later=persons, chosen=levels, again=levels, listed=st.booleans())
 @settings(max_examples=examples(5))
@@ -255,6 +257,7 @@ def test_what_is_believed_after(
     assert after.confidence is not None and after.confidence <= float(max(p for _, p, _ in wanted)) + 1e-9
 
 
+@pytest.mark.full_on_postgres
 def test_who_knows_that_women_have_no_prostate_cancer(database: Database) -> None:
     """Two of a class of four have it, and two of the four are men: the men do."""
     fill(database, "t", "sex | zip | disease", "m | 1 | prostate x 2\nf | 1 | flu x 2")

@@ -48,6 +48,7 @@ def test_all_of_them_together(database: Database) -> None:
     assert linked(database, [*every], [*every]).broken == PERSONS + 4
 
 
+@pytest.mark.full_on_postgres
 def test_a_value_that_is_not_finite_is_as_far_as_a_missing_one(database: Database) -> None:
     found = [linked(database, [wrong], [None]) for wrong in (math.nan, math.inf)]
     assert [item.broken for item in found] == [PERSONS, PERSONS]

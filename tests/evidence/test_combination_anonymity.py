@@ -60,6 +60,7 @@ def test_every_combination_is_counted(database: Database, data: Any, k: int, m: 
         assert item.broken_classes == sum(number < k for number in classes.values())
 
 
+@pytest.mark.full
 @settings(max_examples=examples(10))
 @given(data=rows, k=st.integers(2, 3), m=st.integers(1, 2))
 def test_a_release_holds_for_every_combination(duck: Database, data: Any, k: int, m: int) -> None:

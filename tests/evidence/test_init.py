@@ -297,6 +297,7 @@ def test_a_unique_key_means_that_rows_are_persons(home: Home) -> None:
     assert "# user_id differs from row to row: each row is a person." in text
 
 
+@pytest.mark.full_on_postgres
 def test_a_shared_telephone_is_no_person_beside_a_unique_key(home: Home) -> None:
     """Two rows with one number by chance once made a panel of a list of patients."""
     phones = [f"+49 30 {5550000 + (0 if i < 2 else i)}" for i in range(60)]

@@ -162,6 +162,7 @@ def test_without_the_pseudonym_the_same_policy_is_published(database: Database) 
     assert "linked_rows" not in done.document
 
 
+@pytest.mark.full_on_postgres
 def test_what_was_accepted_is_published_and_told(database: Database) -> None:
     rows = panel(600, 2_000)
     fill(database, rows)
@@ -420,6 +421,7 @@ def owners(database: Database, courses: dict[int, Any]) -> Policy:
     return parse(json.dumps(written))
 
 
+@pytest.mark.full_on_postgres
 def test_three_owners_with_two_courses_each_are_unique(database: Database) -> None:
     policy = owners(database, OWNERS)
     (found,) = check(policy, database.engine).checks

@@ -230,6 +230,7 @@ def test_a_search_finds_the_least_loss_with_nulls(duck: Database, table: Any, k:
         assert solution.loss == pytest.approx(least, rel=1e-9, abs=1e-9), name
 
 
+@pytest.mark.full_on_postgres
 def test_kl_divergence_of_six_rows_with_nulls_is_not_negative(database: Database) -> None:
     """All values and NULL equally often, and all hidden: nothing is lost that a reader could rebuild."""
     table = [{"a": a, "b": "1", "s": "flu"} for a in ("x", "y", "z", None, "x", None)]

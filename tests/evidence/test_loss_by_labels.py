@@ -229,6 +229,7 @@ def test_levels_are_counted_where_every_label_is_a_node(duck: Database) -> None:
     assert found.metrics["precision"] == pytest.approx(sum(own) / 4)
 
 
+@pytest.mark.full
 @pytest.mark.full_on_postgres
 def test_a_dry_run_shows_the_loss_of_what_would_be_written(database: Database) -> None:
     people(database)

@@ -108,6 +108,7 @@ VALID = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.full_on_postgres
 def test_roles_by_content(database: Database) -> None:
     draft = drafted(database, {f"x{place}": ("TEXT", values) for place, values in enumerate(VALID.values())})

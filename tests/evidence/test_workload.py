@@ -202,6 +202,7 @@ def written(row: Row) -> list[str | None]:
     return [tens, GROUPS.get(row["kind"]), row["sex"]]
 
 
+@pytest.mark.full_on_postgres
 def test_labels_as_they_are_released(database: Database) -> None:
     rows = random_rows(40, seed=2)
     with compressed(database, rows) as made:

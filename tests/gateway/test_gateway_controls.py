@@ -299,6 +299,7 @@ def test_rows_are_a_magnitude_where_a_person_may_have_several(site: Site) -> Non
     assert ask(gate, "SELECT COUNT(*) FROM visits WHERE id < 4") == [(4,)]
 
 
+@pytest.mark.full_on_postgres
 def test_rows_are_not_copied(site: Site) -> None:
     site.exams([exam(number, f"U{number % 3}", "CS", number) for number in range(20)])
     countries = [{"name": f"U{at}", "country": "CA" if at else "US"} for at in range(3)]
@@ -429,6 +430,7 @@ def test_overlap_is_counted_in_persons(site: Site) -> None:
     assert ask(gate, "SELECT COUNT(*) FROM exams WHERE id BETWEEN 15 AND 19") == [(5,)]
 
 
+@pytest.mark.full_on_postgres
 def test_the_same_rows_may_be_asked_for_more(site: Site) -> None:
     site.exams([exam(number, "U", "CS", number, None if number == 3 else 1.0) for number in range(40)])
     gate = site.gate(query_set_size=3, overlap=0)
@@ -459,6 +461,7 @@ def test_newer_data_under_overlap_control(site: Site) -> None:
     assert ask(site.gate(query_set_size=3), sql) == [(144,)]
 
 
+@pytest.mark.full_on_postgres
 def test_persons_with_many_rows_overlap_by_rows_too(site: Site) -> None:
     site.exams([exam(number, "U", "CS", 1) for number in range(20)])
     visits = [{"id": number, "day": 1, "cost": 5} for number in range(12)] + [{"id": 4, "day": 2, "cost": 70}]

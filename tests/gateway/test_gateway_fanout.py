@@ -95,6 +95,7 @@ MANY = 3_000
 TIMES = 4
 
 
+@pytest.mark.full_on_postgres
 @pytest.mark.parametrize("database", ["duckdb", "postgres"])
 def test_one_person_with_many_rows_in_a_join_with_itself(
     database: str, request: pytest.FixtureRequest, tmp_path: Path

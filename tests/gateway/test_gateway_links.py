@@ -103,6 +103,7 @@ def test_open_gateway_refuses_it(tmp_path: Path) -> None:
     gate.close()
 
 
+@pytest.mark.full_on_postgres
 def test_an_analyst_is_told_nothing_and_pays_nothing(database: Database, tmp_path: Path) -> None:
     fill(database, shared=True)
     here = opened(database, tmp_path)
@@ -156,6 +157,7 @@ def test_a_constraint_that_is_dropped(postgres: Database, tmp_path: Path) -> Non
     assert here.spent == pytest.approx(1.0)
 
 
+@pytest.mark.full_on_postgres
 @pytest.mark.parametrize("key", ["", "PRIMARY KEY (order_id, year)"])
 def test_a_key_of_two_columns(database: Database, tmp_path: Path, key: str) -> None:
     fill(database, shared=False, key=key)

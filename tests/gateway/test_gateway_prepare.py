@@ -34,6 +34,7 @@ def made_spent(made: Any, folder: Path) -> float:
         return float(sum(event.epsilon for event in ledger.history() if event.kind == "charge"))
 
 
+@pytest.mark.full
 def test_a_recorded_dashboard_costs_a_third_of_what_it_did(tmp_path: Path) -> None:
     assert len(DASHBOARD) == 40 and len(PANELS) == 10
     assert spent_on(tmp_path, CLICKS) <= 31.0 / 3
@@ -142,6 +143,7 @@ def test_rows_that_no_key_stands_for_are_not_left_out(tmp_path: Path) -> None:
     made.close()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
 def test_what_is_prepared_reads_no_more_of_a_person_than_its_noise_is_for(tmp_path: Path, mechanism: str) -> None:
     tables = people(12)

@@ -125,6 +125,7 @@ def test_sums_of_groups_are_what_was_shown_added_up(here: World) -> None:
     assert here.spent > before
 
 
+@pytest.mark.full
 def test_ranges_over_bins_and_several_keys_add_up(here: World) -> None:
     fill(here.spy.engine, people(300))  # no sum is near 0, where it would be held
     within = "visits IN (1, 2, 3)"
@@ -138,6 +139,7 @@ def test_ranges_over_bins_and_several_keys_add_up(here: World) -> None:
     assert free(here, many) == [(False, table["W0", 1] + table["W0", 2]), (True, table["W0", 3])]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "later",
     [
@@ -471,6 +473,7 @@ def covered(folder: Path, runs: int, mechanism: str = "laplace") -> tuple[int, i
     return inside, numbers
 
 
+@pytest.mark.full
 def test_answers_from_paid_tables_are_within_their_bars(tmp_path: Path) -> None:
     inside, numbers = covered(tmp_path, 4)
     assert inside >= 0.88 * numbers  # 95 % are expected

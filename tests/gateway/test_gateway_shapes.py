@@ -194,6 +194,7 @@ def test_a_moment_as_a_parameter(clocks: World) -> None:
     assert clocks.gate.describe(sql, "analyst", dialect="postgres").parameters == ("timestamptz",)
 
 
+@pytest.mark.full_on_postgres
 def test_moments_of_persons(clocks: World) -> None:
     """Filtered, grouped and counted; what one person's row holds is no error, whatever it is."""
     late = "SELECT COUNT(*) FROM users WHERE seen >= '2024-03-01 02:00:00+02' AND seen < '2025-01-01'"
@@ -218,6 +219,7 @@ def test_moments_and_times_without_a_zone_are_not_put_together(clocks: World) ->
     assert len(clocks.rows("SELECT moment FROM log UNION SELECT moment FROM log", dialect="postgres")) == 4
 
 
+@pytest.mark.full_on_postgres
 def test_a_public_moment_keeps_its_type(clocks: World) -> None:
     answer = clocks.gate.answer(
         "SELECT moment, MAX(no) FROM log GROUP BY moment ORDER BY moment DESC LIMIT 1", dialect="postgres"

@@ -197,6 +197,7 @@ def ten_rows_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sqlanon.gateway.bind.sources.MOST_JOINED", 100)
 
 
+@pytest.mark.full
 @pytest.mark.full_on_postgres
 @pytest.mark.usefixtures("ten_rows_are_many")
 def test_answers_are_those_of_plain_sql(database: Database, tmp_path: Path) -> None:

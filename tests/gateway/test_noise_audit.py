@@ -103,6 +103,7 @@ def test_a_sound_gateway_passes(schema: Schema) -> None:
     assert 0 < by_name["count"].proven <= 1.0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
 def test_a_sound_gateway_passes_with_either_noise(schema: Schema, mechanism: str) -> None:
     given = policy(mechanism=mechanism, accounting="zcdp" if mechanism == "gaussian" else "basic")

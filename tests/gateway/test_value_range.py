@@ -149,10 +149,12 @@ def test_the_range_is_paid_for_and_told(here: World) -> None:
     assert here.spent == pytest.approx(1.0)
 
 
+@pytest.mark.full
 def test_an_error_cannot_be_asked_for(here: World) -> None:
     assert "depends on the data" in str(here.refusal("SELECT SUM(order_id) FROM orders", error=50))
 
 
+@pytest.mark.full
 def test_most_answers_are_near(here: World) -> None:
     """Within the bar and a share for the rows beyond the range, which the bar does not know of."""
     ((exact,),) = here.raw("SELECT SUM(order_id) FROM orders")

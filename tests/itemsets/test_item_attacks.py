@@ -81,6 +81,7 @@ def test_conclusions_are_as_in_plain_python(database: Database, persons: Any, kn
         assert item.before.average == pytest.approx(float(sum(shares) / len(shares)))
 
 
+@pytest.mark.full_on_postgres
 def test_km_anonymity_withstands_m_items_and_not_what_it_does_not_promise(database: Database) -> None:
     fill(database, [each.split() for each in ("a1 b1 b2", "a2 b1", "a2 b1 b2", "a1 a2 b2")])
     policy = asked([{"km_anonymity": {"k": 2, "m": 2}}], TREE, release={"table": "r"})

@@ -103,6 +103,7 @@ def test_apriori_takes_the_cut_of_the_oracle(database: Database, case: dict[str,
     assert losses == Fraction(known["optimal_ncp"]) <= Fraction(made.plan.loss).limit_denominator(10_000)
 
 
+@pytest.mark.full
 @pytest.mark.full_on_postgres
 @by_case
 def test_suppression_leaves_out_what_the_oracle_does(database: Database, case: dict[str, Any]) -> None:
@@ -168,6 +169,7 @@ def test_apriori_never_breaks_its_model(database: Database, persons: Any, k: int
     assert abs(brute.ncp(persons, chosen, LETTERS) - Fraction(made.plan.loss)) < Fraction(1, 10**9)
 
 
+@pytest.mark.full_on_postgres
 def test_apriori_leaves_rare_items_out_where_that_loses_less(database: Database) -> None:
     """By hand: one person with c. The root loses 41 occurrences of 2/4 each at least, to leave c out loses one."""
     persons = [frozenset("ad")] * 20 + [frozenset("ac")]

@@ -60,6 +60,7 @@ def test_the_risk_is_the_definition(database: Database, persons: Any, most: int)
         assert item.average is not None and abs(item.average - sum(1 / n for n in wanted) / len(wanted)) < 1e-9
 
 
+@pytest.mark.full_on_postgres
 def test_a_release_withstands_what_its_model_promises_and_no_more(database: Database) -> None:
     """2^2-anonymity: two items find nobody, a third may, and so may an item that is not there."""
     fill(database, [each.split() for each in ("a1 b1 b2", "a2 b1", "a2 b1 b2", "a1 a2 b2")])

@@ -66,6 +66,7 @@ def test_neighbours_of_the_pharmacy_share_a_group(database: Database) -> None:
     assert not check(policy, database.engine).holds  # in the source everybody is alone
 
 
+@pytest.mark.full_on_postgres
 @settings(max_examples=examples(30))
 @given(persons=baskets, p=st.integers(2, 4))
 def test_a_release_never_breaks_its_degree(database: Database, persons: Any, p: int) -> None:
@@ -129,6 +130,7 @@ def test_a_release_may_be_two_files_and_is_published_again(duck: Database, tmp_p
     assert any("not the file that was published" in each for each in again.breaches)
 
 
+@pytest.mark.full_on_postgres
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -262,6 +262,7 @@ test_a_population_in_full = pytest.mark.long(
 )
 
 
+@pytest.mark.full_on_postgres
 def test_a_plan_with_a_population_is_a_script(database: Database) -> None:
     """What a publisher would run by hand releases the same rows."""
     rows = [

@@ -17,6 +17,7 @@ def listed(rows: list[Cells]) -> list[Row]:
     return [dict(zip(NAMES, row, strict=True)) for row in rows]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("size", [2, 3, 5])
 def test_cells_of_each_reading(duck: Database, size: int) -> None:
     """A plain search, row by row, lets a suppressed cell match every value, so that one cell frees a row. Where it

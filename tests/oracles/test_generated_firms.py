@@ -9,6 +9,7 @@ from conftest import Database
 from microaggregate_numbers import generate_firms, information_loss, mdav, measure_masked, microaggregate
 
 
+@pytest.mark.full_on_postgres
 @pytest.mark.parametrize(("count", "k"), [(150, 3), (151, 5), (154, 10)])
 def test_groups_are_those_of_mdav_in_numpy(database: Database, count: int, k: int) -> None:
     """Row by row; the last rows make one or two groups. What is released is rounded to six decimals."""

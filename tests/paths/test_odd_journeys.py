@@ -28,6 +28,7 @@ def rows_of(paths: list[frozenset[str]]) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.full_on_postgres
 @pytest.mark.parametrize("algorithm", ["path_suppression", "projection_suppression"])
 def test_the_order_of_rows_means_nothing(database: Database, algorithm: str) -> None:
     """The time says which visit is the next one, not the place of a row in its table."""
@@ -41,6 +42,7 @@ def test_the_order_of_rows_means_nothing(database: Database, algorithm: str) -> 
     assert len(shown) == 1
 
 
+@pytest.mark.full_on_postgres
 def test_places_at_one_time_have_no_order(database: Database) -> None:
     """Three persons at the same two places in one hour, whichever row comes first, have one journey."""
     rows = [
@@ -56,6 +58,7 @@ def test_places_at_one_time_have_no_order(database: Database) -> None:
     assert {item.fewest for item in found_risk.known if item.fewest is not None} == {3}
 
 
+@pytest.mark.full_on_postgres
 @pytest.mark.parametrize("column", ["x", "y", "hour", "patient"])
 def test_a_position_that_is_not_known_is_refused(database: Database, column: str) -> None:
     rows: list[dict[str, Any]] = [

@@ -161,12 +161,14 @@ def test_a_release_keeps_its_promise(
     assert_promise(duck, paths, values, length, k, c, params)
 
 
+@pytest.mark.full_on_postgres
 @pytest.mark.parametrize("params", [{}, {"keep": "frequent", "support": 2, "longest": 9}, {"search": "exact"}])
 def test_a_release_keeps_its_promise_on_both_engines(database: Database, params: dict[str, Any]) -> None:
     paths = [frozenset({"abc"[(n + t) % 3] + str(t) for t in (2, 9, 10, n % 4)}) for n in range(14)]
     assert_promise(database, paths, list("uvvvuvvvvuvvvv"), 2, 2, HALF, params)
 
 
+@pytest.mark.full_on_postgres
 def test_times_and_places_on_a_level(database: Database) -> None:
     with_stays(database, TABLE_IX, DISEASES)
     hierarchies = {

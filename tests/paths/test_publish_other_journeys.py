@@ -57,6 +57,7 @@ def with_trips(database: Database, kind: str = "TIMESTAMP") -> dict[int, positio
     return tracks
 
 
+@pytest.mark.full
 @pytest.mark.full_on_postgres
 @pytest.mark.parametrize("kind", ["TIMESTAMP", "DOUBLE PRECISION"])
 def test_a_release_of_positions(database: Database, kind: str) -> None:
@@ -80,6 +81,7 @@ def test_a_release_of_positions(database: Database, kind: str) -> None:
     assert check(policy, database.engine, release=Source(table="trips_released")).checks[0].broken_classes == 1
 
 
+@pytest.mark.full_on_postgres
 def test_delta_0_publishes_a_group_as_one(database: Database) -> None:
     with_trips(database)
     document = publish(of_positions(delta=0), database.engine).document

@@ -162,6 +162,7 @@ def test_a_release_keeps_its_promise(
     assert_whole(duck, paths, WalkOptions(k, delta, step, period, trash, radius))
 
 
+@pytest.mark.full_on_postgres
 def test_a_release_keeps_its_promise_on_both_engines(database: Database) -> None:
     paths = {
         person: [(float(t), math.sin(person * 7 + t) * 5, math.cos(person * 3 - t) * 5) for t in range(person % 3, 6)]

@@ -119,6 +119,7 @@ def test_algorithms_and_rows_that_are_kept(database: Database) -> None:
     assert 60 < found[3].released < 180 and found[3].loss > 0.25
 
 
+@pytest.mark.full
 def test_what_is_measured_is_what_is_published(duck: Database) -> None:
     """The release aside has the rows of the one that is published."""
     duck.table("people", KINDS, people())

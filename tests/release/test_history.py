@@ -245,6 +245,7 @@ def test_another_key_or_person_column_is_refused(database: Database) -> None:
     refresh(database, asked)
 
 
+@pytest.mark.full_on_postgres
 def test_a_history_cannot_be_left_out_or_begun_late(database: Database) -> None:
     with_history, without = policy("history: {}\n", TABLE_VIII), policy("", TABLE_VIII)
     patients(database, FIRST)
@@ -259,6 +260,7 @@ def test_a_history_cannot_be_left_out_or_begun_late(database: Database) -> None:
         database.run("DROP TABLE IF EXISTS elsewhere")
 
 
+@pytest.mark.full_on_postgres
 def test_another_spelling_finds_the_same_history(database: Database) -> None:
     schema = "main" if database.engine.dialect == "duckdb" else "public"
     patients(database, FIRST)
@@ -283,6 +285,7 @@ def test_versions_are_recorded(database: Database) -> None:
     assert of_version(database.engine, "released", 4) is None
 
 
+@pytest.mark.full_on_postgres
 def test_a_record_of_before_versions_goes_on(database: Database) -> None:
     asked = policy("", TABLE_VIII)
     patients(database, FIRST)

@@ -66,6 +66,7 @@ def shown(database: Database) -> list[tuple[Any, ...]]:
     return sorted(database.fetch("SELECT * FROM shown"))
 
 
+@pytest.mark.full
 @pytest.mark.full_on_postgres
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_plan_is_what_is_published(database: Database, kind: str) -> None:
@@ -97,6 +98,7 @@ class LosesRows(RelationTarget):
         return staged
 
 
+@pytest.mark.full
 @pytest.mark.full_on_postgres
 @pytest.mark.parametrize("kind", KINDS)
 def test_another_number_of_rows_than_was_meant_is_not_shown(database: Database, kind: str) -> None:
@@ -110,6 +112,7 @@ def test_another_number_of_rows_than_was_meant_is_not_shown(database: Database, 
     publish(policy, database.engine, secret=KEY)  # nothing of the try is left behind
 
 
+@pytest.mark.full_on_postgres
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_script_holds_every_table_of_a_release(database: Database, kind: str) -> None:
     database.table("visits", TYPES, ROWS)

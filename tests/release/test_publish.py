@@ -205,6 +205,7 @@ def test_the_losses_can_be_recomputed_from_the_tables(database: Database) -> Non
     assert found.metrics == pytest.approx(done.document["loss"], rel=1e-9)
 
 
+@pytest.mark.full
 @pytest.mark.full_on_postgres
 def test_types_and_columns_are_kept(database: Database) -> None:
     database.table("t", TYPES, example_rows(60) * 4)

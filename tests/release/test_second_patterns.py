@@ -51,6 +51,7 @@ def shown_sets(database: Database, name: str) -> list[str]:
     return sorted(" ".join(sorted(items)) for items in found.values())
 
 
+@pytest.mark.full_on_postgres
 def test_what_two_patterns_tell_together(database: Database) -> None:
     """Each release holds for two persons and two items. Who has both finds the one person with a and d."""
     rows = [{"who": who, "what": item} for who, items in BASKETS.items() for item in items.split()]
@@ -70,6 +71,7 @@ def test_what_two_patterns_tell_together(database: Database) -> None:
     assert (len(first), len(second), first & second) == (2, 5, {7})
 
 
+@pytest.mark.full
 @pytest.mark.full_on_postgres
 @pytest.mark.parametrize("kind", SHAPES)
 def test_the_same_may_be_shown_again(database: Database, kind: str) -> None:
@@ -82,6 +84,7 @@ def test_the_same_may_be_shown_again(database: Database, kind: str) -> None:
     assert plan.refused is None
 
 
+@pytest.mark.full
 @pytest.mark.full_on_postgres
 @pytest.mark.parametrize("kind", SHAPES)
 def test_persons_who_have_changed_are_not_shown_again(database: Database, kind: str) -> None:

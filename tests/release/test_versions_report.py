@@ -76,6 +76,7 @@ def test_a_table_that_is_published_anew_meanwhile_stops_the_report(
     assert report(given, database.engine, explore=0)["records"] == 20
 
 
+@pytest.mark.full
 def test_a_source_that_is_the_same_is_not_said_to_have_changed(duck: Database, tmp_path: Path) -> None:
     """Risks count persons, and a report once took the rest of their rows for gone."""
     columns = {"who": "INTEGER", "age": "INTEGER", "ill": "VARCHAR"}

@@ -182,6 +182,7 @@ def test_load_at_length(server: Server) -> None:
     load(server, clients=32, statements=2_000)
 
 
+@pytest.mark.full
 def test_clients_who_go_stop_their_statement(server: Server) -> None:
     """A worker is free again, or was replaced, soon after its client is gone; the charge is settled."""
     before = held(server)

@@ -52,6 +52,7 @@ def together(*releases: Mapping[tuple[str, ...], float | None]) -> dict[tuple[st
     return known
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("first", "second", "protect"),
     [

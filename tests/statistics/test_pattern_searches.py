@@ -143,6 +143,7 @@ def test_every_equation_is_in_a_sub_table(duck: Database) -> None:
         )  # fmt: skip
 
 
+@pytest.mark.full
 @pytest.mark.full_on_postgres
 @pytest.mark.parametrize("search", ["hypercube", "hierarchical"])
 def test_linked_tables_are_published(database: Database, search: str) -> None:

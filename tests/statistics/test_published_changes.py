@@ -200,6 +200,7 @@ def test_a_value_that_was_written_wrong_is_not_shown(
     assert released(duck) == before
 
 
+@pytest.mark.full
 @pytest.mark.full_on_postgres
 @pytest.mark.parametrize("name", ["rounding", "adjustment"])
 def test_a_solver_that_times_out_or_is_missing_leaves_the_previous_release(
