@@ -64,11 +64,14 @@ def protect(task: ItemTask, params: Params) -> ProtectedItems:
         )
     limits = [max(k for k, most in zip(sizes, largest, strict=True) if most >= n) for n in range(1, max(largest) + 1)]
     parts = min(params.parts, task.items.persons // max(sizes))
-    if parts == 1:
-        search = _raise(task, tree, task.items.tables.items, limits, models[0][0])
-        labels = {item: search.cut[name] for item, name in task.items.names.items()}
-        return show_labels(task, labels, _say(len(set(labels.values()) - {None}), [search]))
-    return _protect_parts(task, tree, parts, limits, models[0][0])
+    while parts > 1:
+        try:
+            return _protect_parts(task, tree, parts, limits, models[0][0])
+        except NotReleased:  # a part has too few persons with items that may stay; larger parts have more
+            parts //= 2
+    search = _raise(task, tree, task.items.tables.items, limits, models[0][0])
+    labels = {item: search.cut[name] for item, name in task.items.names.items()}
+    return show_labels(task, labels, _say(len(set(labels.values()) - {None}), [search]))
 
 
 def _raise(task: ItemTask, tree: ItemTree, read: str, limits: Sequence[int], model: Plugin) -> _Search:

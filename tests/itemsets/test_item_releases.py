@@ -11,7 +11,7 @@ from typing import Any
 import brute_itemsets as brute
 import pytest
 from conftest import Database, examples
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from itemsets_world import asked, fill, released
 
@@ -218,6 +218,9 @@ def test_a_rare_item_costs_detail_in_one_part_only(database: Database) -> None:
 @given(
     persons=baskets, k=st.integers(2, 3), m=st.integers(1, 3), parts=st.integers(2, 5), limit=st.sampled_from([0, 0.3])
 )
+@example(
+    [frozenset("a")] * 4 + [frozenset("b"), frozenset("ac")], 3, 1, 2, 0.3
+)  # one part alone has too few with items
 def test_apriori_in_parts_never_breaks_its_model(
     database: Database, persons: Any, k: int, m: int, parts: int, limit: float
 ) -> None:
