@@ -92,12 +92,30 @@ def look_up(asked: LookUp, policies: Sequence[Path], gateway: Path, store: Polic
         connection.execute("SET lock_configuration = true")
         try:
             done = connection.execute(tree.sql("duckdb"))
-            columns_told = tuple((str(each[0]), _kind(str(each[1]))) for each in done.description or ())
+            described = done.description or ()
+            names = _names(tree, [str(each[0]) for each in described])
+            columns_told = tuple((name, _kind(str(each[1]))) for name, each in zip(names, described, strict=True))
             found = done.fetchall()
         except duckdb.Error as error:  # only names and types of our own relations are in it
             said = str(error).splitlines()[0].partition(": ")[2] or "the statement cannot be answered"
             raise Refused(said, sqlstate="42703") from None
     return StatementOutcome(f"SELECT {len(found)}", columns_told, found)
+
+
+def _names(tree: exp.Select, found: list[str]) -> list[str]:
+    """The names of columns as PostgreSQL gives them: those of functions are `count`, not `count_star()`.
+
+    >>> from sqlglot import parse_one
+    >>> _names(parse_one("SELECT count(*), a + 1, b FROM t"), ["count_star()", "(a + 1)", "b"])
+    ['count', '?column?', 'b']
+    """
+    if len(found) != len(tree.expressions):  # * stands for several
+        return found
+    return [
+        name if isinstance(each, exp.Alias | exp.Column | exp.Star) else
+        each.sql_name().lower() if isinstance(each, exp.Func) else "?column?"
+        for each, name in zip(tree.expressions, found, strict=True)
+    ]  # fmt: skip
 
 
 def _kind(name: str) -> str:
