@@ -145,7 +145,7 @@ def test_demo(demo_here: str, tmp_path: Path) -> None:
 # ---- sessions
 
 TOPICS = sorted(guides.topics())
-OWN_TEST = {"dbt", "serving"}  # test_dbt.py, and below: their commands need dbt, a server, psql and curl
+OWN_TEST = {"dbt", "serving", "spark"}  # test_dbt.py, below, tests/engines: they need dbt, a server, psql, curl, Spark
 NOISY = {"gateway", "serving"}  # numbers depend on noise
 
 

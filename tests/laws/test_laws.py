@@ -256,13 +256,13 @@ ITEMSETS = {
     "covers": "item BIGINT, label BIGINT, leaves BIGINT",
 }
 TABLED = {
-    "contributions": "cell BIGINT, contributor TEXT, records BIGINT, amount BIGINT, waived INT, weight BIGINT, "
-    "total BIGINT",
-    "other_contributions": "cell BIGINT, contributor TEXT, records BIGINT, amount BIGINT, waived INT, weight BIGINT, "
-    "total BIGINT",
-    "spread": "contributor TEXT, total BIGINT",
-    "sums": "cell BIGINT, records BIGINT, contributors BIGINT, protected BIGINT, value BIGINT, lone TEXT",
-    "other_sums": "cell BIGINT, records BIGINT, contributors BIGINT, protected BIGINT, value BIGINT, lone TEXT",
+    "contributions": "cell BIGINT, contributor BIGINT, records BIGINT, amount BIGINT, waived INT, weight BIGINT",
+    "other_contributions": "cell BIGINT, contributor BIGINT, records BIGINT, amount BIGINT, waived INT, weight BIGINT",
+    "spread": "contributor BIGINT, total BIGINT",
+    "counts": "cell BIGINT, contributors BIGINT, protected BIGINT",
+    "spread_contributors": "contributor BIGINT, number BIGINT, total BIGINT",
+    "sums": "cell BIGINT, records BIGINT, contributors BIGINT, protected BIGINT, value BIGINT, lone BIGINT",
+    "other_sums": "cell BIGINT, records BIGINT, contributors BIGINT, protected BIGINT, value BIGINT, lone BIGINT",
     "up": "dimension INT, part BIGINT, step BIGINT",
     "nodes": "dimension INT, part BIGINT, parent BIGINT, label TEXT",
     "universe": "cell BIGINT",
@@ -271,10 +271,10 @@ TABLED = {
     "ancestors": "leaf BIGINT, cell BIGINT, contributors BIGINT, amount BIGINT",
     "tops": "cell BIGINT, amount BIGINT, weight BIGINT, waived INT, place BIGINT, before BIGINT",
     "cells": "cell BIGINT, counted INT, records BIGINT, contributors BIGINT, protected BIGINT, value BIGINT, "
-    "amount DOUBLE PRECISION, lone TEXT, largest DOUBLE PRECISION, remainder DOUBLE PRECISION",
+    "amount DOUBLE PRECISION, lone BIGINT, largest DOUBLE PRECISION, remainder DOUBLE PRECISION",
     "members": "total BIGINT, part BIGINT, dimension INT",
-    "lone_contributors": "contributor TEXT, number BIGINT",
-    "record_keys": "contributor TEXT, record_key BIGINT",
+    "lone_contributors": "contributor BIGINT, number BIGINT",
+    "record_keys": "contributor BIGINT, record_key BIGINT",
     "cell_keys": "cell BIGINT, cell_key BIGINT",
     "other_cell_keys": "cell BIGINT, cell_key BIGINT",
     "noise": "size BIGINT, change BIGINT, low_key BIGINT, high_key BIGINT",
