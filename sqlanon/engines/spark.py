@@ -718,17 +718,17 @@ def open_session(url: str) -> tuple[Any, bool, dict[str, str]]:
 
 
 def _require_settings(session: Any) -> None:
-    if (_conf(session, "spark.sql.ansi.enabled") or "true").lower() != "true":
+    if (_conf(session, "spark.sql.ansi.enabled") or "").lower() != "true":  # also where it cannot be read
         raise SourceError(
-            "the session of Spark has spark.sql.ansi.enabled=false: sums that overflow and values that cannot be cast "
-            "would go unnoticed",
+            "the session of Spark is not known to have spark.sql.ansi.enabled=true: sums that overflow and values "
+            "that cannot be cast would go unnoticed",
             hint="spark.conf.set('spark.sql.ansi.enabled', 'true')",
         )
 
 
 def _conf(session: Any, name: str) -> str | None:
     try:
-        found = session.conf.get(name, None)
+        found = session.conf.get(name)  # what is in force: with a default, Spark would leave out its own
     except Exception:
         return None
     return None if found is None else str(found)

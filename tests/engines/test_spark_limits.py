@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from sqlanon import algorithms
+from sqlanon.engines import spark
 from sqlanon.engines.spark_limits import LIMITS, require_on_spark
-from sqlanon.errors import PolicyError
+from sqlanon.errors import PolicyError, SourceError
 from sqlanon.families import algorithm_traits
 from sqlanon.policy import Policy, parse
 
@@ -72,3 +73,18 @@ def test_the_guide_has_the_table() -> None:
     guide = (ROOT / "examples/spark/README.md").read_text(encoding="utf-8")
     for limit in LIMITS:
         assert f"| {limit.what} | {limit.why} | {limit.instead} |" in guide
+
+
+@pytest.mark.parametrize("told", ["false", None])
+def test_a_session_that_is_not_known_to_be_strict_is_refused(told: str | None) -> None:
+    class Settings:
+        def get(self, name: str) -> str:
+            if told is None:
+                raise KeyError(name)  # as of a server that tells nobody
+            return told
+
+    class Session:
+        conf = Settings()
+
+    with pytest.raises(SourceError, match=r"not known to have spark\.sql\.ansi\.enabled=true"):
+        spark._require_settings(Session())
